@@ -24,6 +24,13 @@ it('requests a tenth of a CPU for each virtual CPU', () => {
   expect(launcherResources({ domain: { ...small, vcpu: { value: 4 } } }).requests['cpu']).toBe('400m')
 })
 
+it('requests and limits whole CPUs if they are dedicated, so that the pod is Guaranteed', () => {
+  const domain: Domain = { ...small, type: 'qemu', vcpu: { value: 4 } }
+  const { requests, limits } = launcherResources({ domain, dedicatedCPUs: true })
+  expect(requests['cpu']).toBe('4')
+  expect(requests).toEqual(limits)
+})
+
 it('requests the storage for changes to disks of images, as far as their size is known', () => {
   const requested = (...capacities: (string | undefined)[]) => {
     const volumes = capacities.map((capacity, index) => ({

@@ -19,20 +19,28 @@ export interface Resources {
   readonly limits: Readonly<Record<string, string>>
 }
 
+type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCPUs'>
+
 /**
  * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
  * count. The memory limit equals the request, because a guest never returns a page that it has touched. The CPU has no
- * limit. What a guest may write to disks from images is requested as far as the VM states it.
+ * limit, unless it is dedicated: the kubelet gives whole CPUs only to pods of the QoS class Guaranteed. What a guest may
+ * write to disks from images is requested as far as the VM states it.
  */
-export function launcherResources({ domain, volumes = [] }: Pick<VirtualMachineSpec, 'domain' | 'volumes'>): Resources {
+export function launcherResources({ domain, volumes = [], dedicatedCPUs = false }: ResourceSpec): Resources {
   const { guest, qemu, launcher } = memoryDemand(domain)
-  const cpu = `${(integerOf(domain.vcpu?.value) ?? 1n) * cpuMillisPerVcpu}m`
+  const vcpus = integerOf(domain.vcpu?.value) ?? 1n
+  const cpu = dedicatedCPUs ? `${vcpus}` : `${vcpus * cpuMillisPerVcpu}m`
   const images = volumes.flatMap(({ image }) => image ?? [])
   const isos = volumes.filter((volume) => mountedSources(volume).length > 0)
   const files = BigInt(images.length) * imageCacheBytes + BigInt(isos.length) * mountedIsoBytes
   const memory = guest + qemu + launcher + files
   // Extended resources need a limit equal to the request.
-  const limits = { memory: `${memory}`, ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}) }
+  const limits = {
+    ...(dedicatedCPUs ? { cpu } : {}),
+    memory: `${memory}`,
+    ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}),
+  }
   const bytes = images.reduce((sum, image) => sum + requestedBytes(image), 0n)
   const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }
   return { requests: { cpu, ...storage, ...limits }, limits }

@@ -38,6 +38,7 @@ export interface PresetSpec extends PresetFields, Placement {
   readonly volumes?: readonly Volume[]
   readonly ports?: readonly Port[]
   readonly deviceStateVolume?: string
+  readonly dedicatedCPUs?: boolean
 }
 
 export interface PresetStatus {

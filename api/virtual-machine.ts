@@ -9,7 +9,7 @@ import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
-import { bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
+import { boolean, bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
 
@@ -19,6 +19,7 @@ export interface VirtualMachineSpec extends Placement {
   readonly ports?: readonly Port[]
   /** The name of a volume on a claim. */
   readonly deviceStateVolume?: string
+  readonly dedicatedCPUs?: boolean
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -77,6 +78,9 @@ export const specFields = {
   deviceStateVolume: string(
     'The name of a volume of kind persistentVolumeClaim that keeps the variables of UEFI firmware and the state of a TPM, as files NAME_VARS.fd and NAME_TPM for the VM of this name. If absent, they are deleted with the VM.',
     { minLength: 1 },
+  ),
+  dedicatedCPUs: boolean(
+    'Whether each virtual CPU has a CPU of the node to itself. Requires nodes whose kubelet has the static CPU manager policy.',
   ),
   ...placement,
 } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>

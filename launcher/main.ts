@@ -11,6 +11,7 @@ import { createLogger, type Logger } from '../runtime/log.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import { placeDeviceState, stateFiles } from './device-state.ts'
+import { pinToDedicatedCpus, readAllowedCpus } from './dedicated-cpus.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { hasRoom } from './full-disk.ts'
 import type { Identity } from './identity.ts'
@@ -121,7 +122,8 @@ async function prepare(spec: VirtualMachineSpec, vm: Identity, settings: Setting
     sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm }))
   }
   const state = await stateFiles(spec, vm, settings)
-  return placeDeviceState(renderDomain(spec.domain, vm, sources), state)
+  const domain = placeDeviceState(renderDomain(spec.domain, vm, sources), state)
+  return spec.dedicatedCPUs === true ? pinToDedicatedCpus(domain, await readAllowedCpus()) : domain
 }
 
 /** The live domain for the status. Unknown elements must not prevent the rest of the report. */

@@ -20,6 +20,7 @@ interface Surrounding {
   readonly volumes?: VirtualMachineSpec['volumes']
   readonly ports?: VirtualMachineSpec['ports']
   readonly deviceStateVolume?: string
+  readonly dedicatedCPUs?: boolean
   /** The node's capabilities; by default `bundledCapabilities`. */
   readonly capabilities?: Capabilities
 }
@@ -51,7 +52,7 @@ export const takenMac = '52:54:00:00:00:0a'
  * granted.
  */
 export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineSpec, RuleContext] {
-  const { base = minimal, volumes, ports, deviceStateVolume, capabilities = bundledCapabilities } = row
+  const { base = minimal, volumes, ports, deviceStateVolume, dedicatedCPUs, capabilities = bundledCapabilities } = row
   const imageVolumes = imageVolumesOf(volumes)
   const context = { capabilities, entropy: { uid: 'test' }, name: 'test', imageVolumes }
   const completed = fillDefaults({ ...base, ...domain }, context)
@@ -66,6 +67,7 @@ export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineS
       ...(volumes === undefined ? {} : { volumes }),
       ...(ports === undefined ? {} : { ports }),
       ...(deviceStateVolume === undefined ? {} : { deviceStateVolume }),
+      ...(dedicatedCPUs === undefined ? {} : { dedicatedCPUs }),
     },
     { capabilities, originOf, isInPod: true, isGranted: () => true, isMacTaken: (address) => address === takenMac },
   ]

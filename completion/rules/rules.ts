@@ -22,6 +22,7 @@ import { diskRules } from './disk.ts'
 import { driveRules } from './drive.ts'
 import { featureRules } from './feature.ts'
 import { filesystem } from './filesystem.ts'
+import { dedicatedCpus } from './dedicated-cpus.ts'
 import { deviceStateVolume } from './device-state-volume.ts'
 import { firmwareRules } from './firmware.ts'
 import { graphicsRules } from './graphics.ts'
@@ -91,6 +92,7 @@ export const rules: readonly Rule[] = [
   ...seclabelRules,
   ...volumeRules,
   deviceStateVolume,
+  dedicatedCpus,
   ...diskRules,
   ...diskDriverRules,
   ...diskIdentityRules,

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { chown, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
@@ -46,6 +47,16 @@ function disk(volume: string, dev: string) {
   return { type: 'volume', device: 'disk', driver, source: { volume }, target: { dev, bus: 'virtio' } }
 }
 
+/** The CPUs that the threads with these names can use. */
+async function cpusOfThreads(pid: number | undefined, name: RegExp): Promise<string[]> {
+  const threads = `/proc/${pid}/task`
+  const all = await Promise.all((await readdir(threads)).map((id) => readFile(join(threads, id, 'status'), 'utf8')))
+  return all
+    .filter((status) => name.test(/^Name:\t(.*)$/m.exec(status)?.[1] ?? ''))
+    .map((status) => /^Cpus_allowed_list:\t(.*)$/m.exec(status)?.[1] ?? '')
+    .toSorted()
+}
+
 /** A launcher whose volume `root` is a claim with a disk that boots the program. */
 async function launcherWith(program: GuestProgram): Promise<ReturnType<typeof vmWith>> {
   launcher = await startLauncher()
@@ -85,6 +96,23 @@ describe('a VM', () => {
     expect(await launcher.ask('PUT', '/vm', other)).toMatchObject({
       status: 409,
       body: { error: { reason: 'OtherVirtualMachine' } },
+    })
+  })
+
+  test('with dedicated CPUs has each virtual CPU on one, and does not start if others use them, too', async () => {
+    launcher = await startLauncher()
+    const count = availableParallelism()
+    const vm = vmWith({ domain: { vcpu: { value: count } } })
+    const report = await launcher.put({ ...vm, spec: { ...vm.spec, dedicatedCPUs: true } })
+    expect(report).toMatchObject({ phase: 'Running' })
+    const [qemu] = await launcher.pids('qemu-system-x86')
+    expect(await cpusOfThreads(qemu, /^CPU \d+\//)).toEqual(Array.from({ length: count }, (_, cpu) => `${cpu}`))
+    await launcher.stop()
+    launcher = await startLauncher()
+    const wider = vmWith({ domain: { vcpu: { value: count + 1 } } })
+    expect(await launcher.put({ ...wider, spec: { ...wider.spec, dedicatedCPUs: true } })).toMatchObject({
+      exit: 'Failed',
+      message: expect.stringContaining(`the pod requested ${count + 1} CPUs and can use ${count} `),
     })
   })
 
