@@ -15,7 +15,8 @@ export interface Closed {
 
 /** An open session with a guest. */
 export interface Attachment {
-  send(chunk: Uint8Array): void
+  /** At most 256 KiB. Pending until more can be sent; resolved if the session ends. */
+  send(chunk: Uint8Array): Promise<void> | undefined
   close(): void
   readonly closed: Promise<Closed>
 }
@@ -29,6 +30,8 @@ export interface Receiver {
 }
 
 const openMs = 30_000
+/** Beyond that, a sender waits. */
+const maxWaitingBytes = 512 * 1024
 
 /** Opens a WebSocket to a subresource. @throws ApiError, ApiUnreachable */
 export async function attach(access: Access, path: string, receiver: Receiver): Promise<Attachment> {
@@ -44,7 +47,11 @@ export async function attach(access: Access, path: string, receiver: Receiver): 
   socket.on('upgrade', (response) => receiver.begin(positionIn(response)))
   socket.on('open', () =>
     resolve({
-      send: (chunk) => socket.send(chunk),
+      send: (chunk) => {
+        const sent = Promise.withResolvers<void>()
+        socket.send(chunk, () => sent.resolve())
+        return socket.bufferedAmount < maxWaitingBytes ? undefined : sent.promise
+      },
       close: () => socket.close(1000),
       closed: closed.promise,
     }),

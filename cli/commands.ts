@@ -1,23 +1,11 @@
 import { Argument, Option } from 'commander'
+import type { Entry } from './entry.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
-import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flag, type Flags } from './flags.ts'
-import type { ConsoleFlags, LogFlags, SessionStreams } from './console.ts'
+import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flags } from './flags.ts'
 import type { PowerFlags, Verb } from './power.ts'
 import { capabilitiesOf, clusterOf, paintOf, withCompletion, withOutput, withProgress } from './session.ts'
-import type { Cluster, World } from './world.ts'
-
-/** A command of `kubectl vm`. */
-export interface Entry {
-  readonly name: string
-  readonly description: string
-  /** Example arguments after `kubectl vm NAME`, and the exit code if it is not 0. */
-  readonly example: string
-  readonly exits?: { readonly code: ExitCode; readonly when: string }
-  readonly words: readonly Argument[]
-  readonly flags: readonly (Flag | Option)[]
-  /** @param flags exactly those of the entry; commander checks users' flags against it */
-  run(words: readonly string[], flags: Flags, world: World): Promise<ExitCode>
-}
+import { sessionCommands } from './session-commands.ts'
+import type { World } from './world.ts'
 
 interface CompleteFlags extends Flags {
   readonly output: 'yaml' | 'json' | 'xml'
@@ -314,60 +302,6 @@ const powerEntry = (name: Verb): Entry => ({
   },
 })
 
-const sessionFlags = [
-  new Option('-n, --namespace <name>', 'its namespace (default: that of the context)'),
-  ...clusterFlags,
-]
-
-const vmName = new Argument('<name>', 'a running VirtualMachine, or the VirtualMachineConfig of one')
-
-const tailFlag = new Option(
-  '--tail <bytes>',
-  'how much of the past to show (default: everything that is retained)',
-).argParser(wholeNumber)
-
-const consoleEntry: Entry = {
-  name: 'console',
-  description: 'connect the terminal with the serial console of a VM; ^] leaves',
-  example: 'web',
-  words: [vmName],
-  flags: [new Option('--no-input', 'only show the output'), tailFlag, ...sessionFlags],
-  async run([name = ''], flags: Flags & ConsoleFlags, world) {
-    const { attachConsole } = await import('./console.ts')
-    return withSession(flags, world, (cluster, streams) => attachConsole(name, flags, cluster, streams))
-  },
-}
-
-const log: Entry = {
-  name: 'log',
-  description: 'print what a VM has printed on its serial console',
-  example: 'web --tail 1000',
-  words: [vmName],
-  flags: [new Option('-f, --follow', 'continue with new output until the VM ends'), tailFlag, ...sessionFlags],
-  async run([name = ''], flags: Flags & LogFlags, world) {
-    const { printLog } = await import('./console.ts')
-    return withSession(flags, world, (cluster, streams) => printLog(name, flags, cluster, streams))
-  },
-}
-
-async function withSession(
-  flags: Flags,
-  world: World,
-  run: (cluster: Cluster, streams: SessionStreams) => Promise<ExitCode>,
-): Promise<ExitCode> {
-  const [cluster, terminal, { systemClock: clock }] = await Promise.all([
-    clusterOf(flags, world, ''),
-    world.terminal(),
-    import('../runtime/clock.ts'),
-  ])
-  const { out, err, isOutTerminal } = world
-  try {
-    return await run(cluster, { out, err, isOutTerminal, terminal, clock })
-  } finally {
-    await cluster.kube.close()
-  }
-}
-
 /** In the order shown by the help. */
 export const commands: readonly Entry[] = [
   complete,
@@ -378,8 +312,7 @@ export const commands: readonly Entry[] = [
   powerEntry('start'),
   powerEntry('stop'),
   powerEntry('restart'),
-  consoleEntry,
-  log,
+  ...sessionCommands,
   importing,
   exporting,
   lint,

@@ -38,7 +38,10 @@ function start(given: { readonly hasConfig?: boolean; readonly isOutTerminal?: b
     namespace: 'team',
     attach: async (path, receiver) => ({
       closed: answer(path, receiver),
-      send: (chunk) => typed.push(Buffer.from(chunk).toString()),
+      send: (chunk) => {
+        typed.push(Buffer.from(chunk).toString())
+        return undefined
+      },
       close: () => {},
     }),
     stream: async (path, receiver) => ({ ended: answer(path, receiver).then(() => {}) }),

@@ -1,12 +1,10 @@
-import { ApiError, ApiUnreachable, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { virtualMachineConfigs } from '../runtime/resource.ts'
 import { formatPosition, parsePosition, type ConsolePosition } from '../runtime/session-api.ts'
 import type { Attachment, Receiver } from './attachment.ts'
-import { clusterFailure } from './cluster.ts'
 import { exitCodes, type ExitCode } from './failure.ts'
 import type { Terminal } from './terminal.ts'
+import { isRefusedForever, refused, sessionPath, vmRef } from './vm-session.ts'
 import type { Cluster, World } from './world.ts'
 
 export interface ConsoleFlags {
@@ -52,7 +50,7 @@ export async function attachConsole(
   world: SessionStreams,
 ): Promise<ExitCode> {
   const { terminal, clock } = world
-  const vm = { namespace: flags.namespace ?? cluster.namespace ?? 'default', name }
+  const vm = vmRef(name, flags, cluster)
   const isTyping = flags.input !== false
   const progress: Progress = { position: undefined }
   const left = Promise.withResolvers<'left'>()
@@ -62,7 +60,7 @@ export async function attachConsole(
     ? terminal.read((chunk) => {
         const at = chunk.indexOf(leaveKey)
         const typed = at < 0 ? chunk : chunk.subarray(0, at)
-        if (typed.length > 0) session?.send(typed)
+        if (typed.length > 0) void session?.send(typed)
         if (at >= 0) left.resolve('left')
       })
     : () => {}
@@ -74,7 +72,7 @@ export async function attachConsole(
   }
   const open = () =>
     cluster.attach(
-      pathOf(vm, 'attach/console', { ...startOf(progress, flags.tail) }),
+      sessionPath(vm, 'attach/console', startOf(progress, flags.tail)),
       receiverOf(progress, terminal, say),
     )
 
@@ -123,7 +121,7 @@ export async function printLog(
   cluster: Cluster,
   world: SessionStreams,
 ): Promise<ExitCode> {
-  const vm = { namespace: flags.namespace ?? cluster.namespace ?? 'default', name }
+  const vm = vmRef(name, flags, cluster)
   const progress: Progress = { position: undefined }
   const decoder = new TextDecoder()
   // On a terminal, the guest must not be able to send escape sequences; a file gets what the guest printed.
@@ -137,7 +135,7 @@ export async function printLog(
     : world.terminal
   const open = () => {
     const query = { ...startOf(progress, flags.tail), ...(flags.follow ? { follow: 'true' } : {}) }
-    return cluster.stream(pathOf(vm, 'log', query), receiverOf(progress, print, world.err))
+    return cluster.stream(sessionPath(vm, 'log', query), receiverOf(progress, print, world.err))
   }
   try {
     await (
@@ -189,50 +187,5 @@ async function openAgain<T>(open: () => Promise<T>, clock: Clock, signal?: Abort
       if (isRefusedForever(error) || clock.monotonic() - startedMs > givenUpMs) throw error
       await sleep(clock, waitMs, signal)
     }
-  }
-}
-
-const isRefusedForever = (error: unknown): error is ApiError =>
-  error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
-
-function pathOf(
-  { namespace, name }: { readonly namespace: string; readonly name: string },
-  subresource: string,
-  query: { readonly [name: string]: string },
-): string {
-  const vm = `namespaces/${encodeURIComponent(namespace)}/virtualmachines/${encodeURIComponent(name)}`
-  const search = new URLSearchParams(query).toString()
-  return `/apis/subresources.virtset.io/v1alpha1/${vm}/${subresource}${search === '' ? '' : `?${search}`}`
-}
-
-/** Prints why the session was refused, in one line. */
-async function refused(
-  error: unknown,
-  vm: { readonly namespace: string; readonly name: string },
-  cluster: Cluster,
-  world: Pick<World, 'err'>,
-): Promise<ExitCode> {
-  if (error instanceof ApiUnreachable) throw clusterFailure(error, cluster, '')
-  if (!(error instanceof ApiError)) throw error
-  if (isNotFound(error) && (await isStoppedConfig(cluster, vm))) {
-    world.err(
-      `error: the VM of virtualmachineconfig "${vm.name}" does not run; start it: kubectl vm start ${vm.name}\n`,
-    )
-    return exitCodes.refused
-  }
-  world.err(`Error from server (${error.status.reason}): ${error.status.message}\n`)
-  return exitCodes.refused
-}
-
-/** The VM of a config has the config's name. */
-async function isStoppedConfig(
-  { kube }: Cluster,
-  vm: { readonly namespace: string; readonly name: string },
-): Promise<boolean> {
-  try {
-    return (await unlessNotFound(kube.get(virtualMachineConfigs, vm))) !== undefined
-  } catch (error) {
-    if (error instanceof ApiError) return false
-    throw error
   }
 }

@@ -49,6 +49,14 @@ const world: World = {
       onExit: (restore) => void process.once('exit', restore),
     })
   },
+  async stdio() {
+    const { Duplex } = await import('node:stream')
+    return Duplex.from({ readable: process.stdin, writable: process.stdout })
+  },
+  listen: async (at, onConnection) => (await import('./listen.ts')).listenAt(at, onConnection),
+  spawn: async (program, words) => (await import('./spawn.ts')).runProgram(program, words),
+  // The stand-alone executable has no script.
+  self: [process.execPath, ...process.argv.slice(1, 2).filter((script) => script !== process.execPath)],
   async dial(path) {
     const { connect } = await import('node:net')
     return new Promise((resolve, reject) => {

@@ -39,13 +39,20 @@ describe('the command line', () => {
       /\nExample:\n {2}kubectl vm (.*?)(?: {4}# exits with (\d) if .*)?\n/.exec(help.out) ?? []
     const at = files(exampleFiles)
     const words = (line.split(' > ')[0] ?? '').split(' ')
-    const result = await runVm(
-      words.map((word) => (existsSync(at(word)) || word === 'report.xml' ? at(word) : word)),
-      { ...(await exampleWorld()) },
+    const serving = Promise.withResolvers<void>()
+    const running = runVm(
+      words.map((word) => (existsSync(at(word)) || ['report.xml', 'web.png'].includes(word) ? at(word) : word)),
+      { ...(await exampleWorld(serving.resolve)) },
     )
-    expect([words[0], result.code, result.err]).toEqual([name, Number(code), expect.not.stringContaining('error')])
+    const result = await Promise.race([running, serving.promise])
+    const ended = [Number(code), expect.not.stringContaining('error')]
+    const expected = servers.includes(name) ? 'serves' : ended
+    expect([words[0], result === undefined ? 'serves' : [result.code, result.err]]).toEqual([name, expected])
   })
 })
+
+/** The commands that listen until they are ended, or that wait for the screen of a VM, which has none here. */
+const servers = ['vnc', 'port-forward', 'send-key']
 
 /** The files of the help's examples. */
 const exampleFiles = {
@@ -58,18 +65,26 @@ expect: {completed: {spec: {domain: {title: hello}}}}
 `,
 }
 
-/** The VM ends as soon as a session is open. */
-const endedSessions: Pick<Cluster, 'attach' | 'stream'> = {
-  attach: async () => ({
-    send: () => {},
+/** The VM ends as soon as a console is open. */
+const endedSessions = (serves: () => void): Pick<Cluster, 'attach' | 'stream'> => ({
+  attach: async (path) => ({
+    send: () => undefined,
     close: () => {},
-    closed: Promise.resolve({ code: 1000, reason: 'the VM has ended' }),
+    closed: path.endsWith('attach/vnc')
+      ? new Promise(() => serves())
+      : Promise.resolve({ code: 1000, reason: 'the VM has ended' }),
   }),
-  stream: async () => ({ ended: Promise.resolve() }),
-}
+  stream: async (_, receiver) => ({ ended: Promise.resolve(receiver.receive(picture)) }),
+})
 
-/** A cluster with the VM `web`, and its config; a libvirt daemon with a domain. */
-async function exampleWorld(): Promise<Partial<World>> {
+/** An empty PNG. */
+const picture = Buffer.from('89504e470d0a1a0a0000000049454e44ae426082', 'hex')
+
+/**
+ * A cluster with the VM `web`, and its config; a libvirt daemon with a domain.
+ * @param serves called when a command listens, or has a screen
+ */
+async function exampleWorld(serves: () => void): Promise<Partial<World>> {
   const fake = await startFakeApiServer()
   onTestFinished(() => fake.close())
   const api = '/apis/virtset.io/v1alpha1'
@@ -77,7 +92,11 @@ async function exampleWorld(): Promise<Partial<World>> {
   fake.put('/api/v1/namespaces', { kind: 'Namespace', metadata: { name: 'default' } })
   const at = files({ 'vm.yaml': exampleFiles['vm.yaml'] })
   const stored = JSON.parse((await runVm(['complete', at('vm.yaml'), '--no-validate', '-o', 'json'])).out)
-  fake.put(`${api}/virtualmachines`, { ...stored, metadata: { ...stored.metadata, uid: 'u' } })
+  fake.put(`${api}/virtualmachines`, {
+    ...stored,
+    metadata: { ...stored.metadata, uid: 'u' },
+    status: { phase: 'Running' },
+  })
   const config = (status: object) => fake.put(`${api}/virtualmachineconfigs`, { metadata, spec: {}, status })
   config({ phase: 'Running', instance: { name: 'web', uid: 'u' } })
   fake.fault = ({ method, path }) => {
@@ -89,12 +108,17 @@ async function exampleWorld(): Promise<Partial<World>> {
   const libvirtd = fakeLibvirtd()
   return {
     cluster: async () => ({
-      ...endedSessions,
+      ...endedSessions(serves),
       kube: createKubeClient({ access: fake.access, userAgent: 'test' }),
       server: fake.url,
     }),
     terminal: async () => ({ isInteractive: false, setRaw: () => {}, read: () => () => {}, write: () => undefined }),
     dial: () => libvirtd.dial(),
+    spawn: async () => 0,
+    listen: () => {
+      serves()
+      return new Promise(() => {})
+    },
   }
 }
 

@@ -1,11 +1,12 @@
 import { Command, CommanderError } from 'commander'
-import { commands, type Entry } from './commands.ts'
-import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import { commands } from './commands.ts'
+import type { Entry } from './entry.ts'
+import { Usage, exitCodes } from './failure.ts'
 import { optionOf } from './flags.ts'
 import type { World } from './world.ts'
 
 /** `kubectl vm` with all its commands; `exit` receives the exit code of the command that ran. */
-function createProgram(world: World, exit: (code: ExitCode) => void): Command {
+function createProgram(world: World, exit: (code: number) => void): Command {
   const program = new Command('kubectl vm')
     .description(
       'Completes, explains and tests virtual machines and presets, with the engine of the admission webhooks.',
@@ -35,7 +36,7 @@ function createProgram(world: World, exit: (code: ExitCode) => void): Command {
   return program
 }
 
-function addCommand(program: Command, entry: Entry, world: World, exit: (code: ExitCode) => void): void {
+function addCommand(program: Command, entry: Entry, world: World, exit: (code: number) => void): void {
   const { name, description, example, exits: { code, when } = {} } = entry
   const comment = code === undefined ? '' : `    # exits with ${code} if ${when}`
   const command = program
@@ -49,8 +50,8 @@ function addCommand(program: Command, entry: Entry, world: World, exit: (code: E
 }
 
 /** Runs a command line without the program's name. Returns the exit code; throws errors that are not user errors. */
-export async function run(words: readonly string[], world: World): Promise<ExitCode> {
-  let code: ExitCode = exitCodes.fine
+export async function run(words: readonly string[], world: World): Promise<number> {
+  let code: number = exitCodes.fine
   const program = createProgram(world, (result) => (code = result))
   try {
     await program.parseAsync(words, { from: 'user' })

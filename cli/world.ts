@@ -19,10 +19,24 @@ export interface World {
   readonly cluster: (options: ClusterOptions) => Promise<Cluster>
   /** Standard input and output as bytes. */
   readonly terminal: () => Promise<Terminal>
+  /** Standard input and output as one stream. */
+  readonly stdio: () => Promise<Duplex>
+  /** Accepts local connections until it is closed. Throws Usage. */
+  readonly listen: (
+    at: ListenAddress,
+    onConnection: (connection: Duplex) => void,
+  ) => Promise<{ readonly address: string; close(): void }>
+  /** Runs a program with the streams of this one; resolves with its exit code. Throws Usage if it is not installed. */
+  readonly spawn: (program: string, words: readonly string[]) => Promise<number>
+  /** The words that run this program. */
+  readonly self: readonly string[]
   readonly dial: (socket: string) => Promise<Duplex>
   /** The paths of these files, or of manifests in these directories, that change after the call. */
   readonly changes: (paths: readonly string[]) => Promise<AsyncIterable<string>>
 }
+
+/** Port 0 is any free port. */
+export type ListenAddress = { readonly host: string; readonly port: number } | { readonly path: string }
 
 export interface ClusterOptions {
   readonly kubeconfig?: string

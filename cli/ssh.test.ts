@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest'
+import { sessionCluster } from '../test/cli/sessions.ts'
+import { runVm } from '../test/cli/world.ts'
+
+/** Runs a command with a fake `ssh`; returns its program, words and exit code. */
+async function run(words: readonly string[], exit = 0) {
+  const { cluster } = sessionCluster()
+  const spawned: string[][] = []
+  const { code, err } = await runVm(words, {
+    cluster: async () => cluster,
+    self: ['/opt/node', "/home/jo's/100%/main.ts"],
+    spawn: async (program, given) => {
+      spawned.push([program, ...given])
+      return exit
+    },
+  })
+  return { spawned, code, err }
+}
+
+const proxy = (rest: string) =>
+  `ProxyCommand=exec '/opt/node' '/home/jo'\\''s/100%%/main.ts' 'port-forward' '--stdio' '--namespace' ${rest}`
+
+test('ssh connects through port-forward, and knows the VM by name and namespace', async () => {
+  expect(await run(['ssh', 'root@web', '--', 'ls', '-l'])).toMatchObject({
+    spawned: [['ssh', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team', '--', 'root@web', 'ls', '-l']],
+    code: 0,
+  })
+})
+
+test('flags reach ssh and the connection; its exit code is that of the command', async () => {
+  const flags = ['-n', 'other', '--context', 'it', '-p', '2222', '-i', 'key', '-o', 'LogLevel=ERROR']
+  const expected = [
+    'ssh',
+    '-o',
+    proxy("'other' '--context' 'it' 'web' '2222'"),
+    '-o',
+    'HostKeyAlias=web.other',
+    '-o',
+    'LogLevel=ERROR',
+    '-i',
+    'key',
+    '--',
+    'web',
+  ]
+  expect(await run(['ssh', 'web', ...flags], 255)).toMatchObject({ spawned: [expected], code: 255 })
+})
+
+test('scp finds the VM in its paths', async () => {
+  const words = ['./a:b', '/tmp/x', 'root@web:/tmp/']
+  expect((await run(['scp', '-r', ...words])).spawned).toEqual([
+    ['scp', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team', '-r', '--', ...words],
+  ])
+})
+
+test.each([
+  [['ssh', 'root@-oProxyCommand=x'], '"-oProxyCommand=x" is not the name of a VM'],
+  [['ssh', "root@web'$(id)'"], 'is not the name of a VM'],
+  [['ssh', 'web', '-p', '0'], '"0" is not a port from 1 to 65535'],
+  [['scp', 'a', 'b'], 'one of the paths must be on a VM'],
+  [['scp', 'one:/a', 'two:/b'], 'the paths are on two VMs, one and two'],
+])('%j is refused', async (words, message) => {
+  expect(await run(words)).toEqual({ spawned: [], code: 2, err: expect.stringContaining(message) })
+})

@@ -1,0 +1,77 @@
+import { Usage } from './failure.ts'
+import { parsePort } from './vm-session.ts'
+import type { Cluster, World } from './world.ts'
+
+export interface SshFlags {
+  readonly namespace?: string
+  readonly kubeconfig?: string
+  readonly context?: string
+  readonly port: string
+  readonly identityFile?: string
+  readonly sshOption?: readonly string[]
+}
+
+type SshWorld = Pick<World, 'spawn' | 'self'>
+
+/** `kubectl vm ssh`: runs the user's ssh, whose connection is that of `port-forward --stdio`. */
+export function ssh(words: readonly string[], flags: SshFlags, cluster: Cluster, world: SshWorld): Promise<number> {
+  const [destination = '', ...command] = words
+  const vm = vmOf(destination)
+  return world.spawn('ssh', [...optionsFor(vm, flags, cluster, world), '--', destination, ...command])
+}
+
+/** `kubectl vm scp`, in the same way. */
+export function scp(
+  words: readonly string[],
+  flags: SshFlags & { readonly recursive?: true },
+  cluster: Cluster,
+  world: SshWorld,
+): Promise<number> {
+  const vms = new Set(words.flatMap((word) => remoteOf(word) ?? []))
+  const [vm, another] = vms
+  if (vm === undefined) throw new Usage('one of the paths must be on a VM: [USER@]VM:PATH')
+  if (another !== undefined) throw new Usage(`the paths are on two VMs, ${vm} and ${another}; copy in two steps`)
+  const recursive = flags.recursive === true ? ['-r'] : []
+  return world.spawn('scp', [...optionsFor(vm, flags, cluster, world), ...recursive, '--', ...words])
+}
+
+/** The VM of `[USER@]VM`. */
+function vmOf(destination: string): string {
+  const vm = destination.slice(destination.lastIndexOf('@') + 1)
+  // A name of Kubernetes has no character that ssh or a shell interprets.
+  if (/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(vm)) return vm
+  throw new Usage(`"${vm}" is not the name of a VM; the destination must be [USER@]VM`)
+}
+
+/** The VM of `[USER@]VM:PATH`; undefined for a local path, which has no colon before its first slash. */
+function remoteOf(word: string): string | undefined {
+  const [, destination] = /^([^/:]+):/.exec(word) ?? []
+  return destination === undefined ? undefined : vmOf(destination)
+}
+
+function optionsFor(vm: string, flags: SshFlags, cluster: Cluster, { self }: SshWorld): string[] {
+  const namespace = flags.namespace ?? cluster.namespace ?? 'default'
+  const port = String(parsePort(flags.port))
+  const given = (flag: string, value: string | undefined) => (value === undefined ? [] : [flag, value])
+  const proxy = [
+    ...self,
+    'port-forward',
+    '--stdio',
+    '--namespace',
+    namespace,
+    ...given('--kubeconfig', flags.kubeconfig),
+    ...given('--context', flags.context),
+    vm,
+    port,
+  ]
+  const options = [
+    `ProxyCommand=exec ${proxy.map(quoted).join(' ')}`,
+    // The keys of hosts are stored by this name, not by that of a host of the user's network.
+    `HostKeyAlias=${vm}.${namespace}`,
+    ...(flags.sshOption ?? []),
+  ]
+  return [...options.flatMap((option) => ['-o', option]), ...given('-i', flags.identityFile)]
+}
+
+/** A word for the shell that runs a ProxyCommand, in which ssh replaces `%`. */
+const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`).replaceAll('%', '%%')}'`

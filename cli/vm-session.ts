@@ -1,0 +1,65 @@
+import { ApiError, ApiUnreachable, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import { virtualMachineConfigs } from '../runtime/resource.ts'
+import { clusterFailure } from './cluster.ts'
+import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import type { Cluster, World } from './world.ts'
+
+/** A VM that a command names; its config, if it has one, has the same name. */
+export interface VmRef {
+  readonly namespace: string
+  readonly name: string
+}
+
+export const vmRef = (name: string, flags: { readonly namespace?: string }, cluster: Cluster): VmRef => ({
+  namespace: flags.namespace ?? cluster.namespace ?? 'default',
+  name,
+})
+
+/** @param subresource such as `attach/console` */
+export function sessionPath(
+  { namespace, name }: VmRef,
+  subresource: string,
+  query: { readonly [name: string]: string } = {},
+): string {
+  const vm = `namespaces/${encodeURIComponent(namespace)}/virtualmachines/${encodeURIComponent(name)}`
+  const search = new URLSearchParams(query).toString()
+  return `/apis/subresources.virtset.io/v1alpha1/${vm}/${subresource}${search === '' ? '' : `?${search}`}`
+}
+
+/** Whether the session is refused as long as the VM and the permissions do not change. */
+export const isRefusedForever = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
+
+/** Prints why a session was refused, in one line. */
+export async function refused(
+  error: unknown,
+  vm: VmRef,
+  cluster: Cluster,
+  world: Pick<World, 'err'>,
+): Promise<ExitCode> {
+  if (error instanceof ApiUnreachable) throw clusterFailure(error, cluster, '')
+  if (!(error instanceof ApiError)) throw error
+  const isStopped = isNotFound(error) && (await isStoppedConfig(cluster, vm))
+  world.err(isStopped ? stoppedText(vm) : `Error from server (${error.status.reason}): ${error.status.message}\n`)
+  return exitCodes.refused
+}
+
+const stoppedText = ({ name }: VmRef): string =>
+  `error: the VM of virtualmachineconfig "${name}" does not run; start it: kubectl vm start ${name}\n`
+
+/** The VM of a config has the config's name. */
+async function isStoppedConfig({ kube }: Cluster, vm: VmRef): Promise<boolean> {
+  try {
+    return (await unlessNotFound(kube.get(virtualMachineConfigs, vm))) !== undefined
+  } catch (error) {
+    if (error instanceof ApiError) return false
+    throw error
+  }
+}
+
+/** A TCP port. @throws Usage */
+export function parsePort(text: string, least = 1): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : -1
+  if (port < least || port > 65_535) throw new Usage(`"${text}" is not a port from ${least} to 65535`)
+  return port
+}
