@@ -114,6 +114,7 @@ export class Life {
   /** RFC 3339, once QEMU's monitor has been silent for long. */
   #unresponsiveSince: string | undefined
   #isPinging = false
+  #isPressing = false
   /** libvirtd still waits for QEMU to describe the domain. */
   #isDescribing = false
   /** The kubelet has requested the end of the pod. */
@@ -463,13 +464,17 @@ export class Life {
 
   /**
    * Logs a failure: the domain may have just ended, may have no power button, or libvirtd may be gone. The next press
-   * follows soon.
+   * follows soon. Presses do not overlap: libvirtd blocks the call while QEMU hangs, and serves few calls at once, of
+   * which `#destroy` needs one.
    */
   async #press(dom: DomainRef): Promise<void> {
     const { client, log } = this.#options
+    if (this.#isPressing) return
+    this.#isPressing = true
     await shutdownDomain(client, dom).catch((error: unknown) =>
       log.warn({ err: error }, 'could not press the power button'),
     )
+    this.#isPressing = false
   }
 
   async #destroy(dom: DomainRef): Promise<void> {

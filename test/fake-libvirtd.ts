@@ -52,7 +52,7 @@ export interface FakeLibvirtd {
   mute(): void
   /**
    * QEMU stops responding on its monitor; the daemon still reports the state, but waits for QEMU to describe a running
-   * domain.
+   * domain, or to press its power button.
    */
   hangGuests(): void
   resumeGuests(): void
@@ -63,6 +63,13 @@ export interface FakeLibvirtd {
   /** The calls received, by name, in order. */
   readonly calls: readonly string[]
 }
+
+/** libvirtd waits for QEMU's monitor before it responds to them. */
+const callsOfMonitor: ReadonlySet<string> = new Set([
+  'domain_get_iothread_info',
+  'domain_get_xml_desc',
+  'domain_shutdown_flags',
+])
 
 export function fakeLibvirtd(): FakeLibvirtd {
   const domains = new Map<string, FakeDomain>()
@@ -228,7 +235,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
     const reply = { procedure: packet.procedure, type: packetType.reply, serial: packet.serial }
     try {
       if (called === undefined) throw new LibvirtError(`unknown procedure: ${packet.procedure}`, 39, 7)
-      if (areGuestsHung && ['domain_get_iothread_info', 'domain_get_xml_desc'].includes(called.name) && hasRunning()) {
+      if (areGuestsHung && callsOfMonitor.has(called.name) && hasRunning()) {
         held.push(() => answer(connection, packet))
         return
       }

@@ -35,8 +35,10 @@ const consoleForce = 1
 const defineDeadlineMs = 60_000
 /** QEMU opens its disks while it starts; an unreachable iSCSI target times out slowly. */
 const startDeadlineMs = 180_000
-/** For a QEMU that hangs, libvirt sends SIGTERM and 10 s later SIGKILL. */
-const destroyDeadlineMs = 60_000
+/** For a QEMU that hangs, libvirt sends SIGTERM, gives up after 10 s, and waits for other calls for up to 30 s. */
+const destroyDeadlineMs = 20_000
+/** libvirt sends SIGTERM, after 10 s SIGKILL, and waits for up to 30 s. */
+const killDeadlineMs = 60_000
 
 /** Defines the domain without starting it; libvirt validates it against its schema. */
 export async function defineDomain(client: Client, xml: string): Promise<DomainRef> {
@@ -99,9 +101,9 @@ export async function resumeDomain(client: Client, dom: DomainRef): Promise<void
   await client.mutate('domain_resume', { dom })
 }
 
-/** Presses the power button. The guest can ignore it. */
+/** Presses the power button. The guest can ignore it. Resolves once QEMU responds, no matter how late. */
 export async function shutdownDomain(client: Client, dom: DomainRef): Promise<void> {
-  await client.mutate('domain_shutdown_flags', { dom, flags: shutdownAcpiPowerButton })
+  await client.mutate('domain_shutdown_flags', { dom, flags: shutdownAcpiPowerButton }, Infinity)
 }
 
 /**
@@ -114,21 +116,21 @@ export async function pingQemu(client: Client, dom: DomainRef): Promise<void> {
 
 /** Ends QEMU by SIGTERM, so that it flushes its disks; fails if it does not end in time. */
 export async function destroyDomain(client: Client, dom: DomainRef): Promise<void> {
-  await destroy(client, dom, destroyGraceful)
+  await destroy(client, dom, destroyGraceful, destroyDeadlineMs)
 }
 
 /** Ends QEMU, by SIGKILL if necessary. */
 export async function killDomain(client: Client, dom: DomainRef): Promise<void> {
-  await destroy(client, dom, 0)
+  await destroy(client, dom, 0, killDeadlineMs)
 }
 
 /**
  * Also succeeds if the domain is not running. A daemon that has just restarted reports that even for a domain that it
  * does destroy: it kills QEMU first, and then notices that the domain has ended.
  */
-async function destroy(client: Client, dom: DomainRef, flags: number): Promise<void> {
+async function destroy(client: Client, dom: DomainRef, flags: number, deadlineMs: number): Promise<void> {
   await unlessError(errorCodes.operationInvalid, () =>
-    client.mutate('domain_destroy_flags', { dom, flags }, destroyDeadlineMs),
+    client.mutate('domain_destroy_flags', { dom, flags }, deadlineMs),
   )
 }
 

@@ -78,12 +78,6 @@ async function writeOwned(name: string, content: Uint8Array | string): Promise<v
   await chown(path, launcherUid, launcherUid)
 }
 
-/**
- * libvirt waits for 10 s after SIGTERM, and for as long again before SIGKILL; a power button that QEMU ignores
- * delays it by 30 s.
- */
-const killMs = 100_000
-
 describe('a VM', () => {
   test('runs, accepts the same VM again, and refuses another one', async () => {
     const vm = await launcherWith('idle')
@@ -207,8 +201,9 @@ describe('shutdown', () => {
     const startMs = performance.now()
     await launcher.ask('POST', '/shutdown', { gracePeriodSeconds: 3600 })
     await launcher.ask('POST', '/destroy')
-    expect(performance.now() - startMs).toBeLessThan(5000)
-    await launcher.reported('it ended', ({ exit }) => exit === 'Failed', killMs)
+    // libvirt waits for 10 s after SIGTERM.
+    expect(performance.now() - startMs).toBeLessThan(10_000)
+    await launcher.reported('it ended', ({ exit }) => exit === 'Failed')
   })
 
   test('by the kubelet uses the VM’s own grace period', async () => {
@@ -242,12 +237,12 @@ describe('a QEMU that hangs', () => {
     await launcher.signal('qemu-system-x86', 'SIGSTOP')
     expect(await launcher.report()).toMatchObject({ phase: 'Running' })
     const isUnresponsive = ({ unresponsiveSince }: DomainReport) => unresponsiveSince !== undefined
-    expect(await launcher.reported('QEMU hangs', isUnresponsive, 60_000)).toMatchObject({ phase: 'Running' })
+    expect(await launcher.reported('QEMU hangs', isUnresponsive)).toMatchObject({ phase: 'Running' })
     await launcher.signal('qemu-system-x86', 'SIGCONT')
     await launcher.reported('QEMU responds', (report) => !isUnresponsive(report))
     await launcher.signal('qemu-system-x86', 'SIGSTOP')
     expect(await launcher.ask('POST', '/destroy')).toMatchObject({ status: 202 })
-    await launcher.reported('it ended', ({ exit }) => exit === 'Failed', killMs)
+    await launcher.reported('it ended', ({ exit }) => exit === 'Failed')
   })
 })
 

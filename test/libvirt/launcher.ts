@@ -11,7 +11,7 @@ import {
 import { type Answer, ask, openConsole, openSession } from '../launcher-client.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
 import type { MemoryCgroup } from './memory-cgroup.ts'
-import { eventually } from '../until.ts'
+import { eventually, until } from '../until.ts'
 
 /** A launcher in its "pod": a chroot with PID 1, the launcher, libvirtd and QEMU. */
 export interface RunningLauncher {
@@ -32,7 +32,7 @@ export interface RunningLauncher {
   terminationLog(): Promise<string>
   /** Sends the VM, which must be accepted, and waits until it was started or failed to start. */
   put(vm: object): Promise<DomainReport>
-  /** Waits until the report is as expected, for 20 s unless `timeoutMs` is given. */
+  /** Waits until the report is as expected. @throws Error after three minutes, or when the launcher has ended. */
   reported(what: string, isWanted: (report: DomainReport) => boolean, deadlineMs?: number): Promise<DomainReport>
   /** The socket after `GET /console` was upgraded, or the status it was refused with. */
   console(): Promise<Socket>
@@ -99,6 +99,8 @@ export async function startLauncher(
   const exitCode = new Promise<number>((done) => {
     pod.process.once('exit', (code, signal) => done(code ?? (signal === null ? -1 : 128)))
   })
+  let ended: number | undefined
+  void exitCode.then((code) => (ended = code))
   const socket = outside(`sockets/${launcherSocketName}`)
   const report = async () => parseDomainReport((await ask(socket, 'GET', '/domain')).body)
   const launcher: RunningLauncher = {
@@ -117,18 +119,25 @@ export async function startLauncher(
       parsePutResponse(body)
       return launcher.reported('it was started, or could not be', ({ phase }) => phase !== 'Defined')
     },
-    reported: (what, isWanted, deadlineMs) =>
-      eventually(
-        what,
-        async () => {
-          const now = await report().catch(() => undefined)
-          if (now !== undefined && isWanted(now)) return now
-          // Each request needs memory in the launcher, of which a test may have left little.
-          await sleep(100)
+    async reported(what, isWanted, deadlineMs = 180_000) {
+      let last: unknown
+      const asked = async () => {
+        // Read before the request: the launcher responds until it ends.
+        const code = ended
+        const now = await report().catch((error: unknown) => {
+          last = error
           return undefined
-        },
-        deadlineMs,
-      ),
+        })
+        if (now !== undefined && isWanted(now)) return now
+        last = now ?? last
+        if (code !== undefined) throw new Error(`not reported: ${what}; the launcher ended with ${code}\n${story()}`)
+        // Each request needs memory in the launcher, of which a test may have left little.
+        await sleep(100)
+        return undefined
+      }
+      const story = () => `last report: ${last instanceof Error ? last.message : JSON.stringify(last)}\n${log.join('')}`
+      return until(asked, undefined, { deadlineMs, describe: () => `${what}; ${story()}` })
+    },
     async fillPrivate() {
       const file = await open(join(await launcher.inPod('private'), 'filler'), 'w')
       const full = async () => {
