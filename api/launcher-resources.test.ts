@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Domain } from './domain/domain.ts'
-import { launcherResources, overlayBytes } from './launcher-resources.ts'
+import { emptyDiskBytes, launcherResources, overlayBytes } from './launcher-resources.ts'
 
 const small: Domain = { memory: { unit: 'MiB', value: 64 } }
 const emulated = `${(64 + 90 + 64) * 2 ** 20 + 2 * 2 ** 20 + 2 ** 14 + 2 ** 17 + (32 + 4) * 2 ** 20}`
@@ -65,4 +65,16 @@ it('counts the ISO of a Secret or ConfigMap, which is in memory', () => {
 it('allows more for these changes than qcow2 needs for a disk that is full', () => {
   expect(overlayBytes({ reference: 'a', capacity: '50Gi' })).toBe(51n * 2n ** 30n + 64n * 2n ** 20n)
   expect(overlayBytes({ reference: 'a' })).toBe(overlayBytes({ reference: 'a', capacity: '16Gi' }))
+})
+
+it('requests the storage that empty disks can take', () => {
+  const emptyDisk = { capacity: '50Gi' }
+  const volumes = [
+    { name: 'scratch', emptyDisk },
+    { name: 'root', image: { reference: 'a' } },
+    { name: 'data', persistentVolumeClaim: { claimName: 'c' } },
+  ]
+  const { requests } = launcherResources({ domain: small, volumes })
+  expect(emptyDiskBytes(emptyDisk)).toBe(50n * 2n ** 30n + 16n * 2n ** 20n)
+  expect(requests['ephemeral-storage']).toBe(`${emptyDiskBytes(emptyDisk) + 64n * 2n ** 20n}`)
 })

@@ -3,7 +3,7 @@ import { imageCacheBytes, memoryDemand } from './launcher-memory.ts'
 import { mountedSources } from './mounted-source.ts'
 import { quantityValue } from './quantity.ts'
 import type { VirtualMachineSpec } from './virtual-machine.ts'
-import { type ImageVolume, largestUnset } from './volume.ts'
+import { type ImageVolume, largestUnset, type Volume } from './volume.ts'
 
 /**
  * A tenth of a CPU for each virtual CPU: guests idle most of the time, and the scheduler counts requests, not usage.
@@ -24,8 +24,8 @@ type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCP
 /**
  * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
  * count. The memory limit equals the request, because a guest never returns a page that it has touched. The CPU has no
- * limit, unless it is dedicated: the kubelet gives whole CPUs only to pods of the QoS class Guaranteed. What a guest may
- * write to disks from images is requested as far as the VM states it.
+ * limit, unless it is dedicated: the kubelet gives whole CPUs only to pods of the QoS class Guaranteed. What a guest can
+ * write to the node's disk is requested as far as the VM states it: empty disks, and changes to disks from images.
  */
 export function launcherResources({ domain, volumes = [], dedicatedCPUs = false }: ResourceSpec): Resources {
   const { guest, qemu, launcher } = memoryDemand(domain)
@@ -41,7 +41,7 @@ export function launcherResources({ domain, volumes = [], dedicatedCPUs = false 
     memory: `${memory}`,
     ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}),
   }
-  const bytes = images.reduce((sum, image) => sum + requestedBytes(image), 0n)
+  const bytes = volumes.reduce((sum, volume) => sum + requestedBytes(volume), 0n)
   const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }
   return { requests: { cpu, ...storage, ...limits }, limits }
 }
@@ -60,6 +60,16 @@ export function overlayBytes({ capacity }: ImageVolume): bigint {
   return disk + disk / metadataFraction + overlaySlackBytes
 }
 
-/** Without a capacity, the size of the disk is not known yet. Most guests change little of their disk. */
-const requestedBytes = (image: ImageVolume): bigint =>
-  image.capacity === undefined ? overlaySlackBytes : overlayBytes(image)
+/** Room for the file system's own use around the file of an empty disk. */
+const emptyDiskSlackBytes = 16n * 1024n * 1024n
+
+/** The most that an empty disk can take, in bytes. */
+export const emptyDiskBytes = ({ capacity }: NonNullable<Volume['emptyDisk']>): bigint =>
+  (quantityValue(capacity) ?? 0n) + emptyDiskSlackBytes
+
+/** Without a capacity, the size of an image's disk is not known yet. Most guests change little of their disk. */
+function requestedBytes({ emptyDisk, image }: Volume): bigint {
+  if (emptyDisk !== undefined) return emptyDiskBytes(emptyDisk)
+  if (image === undefined) return 0n
+  return image.capacity === undefined ? overlaySlackBytes : overlayBytes(image)
+}

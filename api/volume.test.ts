@@ -42,6 +42,17 @@ describe('a volume', () => {
       ['claim-name v[0].persistentVolumeClaim.claimName'],
     ],
     ['of no size', { name: 'x', emptyDisk: { capacity: '0' } }, ['volume-capacity v[0].emptyDisk.capacity']],
+    [
+      'of more bytes than a file can have',
+      { name: 'x', emptyDisk: { capacity: '1e999' } },
+      ['volume-capacity v[0].emptyDisk.capacity'],
+    ],
+    [
+      'of 2^63 bytes',
+      { name: 'x', image: { reference: 'a', capacity: '8Ei' } },
+      ['volume-capacity v[0].image.capacity'],
+    ],
+    ['of 2^63-1 bytes', { name: 'x', emptyDisk: { capacity: '9223372036854775807' } }, []],
     ['of a size in words', { name: 'x', emptyDisk: { capacity: 'much' } }, ['volume-capacity v[0].emptyDisk.capacity']],
   ])('%s', (_, volume, expected) => expect(problems(volume)).toEqual(expected))
 })

@@ -55,7 +55,9 @@ const file = { maxLength: 262_144 }
 const kinds = {
   emptyDisk: open(
     'A raw disk that is created empty with the pod and deleted with it.',
-    { capacity: quantity('The size as a quantity, e.g. 1Gi.') } satisfies SchemasOf<Required<Volume>['emptyDisk']>,
+    { capacity: quantity('The size as a quantity, e.g. 1Gi; the node reserves it.') } satisfies SchemasOf<
+      Required<Volume>['emptyDisk']
+    >,
     ['capacity'],
   ),
   image: open(
@@ -166,9 +168,13 @@ function checkKind(volume: Volume, field: string): Cause[] {
   }))
 }
 
+/** The largest size of a file in Linux, and of a quantity in Kubernetes. */
+const largestCapacity = 2n ** 63n - 1n
+
 function checkCapacity(capacity: string, field: string): Cause[] {
-  if ((quantityValue(capacity) ?? 0n) > 0n) return []
-  return [
-    { rule: 'volume-capacity', field, value: capacity, reason: 'FieldValueInvalid', message: 'must be more than 0' },
-  ]
+  const bytes = quantityValue(capacity) ?? 0n
+  if (bytes > 0n && bytes <= largestCapacity) return []
+  const message =
+    bytes > 0n ? `must be at most ${largestCapacity} bytes, which is less than 8Ei` : 'must be more than 0'
+  return [{ rule: 'volume-capacity', field, value: capacity, reason: 'FieldValueInvalid', message }]
 }

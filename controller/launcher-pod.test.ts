@@ -212,14 +212,14 @@ describe('launcher pod', () => {
     }
   })
 
-  it('requests the storage that disks of images can take, as far as it is known', () => {
+  it('requests the storage that empty disks and disks of images can take, as far as it is known', () => {
     const volumes: readonly Volume[] = [
       { name: 'a', image: { reference: 'x', capacity: '100Gi' } },
       { name: 'b', image: { reference: 'x' } },
       { name: 'c', emptyDisk: { capacity: '1Gi' } },
     ]
     const { containers } = podOf({ spec: { ...spec, volumes } }).spec
-    expect(containers[0]?.resources.requests['ephemeral-storage']).toBe(String(102 * 2 ** 30 + 2 * 2 ** 26))
+    expect(containers[0]?.resources.requests['ephemeral-storage']).toBe(String(103 * 2 ** 30 + 2 * 2 ** 26 + 2 ** 24))
   })
 
   it('reads each claim once', () => {

@@ -1,11 +1,10 @@
 import { cutName } from '../api/label.ts'
-import { launcherResources, mountedIsoBytes, overlayBytes } from '../api/launcher-resources.ts'
+import { emptyDiskBytes, launcherResources, mountedIsoBytes, overlayBytes } from '../api/launcher-resources.ts'
 import { mountedSources } from '../api/mounted-source.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { protocolOf, type Port } from '../api/port.ts'
 import { apiVersion } from '../api/object.ts'
-import { quantityValue } from '../api/quantity.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Claim, Container, Pod } from './pod.ts'
@@ -35,8 +34,6 @@ const root = '/var/run/virtset'
  * cannot write its state: a full disk of the node must not end VMs.
  */
 const runBytes = 16n * 1024n * 1024n
-/** Room for the file system's own use around the disk's file. */
-const diskSlackBytes = 16n * 1024n * 1024n
 /** cloud-init's three files and their ISO; an object in Kubernetes is smaller. */
 const seedBytes = 16n * 1024n * 1024n
 /** The longest host name. */
@@ -162,10 +159,7 @@ function placed(volume: Volume, index: number, claims: ReadonlyMap<string, Claim
   const name = `volume-${index}`
   const mount = { name, mountPath: `${root}/volumes/${volume.name}` }
   const empty = (bytes: bigint) => ({ name, emptyDir: { sizeLimit: `${bytes}` } })
-  if (volume.emptyDisk) {
-    const bytes = (quantityValue(volume.emptyDisk.capacity) ?? 0n) + diskSlackBytes
-    return { volumes: [empty(bytes)], mounts: [mount] }
-  }
+  if (volume.emptyDisk) return { volumes: [empty(emptyDiskBytes(volume.emptyDisk))], mounts: [mount] }
   const sources = mountedSources(volume)
   if (sources.length > 0) {
     const mounted = { name: `source-${index}`, mountPath: `${root}/sources/${volume.name}`, readOnly: true }
