@@ -8,6 +8,7 @@ import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
 import { checkPorts, type Port } from './port.ts'
 import { checkPlacement, type Placement } from './placement.ts'
+import { checkProbe, type Probe } from './probe.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, checkSchema, integer, isRecord, list, nestingCauses, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -39,6 +40,7 @@ export interface PresetSpec extends PresetFields, Placement {
   readonly ports?: readonly Port[]
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
+  readonly readinessProbe?: Probe
 }
 
 export interface PresetStatus {
@@ -163,6 +165,7 @@ function checkNames(spec: PresetSpec): Cause[] {
     ...reservedKeyCauses(metadata.annotations ?? {}, 'spec.metadata.annotations'),
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
+    ...checkProbe(spec.readinessProbe, 'spec.readinessProbe'),
     ...checkPlacement(spec, 'spec'),
   ]
   if (exclusiveGroup !== undefined && !isDnsLabel(exclusiveGroup)) {

@@ -9,6 +9,7 @@ import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
+import { checkProbe, readinessProbe, type Probe } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
@@ -20,6 +21,7 @@ export interface VirtualMachineSpec extends Placement {
   /** The name of a volume on a claim. */
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
+  readonly readinessProbe?: Probe
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -75,6 +77,7 @@ export const launcherPodFinalizer = 'virtset.io/launcher-pod'
 export const specFields = {
   volumes,
   ports,
+  readinessProbe,
   deviceStateVolume: string(
     'The name of a volume of kind persistentVolumeClaim that keeps the variables of UEFI firmware and the state of a TPM, as files NAME_VARS.fd and NAME_TPM for the VM of this name. If absent, they are deleted with the VM.',
     { minLength: 1 },
@@ -151,6 +154,7 @@ function vmCauses(value: unknown): readonly Cause[] {
     ...causes,
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
+    ...checkProbe(spec.readinessProbe, 'spec.readinessProbe'),
     ...checkPlacement(spec, 'spec'),
   ]
   return capCauses(found, 'spec')

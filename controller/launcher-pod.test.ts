@@ -243,6 +243,12 @@ describe('ports', () => {
     ])
   })
 
+  it('are probed as the VM states', () => {
+    const readinessProbe = { httpGet: { port: 'web', path: '/healthz' }, periodSeconds: 5 }
+    expect(podOf({ spec: { ...spec, readinessProbe } }).spec.containers[0]?.readinessProbe).toEqual(readinessProbe)
+    expect(podOf().spec.containers[0]).not.toHaveProperty('readinessProbe')
+  })
+
   it.each([
     [80, [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }]],
     ['0x50', [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }]],

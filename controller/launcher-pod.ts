@@ -109,13 +109,14 @@ export function claimsOf({ spec }: VirtualMachine): readonly string[] {
 }
 
 function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
-  const { ports = [] } = vm.spec
+  const { ports = [], readinessProbe } = vm.spec
   return {
     name: 'compute',
     image,
     imagePullPolicy: 'IfNotPresent',
     terminationMessagePolicy: 'FallbackToLogsOnError',
     ...(ports.length === 0 ? {} : { ports: ports.map(containerPort) }),
+    ...(readinessProbe === undefined ? {} : { readinessProbe }),
     env: [{ name: vmUidVariable, value: vm.metadata.uid }],
     resources: launcherResources(vm.spec),
     securityContext: {

@@ -1,5 +1,6 @@
 import type { Resources } from '../api/launcher-resources.ts'
 import type { Affinity, Toleration } from '../api/placement.ts'
+import type { Probe } from '../api/probe.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
@@ -39,6 +40,7 @@ export interface Container {
     readonly containerPort: number
     readonly protocol: 'TCP' | 'UDP'
   }[]
+  readonly readinessProbe?: Probe
   readonly env?: readonly { readonly name: string; readonly value?: string }[]
   readonly resources: Resources
   readonly securityContext?: object

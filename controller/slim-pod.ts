@@ -28,7 +28,7 @@ export function slimPod(pod: Persisted<Pod>): Persisted<Pod> {
       containers: spec.containers.map(slimContainer),
       volumes: nothing,
     },
-    status: slimStatus(status),
+    status: slimStatus(status, isProbed(pod)),
   }
 }
 
@@ -51,23 +51,28 @@ function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['
   }
 }
 
-function slimContainer({ name, env = [], resources }: Container): Container {
+function slimContainer({ name, env = [], resources, readinessProbe }: Container): Container {
   const own = env.filter((variable) => variable.name === vmUidVariable)
   const memory = resources.limits['memory']
   return {
     name,
     ...(own.length === 0 ? {} : { env: own }),
+    ...(readinessProbe === undefined ? {} : { readinessProbe: none }),
     resources: { requests: none, limits: memory === undefined ? none : { memory } },
     volumeMounts: nothing,
     volumeDevices: nothing,
   }
 }
 
-function slimStatus(status: PodStatus): PodStatus {
+const isProbed = ({ spec }: Pod): boolean => spec.containers.some(({ readinessProbe }) => readinessProbe !== undefined)
+
+function slimStatus(status: PodStatus, hasProbe: boolean): PodStatus {
   const { conditions, containerStatuses } = status
   const read = conditions?.filter(
     (condition) =>
-      condition.type === disruptionTarget || (condition.type === 'PodScheduled' && condition.status === 'False'),
+      condition.type === disruptionTarget ||
+      (hasProbe && condition.type === 'Ready') ||
+      (condition.type === 'PodScheduled' && condition.status === 'False'),
   )
   const troubled = containerStatuses?.filter(({ state }) => (state?.waiting ?? state?.terminated) !== undefined)
   return {

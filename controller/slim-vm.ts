@@ -78,15 +78,19 @@ function ownReferences(vm: VirtualMachine): Pick<VirtualMachine['metadata'], 'fi
 }
 
 function slimSpec({ spec, status }: VirtualMachine): VirtualMachine['spec'] {
-  const { terminationGracePeriodSeconds: grace } = spec
+  const { terminationGracePeriodSeconds: grace, readinessProbe } = spec
   const images = status?.phase === 'Scheduled' ? (spec.volumes ?? []).flatMap(slimImage) : []
   const interfaces = macsOf(spec).map((address) => ({ mac: { address } }))
   return {
     domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
     ...(images.length === 0 ? {} : { volumes: images }),
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
+    // Only whether there is one is read.
+    ...(readinessProbe === undefined ? {} : { readinessProbe: none }),
   }
 }
+
+const none = Object.freeze({})
 
 /** Until the guest runs, a message about an image must name its volume. */
 const slimImage = ({ name, image }: Volume): readonly Volume[] =>

@@ -9,7 +9,7 @@ import type { Action } from './vm-action.ts'
 import { statesOf } from './vm-observed.ts'
 import type { Mark, Observed } from './vm-observed.ts'
 import { plan, refusedToCreate } from './vm-plan.ts'
-import { pendingStatus } from './vm-status.ts'
+import { pendingStatus, probedStatus } from './vm-status.ts'
 import type { Pod, PodStatus } from './pod.ts'
 
 const now = Date.UTC(2030, 0, 1, 0, 10, 0)
@@ -166,6 +166,13 @@ const evicted = seen({
   status: { phase: 'Running', conditions: [target('EvictionByEvictionAPI', 'Eviction API: evicting')] },
 })
 const drained = 'the launcher pod was evicted, as `kubectl drain` does: Eviction API: evicting'
+const podReady = (status: 'True' | 'False') =>
+  seen({ nodeName: 'n1', status: { phase: 'Running', conditions: [{ type: 'Ready', status }] } })
+/** A running VM with a probe whose result was reported before. */
+const probed = (status: 'True' | 'False' | undefined) => {
+  const vm = withStatus(inPhase('Running'), { spec: { ...fresh.spec, readinessProbe: { tcpSocket: { port: 1 } } } })
+  return status === undefined ? vm : { ...vm, status: probedStatus(vm, status === 'True', at(5)) }
+}
 const evicting = withCondition('DisruptionTarget', 'EvictionByEvictionAPI', drained)
 const endedWithPod = withCondition('DisruptionTarget', 'PodTerminated', 'the launcher pod was deleted')
 const awaited = withStatus({
@@ -399,6 +406,23 @@ const table: [string, Variation, string[]][] = [
     { vm: evicting, isEndObserved: true },
     [`updateStatus Failed EvictionByEvictionAPI: ${drained}`, `recordEvent Warning EvictionByEvictionAPI: ${drained}`],
   ],
+  [
+    'a probe that fails is reported',
+    { vm: probed(undefined), pod: podReady('False') },
+    ['updateStatus Running ProbeSucceeded False ProbeFailing: the pod is not ready: kubectl describe pod'],
+  ],
+  [
+    'a probe that succeeds is reported',
+    { vm: probed('False'), pod: podReady('True') },
+    ['updateStatus Running ProbeSucceeded True ProbeSucceeded: '],
+  ],
+  ['and once', { vm: probed('True'), pod: podReady('True') }, []],
+  [
+    'a pod that the kubelet has not probed yet is not reported',
+    { vm: probed(undefined), pod: seen({ nodeName: 'n1' }) },
+    [],
+  ],
+  ['nor is the readiness of a VM without a probe', { vm: running, pod: podReady('False') }, []],
   [
     'an eviction is recorded while the guest still runs',
     { vm: running, pod: evicted },

@@ -23,6 +23,7 @@ import {
   explainedStatus,
   isChanged,
   pendingStatus,
+  probedStatus,
   refusedStatus,
   rejectedStatus,
   scheduledStatus,
@@ -225,7 +226,9 @@ function follow(observed: Observed, pod: LauncherPod): Action[] {
   const disruption = disruptionOfLive(pod)
   if (isHandedOver(vm)) {
     if (disruption !== undefined && disruptionOfVm(vm) === undefined) return noteDisruption(observed, disruption)
-    return node === 'silent' ? reportUnreachable(observed) : reportTrouble(observed, pod)
+    if (node === 'silent') return reportUnreachable(observed)
+    const trouble = reportTrouble(observed, pod)
+    return trouble.length > 0 ? trouble : reportProbe(observed, pod)
   }
   if (disruption !== undefined && pod.metadata.deletionTimestamp !== undefined) {
     const message = `${disruption.message} before the VM started`
@@ -283,6 +286,13 @@ function outOfMemory({ spec }: Pod): string | undefined {
   if (bytes === undefined) return undefined
   const limit = (bytes + mebibyte - 1n) / mebibyte
   return `memory ran out, and the kernel ended the launcher pod, whose limit is ${limit} MiB; ${outOfMemoryAdvice}`
+}
+
+/** The kubelet probes the guest, and reports the result as the readiness of the pod. */
+function reportProbe({ vm, now }: Observed, { status }: LauncherPod): Action[] {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+  if (vm.spec.readinessProbe === undefined || ready === undefined) return []
+  return writeStatus(vm, probedStatus(vm, ready.status === 'True', now))
 }
 
 /** Between Scheduled and Running the kubelet may report why the container does not start. */

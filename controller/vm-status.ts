@@ -8,6 +8,7 @@ import type { NewCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
+import { probeCondition } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Disruption } from './disruption.ts'
 import type { Pod } from './pod.ts'
@@ -109,6 +110,19 @@ export function unknownStatus(vm: Vm, reason: string, message: string, now: stri
 /** Something outside of the guest ends the pod; the guest may still run. */
 export function disruptedStatus(vm: Vm, disruption: Disruption, now: string): VirtualMachineStatus {
   return next(vm, {}, now, [{ type: disruptionTarget, status: 'True', ...disruption }])
+}
+
+/** Whether the kubelet's readiness probe succeeds. The handler concludes from it whether the VM is ready. */
+export function probedStatus(vm: Vm, isReady: boolean, now: string): VirtualMachineStatus {
+  const probed: Asserted = isReady
+    ? { type: probeCondition, status: 'True', reason: 'ProbeSucceeded', message: '' }
+    : {
+        type: probeCondition,
+        status: 'False',
+        reason: 'ProbeFailing',
+        message: 'the pod is not ready: kubectl describe pod',
+      }
+  return next(vm, {}, now, [probed])
 }
 
 /** The pod has ended or does not exist, and the guest with it. */

@@ -426,6 +426,23 @@ test('a domain that is stored already is unchanged, in whatever order its keys a
   expect(summaries(plan(cached, { kind: 'report', report: other, podIP: '10.0.0.1' }, now))).toEqual([running])
 })
 
+test.each<[string, object, 'True' | 'False' | undefined, string]>([
+  ['without a probe', {}, undefined, 'True GuestRunning'],
+  ['whose probe was not reported yet', { readinessProbe: {} }, undefined, 'False ProbeFailing'],
+  ['whose probe fails', { readinessProbe: {} }, 'False', 'False ProbeFailing'],
+  ['whose probe succeeds', { readinessProbe: {} }, 'True', 'True GuestRunning'],
+])('a running VM %s', (_, probe, result, expected) => {
+  const vm = vmWith({ phase: 'Running' })
+  const probed = { type: 'ProbeSucceeded', reason: 'Any', message: '', lastTransitionTime: '' }
+  const conditions = result === undefined ? [] : [{ ...probed, status: result }]
+  const given = { ...vm, spec: { ...vm.spec, ...probe }, status: { ...vm.status, conditions } }
+  const ready = (reported: DomainReport) =>
+    statusOf(given, reported, undefined, now).conditions?.find(({ type }) => type === 'Ready')
+  const { status, reason } = ready(report('Running')) ?? {}
+  expect(`${status} ${reason}`).toBe(expected)
+  expect(ready(report('Paused'))?.reason).toBe('GuestPaused')
+})
+
 test('a status has the live domain, its interfaces, and each transition once', () => {
   const domain = {
     type: 'qemu',

@@ -29,8 +29,13 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
 
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
-  const { terminationGracePeriodSeconds: grace } = vm.spec
-  const spec = { domain: {}, ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }) }
+  const { terminationGracePeriodSeconds: grace, readinessProbe } = vm.spec
+  const spec = {
+    domain: {},
+    ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
+    // Only whether there is one is read.
+    ...(readinessProbe === undefined ? {} : { readinessProbe: {} }),
+  }
   return { ...vm, spec, isPartial: true }
 }
 

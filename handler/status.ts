@@ -7,6 +7,7 @@ import { findCondition, setCondition } from '../runtime/condition.ts'
 import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
+import { isUnready } from '../runtime/probe.ts'
 import { digestOf } from './slim-vm.ts'
 
 /**
@@ -36,7 +37,7 @@ export function statusOf(
       ? {}
       : { domain: newDomain(before, domain), interfaces: interfacesOf(domain, podIP ?? before.podIP) }),
   }
-  return conclude(before, status, [...conditionsOf(report, misbehaviour), ...disruptionOf(vm, report)], vm, now)
+  return conclude(before, status, [...conditionsOf(vm, report, misbehaviour), ...disruptionOf(vm, report)], vm, now)
 }
 
 /** The status of a VM that its launcher refused to run; `message` is libvirt's own. */
@@ -106,13 +107,13 @@ export function isAlive(report: DomainReport): boolean {
   return report.phase === 'Running' || report.phase === 'Paused' || report.phase === 'ShuttingDown'
 }
 
-function conditionsOf(report: DomainReport, misbehaviour: string | undefined): Asserted[] {
+function conditionsOf(vm: VirtualMachine, report: DomainReport, misbehaviour: string | undefined): Asserted[] {
   const drifts = report.specDrift ?? []
   const drift: Asserted[] =
     drifts.length === 0
       ? []
       : [{ type: 'SpecDrift', status: 'True', reason: 'LibvirtChangedSpec', message: driftMessage(drifts) }]
-  return [readiness(report), synchronization(report, misbehaviour), ...drift]
+  return [readinessOf(vm, report), synchronization(report, misbehaviour), ...drift]
 }
 
 /** The end of a guest whose pod was terminated, unless that was requested or the controller knows the reason. */
@@ -129,6 +130,13 @@ function synchronization(report: DomainReport, misbehaviour: string | undefined)
     return { type, status: 'Unknown', reason: 'LauncherMisbehaving', message: misbehaviour }
   if (report.phase === 'Defined') return { type, status: 'Unknown', reason: 'GuestStarting', message: '' }
   return { type, status: 'True', reason: 'DomainDefined', message: '' }
+}
+
+/** A guest that runs may not serve yet: the readiness probe of the VM, if it has one, decides. */
+function readinessOf(vm: VirtualMachine, report: DomainReport): Asserted {
+  const ready = readiness(report)
+  if (ready.status !== 'True' || !isUnready(vm)) return ready
+  return { type: 'Ready', status: 'False', reason: 'ProbeFailing', message: 'the readiness probe does not succeed' }
 }
 
 function readiness(report: DomainReport): Asserted {

@@ -21,6 +21,7 @@ interface Surrounding {
   readonly ports?: VirtualMachineSpec['ports']
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
+  readonly readinessProbe?: VirtualMachineSpec['readinessProbe']
   /** The node's capabilities; by default `bundledCapabilities`. */
   readonly capabilities?: Capabilities
 }
@@ -52,7 +53,15 @@ export const takenMac = '52:54:00:00:00:0a'
  * granted.
  */
 export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineSpec, RuleContext] {
-  const { base = minimal, volumes, ports, deviceStateVolume, dedicatedCPUs, capabilities = bundledCapabilities } = row
+  const {
+    base = minimal,
+    volumes,
+    ports,
+    deviceStateVolume,
+    dedicatedCPUs,
+    readinessProbe,
+    capabilities = bundledCapabilities,
+  } = row
   const imageVolumes = imageVolumesOf(volumes)
   const context = { capabilities, entropy: { uid: 'test' }, name: 'test', imageVolumes }
   const completed = fillDefaults({ ...base, ...domain }, context)
@@ -68,6 +77,7 @@ export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineS
       ...(ports === undefined ? {} : { ports }),
       ...(deviceStateVolume === undefined ? {} : { deviceStateVolume }),
       ...(dedicatedCPUs === undefined ? {} : { dedicatedCPUs }),
+      ...(readinessProbe === undefined ? {} : { readinessProbe }),
     },
     { capabilities, originOf, isInPod: true, isGranted: () => true, isMacTaken: (address) => address === takenMac },
   ]

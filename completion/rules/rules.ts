@@ -49,6 +49,7 @@ import { pciAddressRules } from './pci-address.ts'
 import { pciControllerRules } from './pci-controller.ts'
 import { perfEvents } from './perf.ts'
 import { portForwardRules } from './port-forward.ts'
+import { probePort } from './probe.ts'
 import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
 import { rng } from './rng.ts'
@@ -108,6 +109,7 @@ export const rules: readonly Rule[] = [
   ...interfaceRules,
   ...interfaceTypeRules,
   ...portForwardRules,
+  probePort,
   rom,
   ...hostdevRules,
   ...hostdevOptionRules,

@@ -444,7 +444,16 @@ describe('the controller', () => {
     ['the pod of a VM of type kvm', launcher({ domain: { ...stored.spec.domain, type: 'kvm' } }), 201, ''],
     ['the pod of a VM with a placement', launcher(placement), 201, ''],
     ['the pod of a VM with excluded nodes', excludeNodes(launcher(placement), ['node1', 'node2']), 201, ''],
-    ['the pod of a VM with ports', launcher({ ...reachable, ports: [{ name: 'web', port: 80 }] }), 201, ''],
+    [
+      'the pod of a VM with ports',
+      launcher({
+        ...reachable,
+        ports: [{ name: 'web', port: 80 }],
+        readinessProbe: { httpGet: { port: 'web', path: '/healthz' } },
+      }),
+      201,
+      '',
+    ],
     [
       'another sysctl',
       withSpec({
@@ -477,6 +486,14 @@ describe('the controller', () => {
     ],
     ['all keys of a Secret', withContainer({ envFrom: [{ secretRef: { name: 's' } }] }), 403, 'values from elsewhere'],
     ['a port of the host', withContainer({ ports: [{ containerPort: 1, hostPort: 1 }] }), 403, 'ports'],
+    [
+      'a probe of another address',
+      withContainer({ readinessProbe: { httpGet: { port: 80, host: '169.254.169.254' } } }),
+      403,
+      'probes',
+    ],
+    ['a probe by a command', withContainer({ readinessProbe: { exec: { command: ['a'] } } }), 403, 'probes'],
+    ['another probe', withContainer({ livenessProbe: { tcpSocket: { port: 80 } } }), 403, 'probes'],
     ['a hook', withContainer({ lifecycle: { preStop: { exec: { command: ['a'] } } } }), 403, 'lifecycle'],
     ['a token', withSpec({ automountServiceAccountToken: true }), 403, 'a service account token'],
     ['another account', withSpec({ serviceAccountName: 'builder' }), 403, 'a service account token'],

@@ -1,0 +1,76 @@
+import type { Cause } from './cause.ts'
+import { integer, list, open, string, union, type Schema, type SchemasOf } from './schema.ts'
+
+/** How the kubelet finds out whether the guest serves: Kubernetes' own probe, sent to the address of the pod. */
+export interface Probe {
+  readonly httpGet?: {
+    /** The number of a port of the VM, or its name. */
+    readonly port: number | string
+    readonly path?: string
+    readonly scheme?: 'HTTP' | 'HTTPS'
+    readonly httpHeaders?: readonly { readonly name: string; readonly value: string }[]
+  }
+  readonly tcpSocket?: { readonly port: number | string }
+  readonly initialDelaySeconds?: number
+  readonly timeoutSeconds?: number
+  readonly periodSeconds?: number
+  readonly successThreshold?: number
+  readonly failureThreshold?: number
+}
+
+const port: Schema = { description: 'The number or name of a port in spec.ports.', 'x-kubernetes-int-or-string': true }
+
+const seconds = (description: string, minimum: number) => integer(description, { minimum, format: 'int32' })
+
+/** Without `host`, by which a probe would reach another address from the node. */
+const kinds = {
+  httpGet: open(
+    'Succeeds if the guest answers a GET request with a status from 200 to 399.',
+    {
+      port,
+      path: string('The path of the URL; / if absent.'),
+      scheme: string('HTTP or HTTPS; the certificate is not checked. HTTP if absent.', { enum: ['HTTP', 'HTTPS'] }),
+      httpHeaders: list(
+        'Headers of the request.',
+        open('A header.', { name: string('Its name.', { minLength: 1 }), value: string('Its value.') }, [
+          'name',
+          'value',
+        ]),
+        { 'x-kubernetes-list-type': 'atomic', maxItems: 32 },
+      ),
+    } satisfies SchemasOf<Required<Probe>['httpGet']>,
+    ['port'],
+  ),
+  tcpSocket: open(
+    'Succeeds if the port accepts a connection. passt accepts it for the guest, whether the guest serves or not.',
+    { port } satisfies SchemasOf<Required<Probe>['tcpSocket']>,
+    ['port'],
+  ),
+}
+
+export const readinessProbe = union(
+  'Whether the guest is ready to serve: until it succeeds, and while it fails, the VM is not Ready, and Services send nothing to it.',
+  {
+    initialDelaySeconds: seconds('Seconds from the start of the pod to the first probe; 0 if absent.', 0),
+    timeoutSeconds: seconds('Seconds after which a probe fails; 1 if absent.', 1),
+    periodSeconds: seconds('Seconds between probes; 10 if absent.', 1),
+    successThreshold: seconds('Successes in a row after which the guest is ready; 1 if absent.', 1),
+    failureThreshold: seconds('Failures in a row after which the guest is not ready; 3 if absent.', 1),
+  } satisfies SchemasOf<Omit<Probe, keyof typeof kinds>>,
+  kinds,
+)
+
+/** Checks a probe that matches its schema. The rules of completion check its port. */
+export function checkProbe(probe: Probe | undefined, field: string): Cause[] {
+  if (probe === undefined) return []
+  const given = Object.keys(kinds).filter((kind) => Object.hasOwn(probe, kind))
+  const rule = 'probe-kind'
+  if (given.length === 0)
+    return [{ rule, field, reason: 'FieldValueRequired', message: 'must set httpGet or tcpSocket' }]
+  return given.slice(1).map((kind) => ({
+    rule,
+    field: `${field}.${kind}`,
+    reason: 'FieldValueForbidden',
+    message: `conflicts with ${given[0]}: a probe has one kind`,
+  }))
+}

@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest'
+import { renderCause } from '../../api/refusal.ts'
+import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
+import { prepare } from '../../test/rule-table.ts'
+import { checkRules } from './rules.ts'
+
+const ports: VirtualMachineSpec['ports'] = [
+  { name: 'web', port: 80 },
+  { name: 'dns', port: 53, protocol: 'UDP' },
+]
+const unknown = 'must be a TCP port of spec.ports: web (80)'
+
+test.each<[string, Pick<VirtualMachineSpec, 'ports' | 'readinessProbe'>, readonly string[]]>([
+  ['no probe', { ports }, []],
+  ['the name of a port', { ports, readinessProbe: { httpGet: { port: 'web' } } }, []],
+  ['the number of a port', { ports, readinessProbe: { tcpSocket: { port: 80 } } }, []],
+  [
+    'the name of a UDP port',
+    { ports, readinessProbe: { httpGet: { port: 'dns' } } },
+    [`spec.readinessProbe.httpGet.port: Not found: "dns": ${unknown}`],
+  ],
+  [
+    'an undeclared port',
+    { ports, readinessProbe: { tcpSocket: { port: 81 } } },
+    [`spec.readinessProbe.tcpSocket.port: Not found: 81: ${unknown}`],
+  ],
+  [
+    'no port to name',
+    { readinessProbe: { httpGet: { port: 'web' } } },
+    ['spec.readinessProbe.httpGet.port: Not found: "web": spec.ports has no TCP port'],
+  ],
+])('a probe with %s', (_, row, causes) => {
+  const found = checkRules(...prepare({ devices: { interfaces: [{ type: 'ethernet' }] } }, row)).causes
+  const own = found.filter(({ rule }) => rule === 'probe-port')
+  expect(own.map((cause) => `${cause.field}: ${renderCause(cause)}`)).toEqual(causes)
+})
