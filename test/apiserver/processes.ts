@@ -50,7 +50,7 @@ const policies = (): string =>
     'base/status',
     'base/flow-control',
   ]
-    .map((name) => readFileSync(`manifests/${name}.yaml`, 'utf8').replace('virtset-launcher', launcherImage))
+    .map((name) => readFileSync(`manifests/${name}.yaml`, 'utf8').replace('"virtset-launcher"', `"${launcherImage}"`))
     .join('---\n')
 
 export interface ProcessOptions {
