@@ -43,12 +43,14 @@ const coredns: Module = {
   environment: { CGO_ENABLED: '0' },
 }
 
-/** Programs for making and testing releases; `make up` does not need them. */
+/** Programs for releases and benchmarks; `make up` does not need them. */
 const tools = {
   // Charts.
   helm: { name: 'helm', programs: ['helm'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
   // Signs executables for macOS, which does not run unsigned ones.
   quill: { name: 'quill', programs: ['quill'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
+  // Acts as the kubelets of nodes that do not exist.
+  kwok: { name: 'kwok', programs: ['kwok'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
 } satisfies Record<string, Module>
 
 /** Directories with the programs. */

@@ -7,18 +7,18 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Preset } from '../../api/preset.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { nodes } from '../../controller/node.ts'
-import { podName, vmUidLabel, vmUidVariable } from '../../controller/launcher-pod.ts'
+import { podName } from '../../controller/launcher-pod.ts'
 import { pods } from '../../controller/pod.ts'
-import type { Pod } from '../../controller/pod.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import { clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
-import type { KubeObject, Persisted, Resource } from '../../runtime/resource.ts'
+import type { KubeObject, Resource } from '../../runtime/resource.ts'
 import { until } from '../until.ts'
 import { accessAs, accountOf } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { copyOf, type RunningVm } from './at-rest.ts'
 import { writeToEtcd } from './etcd.ts'
 import { installProcesses } from './processes.ts'
 import type { Processes, Replica } from './processes.ts'
@@ -59,7 +59,7 @@ afterAll(async () => {
 })
 
 /** A VM as controller and handler leave it, and its pod. */
-async function runOne(): Promise<{ readonly vm: Persisted<VirtualMachine>; readonly pod: Persisted<Pod> }> {
+async function runOne(): Promise<RunningVm> {
   const controller = await processes.startController('first')
   const node = await startSimulatedNode(api)
   const devices = { interfaces: [{ type: 'user' }], disks: [{ target: { dev: 'vda' }, source: { file: '/dev/null' } }] }
@@ -91,32 +91,9 @@ async function runOne(): Promise<{ readonly vm: Persisted<VirtualMachine>; reado
   return { vm, pod: await kube.patch(pods, podRef, { type: 'merge', body }, { subresource: 'status' }) }
 }
 
-/** Another VM of the same kind, and its pod. */
-function copy(name: string, { vm, pod }: { readonly vm: Persisted<VirtualMachine>; readonly pod: Persisted<Pod> }) {
-  const uid = randomUUID()
-  const podUID = randomUUID()
-  const metadata = { ...vm.metadata, name, uid }
-  const [compute] = pod.spec.containers
-  if (compute === undefined) throw new Error('a launcher pod has a container')
-  return {
-    vm: { ...vm, metadata, status: { ...vm.status, podUID } },
-    pod: {
-      ...pod,
-      metadata: {
-        ...pod.metadata,
-        name: podName({ ...vm, metadata }),
-        uid: podUID,
-        labels: { ...pod.metadata.labels, [vmUidLabel]: uid },
-        ownerReferences: (pod.metadata.ownerReferences ?? []).map((owner) => ({ ...owner, name, uid })),
-      },
-      spec: { ...pod.spec, containers: [{ ...compute, env: [{ name: vmUidVariable, value: uid }] }] },
-    },
-  }
-}
-
-function* cluster(one: Awaited<ReturnType<typeof runOne>>): Generator<readonly [Resource<KubeObject>, KubeObject]> {
+function* cluster(one: RunningVm): Generator<readonly [Resource<KubeObject>, KubeObject]> {
   for (let count = 0; count < vmCount; count++) {
-    const { vm, pod } = copy(`vm-${count}`, one)
+    const { vm, pod } = copyOf(one, `vm-${count}`)
     yield [virtualMachines, vm]
     yield [pods, pod]
   }
