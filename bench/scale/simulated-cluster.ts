@@ -3,9 +3,11 @@ import { once } from 'node:events'
 import { openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { parse } from 'yaml'
 import { run } from '../../cluster/command.ts'
 import { controllerManagerCommand } from '../../cluster/controlplane.ts'
 import { renderKubeconfig } from '../../cluster/pki.ts'
+import { kubernetesAccount } from '../../test/apiserver/accounts.ts'
 import type { TestApiServer } from '../../test/apiserver/apiserver.ts'
 import { until } from '../../test/until.ts'
 
@@ -60,6 +62,14 @@ export async function startSimulatedCluster(options: Options): Promise<Simulated
   const pki = { directory: join(api.directory, 'pki') }
   const kubeconfigOf = (client: string) => write(`${client}.kubeconfig`, renderKubeconfig(pki, api.server, client))
 
+  /** As JSON, which is YAML: an administrator who acts as an account of Kubernetes. */
+  const asKubernetes = ({ kubeconfig }: TestApiServer): string => {
+    const config = parse(readFileSync(kubeconfig, 'utf8')) as { users: readonly { name: string; user: object }[] }
+    const acting = { as: kubernetesAccount, 'as-groups': ['system:masters'] }
+    const users = config.users.map(({ name, user }) => ({ name, user: { ...user, ...acting } }))
+    return write('kwok.kubeconfig', JSON.stringify({ ...config, users }))
+  }
+
   const manager = controllerManagerCommand(
     join(binaries, 'kube-controller-manager'),
     pki,
@@ -78,7 +88,7 @@ export async function startSimulatedCluster(options: Options): Promise<Simulated
   start('scheduler', [join(binaries, 'kube-scheduler'), `--config=${configuration}`, '--secure-port=0'])
   start('kwok', [
     kwok,
-    `--kubeconfig=${api.kubeconfig}`,
+    `--kubeconfig=${asKubernetes(api)}`,
     `--config=${write('kwok.yaml', JSON.stringify(kwokConfiguration))}`,
     `--config=${write('stages.yaml', stageFiles.map((file) => readFileSync(join(stages, file), 'utf8')).join('\n---\n'))}`,
     '--manage-all-nodes',

@@ -4,6 +4,9 @@ import type { Access } from '../../runtime/access.ts'
 export const accountOf = (component: 'controller' | 'handler' | 'webhooks'): string =>
   `system:serviceaccount:virtset-system:virtset-${component}`
 
+/** An account of Kubernetes: only these can report what happened to a launcher pod. */
+export const kubernetesAccount = 'system:kube-controller-manager'
+
 /** Flags of kubectl that let an administrator act as a user, with all permissions. */
 export const kubectlAs = (user: string): string[] => [`--as=${user}`, '--as-group=system:masters']
 

@@ -7,6 +7,7 @@ import { lastLines, run } from '../../cluster/command.ts'
 import { controllerManagerCommand } from '../../cluster/controlplane.ts'
 import { renderKubeconfig } from '../../cluster/pki.ts'
 import { until } from '../until.ts'
+import { kubectlAs, kubernetesAccount } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installProcesses } from './processes.ts'
@@ -128,7 +129,8 @@ const group = {
 /** As a kubelet reports it. */
 const markReady = async (pod: string) => {
   const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }
-  await kubectl(['patch', 'pod', pod, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
+  const patch = ['patch', 'pod', pod, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })]
+  await kubectl([...patch, ...kubectlAs(kubernetesAccount)])
 }
 const evict = (pod: string) => {
   const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: pod } }

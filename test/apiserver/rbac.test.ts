@@ -10,6 +10,7 @@ import { bundledCapabilities } from '../../completion/capabilities.ts'
 import { startFakeLauncher } from '../fake-launcher.ts'
 import type { FakeLauncher } from '../fake-launcher.ts'
 import { until } from '../until.ts'
+import { kubectlAs, kubernetesAccount } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { freePort } from './free-port.ts'
@@ -138,7 +139,8 @@ async function podsEnd(name: string): Promise<void> {
   const pods = await field('{.items[*].metadata.name}', 'pods', '-l', `virtset.io/vm-name=${name}`)
   const ended = JSON.stringify({ status: { phase: 'Succeeded' } })
   for (const pod of pods.split(' ')) {
-    await kubectl(['patch', 'pod', pod, '--subresource=status', '--type=merge', '-p', ended])
+    const patch = ['patch', 'pod', pod, '--subresource=status', '--type=merge', '-p', ended]
+    await kubectl([...patch, ...kubectlAs(kubernetesAccount)])
     await kubectl(['delete', 'pod', pod, '--grace-period=0', '--force'])
   }
 }

@@ -15,7 +15,7 @@ import type { KubeClient } from '../../runtime/kube.ts'
 import { clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
 import type { KubeObject, Resource } from '../../runtime/resource.ts'
 import { until } from '../until.ts'
-import { accessAs, accountOf } from './accounts.ts'
+import { accessAs, accountOf, kubernetesAccount } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { copyOf, type RunningVm } from './at-rest.ts'
@@ -35,6 +35,7 @@ const pause = () => delay(500)
 let api: TestApiServer
 let kube: KubeClient
 let handler: KubeClient
+let kubelet: KubeClient
 let processes: Processes
 
 const auditPolicy = {
@@ -49,12 +50,14 @@ beforeAll(async () => {
   const access = await kubeconfigAccess({ file: api.kubeconfig })
   kube = createKubeClient({ access, userAgent: 'test' })
   handler = createKubeClient({ access: accessAs(accountOf('handler'), access), userAgent: 'test' })
+  kubelet = createKubeClient({ access: accessAs(kubernetesAccount, access), userAgent: 'test' })
   processes = await installProcesses(api)
 })
 afterAll(async () => {
   await processes?.stop()
   await kube?.close()
   await handler?.close()
+  await kubelet?.close()
   await api?.stop()
 })
 
@@ -88,7 +91,7 @@ async function runOne(): Promise<RunningVm> {
   const podRef = { namespace: 'default', name: podName(vm) }
   const containerStatuses = [{ name: 'compute', ready: true, image: 'i', imageID: 'i', restartCount: 0, state: {} }]
   const body = { status: { phase: 'Running', podIP: '10.0.0.1', containerStatuses } }
-  return { vm, pod: await kube.patch(pods, podRef, { type: 'merge', body }, { subresource: 'status' }) }
+  return { vm, pod: await kubelet.patch(pods, podRef, { type: 'merge', body }, { subresource: 'status' }) }
 }
 
 function* cluster(one: RunningVm): Generator<readonly [Resource<KubeObject>, KubeObject]> {

@@ -11,7 +11,7 @@ import { keyOf, pathOf, refOf, virtualMachines } from '../../runtime/resource.ts
 import type { Persisted } from '../../runtime/resource.ts'
 import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
 import { startWorkQueue } from '../../runtime/work-queue.ts'
-import { accessAs, accountOf } from './accounts.ts'
+import { accessAs, accountOf, kubernetesAccount } from './accounts.ts'
 import type { TestApiServer } from './apiserver.ts'
 
 const nodeName = 'n1'
@@ -40,7 +40,7 @@ export async function startSimulatedNode(
 ): Promise<SimulatedNode> {
   const log = createLogger({ process: 'node', level: 'silent' })
   const access = await kubeconfigAccess({ file: api.kubeconfig })
-  const kube = createKubeClient({ access, userAgent: 'node' })
+  const kube = createKubeClient({ access: accessAs(kubernetesAccount, access), userAgent: 'node' })
   const handler = createKubeClient({ access: accessAs(accountOf('handler'), access), userAgent: 'node' })
   const podCache = startReflector({ kube, resource: pods, log })
   const vmCache = startReflector({ kube, resource: virtualMachines, log })
