@@ -28,6 +28,7 @@ import {
 import { LibvirtError } from './libvirt/errors.ts'
 import { pausedMessage } from './full-disk.ts'
 import type { Identity } from './identity.ts'
+import { lockedDiskMessage } from './locked-disk.ts'
 import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
 import type { Logger } from '../runtime/log.ts'
 import { type PhaseReport, phaseOf } from './phase.ts'
@@ -332,7 +333,9 @@ export class Life {
       await refusedAs('StartFailed', () => startDomain(client, dom))
     } catch (error) {
       const message = await this.#outOfMemory()
-      throw message === undefined ? error : new Refused('OOMKilled', message, { cause: error })
+      if (message !== undefined) throw new Refused('OOMKilled', message, { cause: error })
+      const locked = error instanceof Refused ? lockedDiskMessage(error.message, this.#vm?.spec ?? {}) : undefined
+      throw locked === undefined ? error : new Refused('StartFailed', locked, { cause: error })
     }
     this.#wasStarted = true
   }

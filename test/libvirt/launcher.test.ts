@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chown, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { chown, link, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -377,6 +377,21 @@ describe('volumes', () => {
     expect(contents.join('')).not.toContain('..data')
     expect(await readdir(join(launcher.volumes, 'seed'))).toEqual(['cloud-init.iso'])
     expect(JSON.stringify(await launcher.report()) + launcher.log()).not.toContain('-secret')
+  })
+})
+
+test('a disk that is locked is reported with its claim', async () => {
+  const vm = await launcherWith('idle')
+  await mkdir(join(launcher.volumes, 'copy'))
+  await link(join(launcher.volumes, 'root/disk.img'), join(launcher.volumes, 'copy/disk.img'))
+  const volumes = ['root', 'copy'].map((name) => ({ name, persistentVolumeClaim: { claimName: `${name}-claim` } }))
+  const { spec } = vmWith({ disks: [disk('root', 'vda'), disk('copy', 'vdb')], volumes })
+  expect(await launcher.put({ ...vm, spec })).toMatchObject({
+    phase: 'Shutoff',
+    reason: 'startFailed',
+    message: expect.stringMatching(
+      /^volume "(?:root|copy)": the disk of the claim "(?:root|copy)-claim" is in use by another VM/,
+    ),
   })
 })
 

@@ -5,10 +5,11 @@ import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { startReflector, type Reflector } from '../../runtime/reflector.ts'
 import { namespaces, type KubeObject } from '../../runtime/resource.ts'
+import type { ClaimUser } from './claim-use.ts'
 import { createNewNamespaces, type NewNamespaces } from './new-namespaces.ts'
 import { createPendingPresets, type PendingPresets } from './pending-presets.ts'
 import { limitRanges, noQuota, resourceQuotas, slimQuota, slimRange, type NamespaceQuota } from './quota.ts'
-import { watchVmMacs } from './vm-macs.ts'
+import { claimKey, watchVms } from './watched-vms.ts'
 
 /** The state of the cluster that admission uses, so that handling a request needs no request to the API server. */
 export interface AdmissionCaches extends Inventory {
@@ -16,6 +17,8 @@ export interface AdmissionCaches extends Inventory {
   readonly newNamespaces: Pick<NewNamespaces, 'wait'>
   /** The limits of a namespace for its pods. */
   quota(namespace: string): NamespaceQuota
+  /** The VMs that use a claim and have not ended. */
+  claimUsers(namespace: string, claim: string): readonly ClaimUser[]
   /** Milliseconds since the API server last sent data to the stalest cache. */
   ageMs(): number
 }
@@ -29,7 +32,7 @@ export interface WatchedCaches extends AdmissionCaches, Pick<WatchedInventory, '
 
 export function startCaches(kube: KubeClient, log: Logger, clock: Clock): WatchedCaches {
   const arrivals = createPendingPresets(clock)
-  const vms = watchVmMacs(kube, log, clock)
+  const vms = watchVms(kube, log, clock)
   const indexers = { namespace: ({ metadata: { namespace = '' } }: KubeObject) => [namespace] }
   const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers, slim: slimRange })
   const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers, slim: slimQuota })
@@ -54,6 +57,7 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
       ranges: ranges.store.byIndex('namespace', name),
       quotas: quotas.store.byIndex('namespace', name),
     }),
+    claimUsers: (namespace, claim) => vms.store.byIndex('claim', claimKey(namespace, claim)),
     unready: () =>
       reflectors
         .filter((reflector) => !reflector.hasSynced())
@@ -72,5 +76,6 @@ export const cachesWithout = (clock: Clock, inventory: Inventory = emptyInventor
   pendingPresets: createPendingPresets(clock),
   newNamespaces: { wait: () => undefined },
   quota: () => noQuota,
+  claimUsers: () => [],
   ageMs: () => 0,
 })

@@ -12,6 +12,7 @@ import type { CompletionMetrics, Phase } from '../metrics.ts'
 import { auditAnnotations } from './audit.ts'
 import { isSpecUnchanged, requiredPermissions } from './authorize.ts'
 import type { AdmissionCaches } from './caches.ts'
+import { claimWarnings } from './claim-use.ts'
 import { createCompletedVms } from './completed-vms.ts'
 import { patchBetween, writePatch, type Patch } from './patch.ts'
 import { noPermissions } from './permission.ts'
@@ -81,7 +82,8 @@ export function createEngine(
   const warningsOf = (completed: Completed, { namespace }: AdmissionRequest): readonly string[] => {
     const { spec } = completed.vm
     const quota = quotaWarnings(caches.quota(namespace), () => launcherResources(spec), spec.priorityClassName)
-    return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...quota]
+    const claims = claimWarnings(spec, completed.vm.metadata, (claim) => caches.claimUsers(namespace, claim))
+    return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...quota, ...claims]
   }
   return {
     permissions(request) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { pack } from './vm-macs.ts'
+import { pack } from './watched-vms.ts'
 
 test('the cache has only the identity of a VM and its MAC addresses in canonical form', () => {
   const cached = pack({
@@ -15,6 +15,18 @@ test('the cache has only the identity of a VM and its MAC addresses in canonical
     metadata: { name: 'vm', namespace: 'shop', uid: 'u', resourceVersion: '1' },
     macs: ['52:54:00:aa:bb:01'],
   })
+})
+
+test('the cache has the claims that a VM uses until it has ended', () => {
+  const vm = {
+    metadata: { name: 'vm', namespace: 'shop', uid: 'u', resourceVersion: '1' },
+    spec: {
+      domain: { devices: { disks: [{ type: 'volume' as const, source: { volume: 'v' }, target: { dev: 'vda' } }] } },
+      volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'c' } }],
+    },
+  }
+  expect(pack(vm).claims).toEqual([{ claim: 'c', isWriter: true, isShared: false }])
+  expect(pack({ ...vm, status: { phase: 'Failed' } }).claims).toBeUndefined()
 })
 
 test('the cache has the identity of a cluster-scoped object without spec', () => {

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest'
+import { lockedDiskMessage } from './locked-disk.ts'
+
+const spec = {
+  domain: {},
+  volumes: [
+    { name: 'data', persistentVolumeClaim: { claimName: 'c' } },
+    { name: 'scratch', emptyDisk: { capacity: '1Gi' } },
+  ],
+}
+const advice = (words: string) =>
+  `is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. QEMU reported: ${words}`
+const qemu = (words: string, path: string) =>
+  `internal error: process exited while connecting to monitor: qemu-system-x86_64: -blockdev {"driver":"file"}: ${words}\nIs another process using the image [${path}]?`
+const write = 'Failed to get "write" lock'
+const shared = 'Failed to get shared "write" lock'
+
+test.each([
+  [
+    'a file on a claim',
+    qemu(write, '/var/run/virtset/volumes/data/disk.img'),
+    `volume "data": the disk of the claim "c" ${advice(write)}`,
+  ],
+  [
+    'a block device',
+    qemu(shared, '/var/run/virtset/block/data'),
+    `volume "data": the disk of the claim "c" ${advice(shared)}`,
+  ],
+  [
+    'an empty disk',
+    qemu(write, '/var/run/virtset/volumes/scratch/disk.img'),
+    `volume "scratch": the disk ${advice(write)}`,
+  ],
+  ['a path that is no volume', qemu(write, '/srv/disk.img'), `a disk ${advice(write)}`],
+  ['no path', write, `a disk ${advice(write)}`],
+  ['another error', 'internal error: no such file', undefined],
+])('%s', (_, message, expected) => expect(lockedDiskMessage(message, spec)).toBe(expected))

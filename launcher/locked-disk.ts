@@ -1,0 +1,21 @@
+import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
+
+/** QEMU's words for a lock that another process holds. No error of libvirt has a code for it. */
+const lock = /Failed to get (?:shared )?"[a-z ]+" lock/
+/** The name of the volume in the path of its disk: a file in its folder, or a block device. */
+const place = /image \[[^\]]*\/(?:volumes\/([^/\]]+)\/[^/\]]+|block\/([^/\]]+))\]/
+
+/** What to do about a disk that another process has locked; undefined for other messages. */
+export function lockedDiskMessage(
+  message: string,
+  { volumes = [] }: Pick<VirtualMachineSpec, 'volumes'>,
+): string | undefined {
+  const [words] = lock.exec(message) ?? []
+  if (words === undefined) return undefined
+  const [, file, block] = place.exec(message) ?? []
+  const volume = volumes.find(({ name }) => name === (file ?? block))
+  const claim = volume?.persistentVolumeClaim?.claimName
+  const of = claim === undefined ? '' : ` of the claim "${claim}"`
+  const about = volume === undefined ? 'a disk' : `volume "${volume.name}": the disk${of}`
+  return `${about} is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. QEMU reported: ${words}`
+}

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
+import { claimUses, claimWarnings } from './claim-use.ts'
+
+type Disk = NonNullable<NonNullable<VirtualMachineSpec['domain']['devices']>['disks']>[number]
+
+const specWith = (disk: Disk = {}, readOnly?: boolean): VirtualMachineSpec => ({
+  domain: {
+    type: 'qemu',
+    devices: { disks: [{ type: 'volume', source: { volume: 'data' }, target: { dev: 'vda' }, ...disk }] },
+  },
+  volumes: [
+    { name: 'data', persistentVolumeClaim: { claimName: 'c', ...(readOnly === undefined ? {} : { readOnly }) } },
+    { name: 'scratch', emptyDisk: { capacity: '1Gi' } },
+    { name: 'unused', persistentVolumeClaim: { claimName: 'unused' } },
+  ],
+})
+
+const exclusive = specWith()
+const shared = specWith({ shareable: {} })
+const reader = specWith({ readonly: {} })
+
+test.each<[string, VirtualMachineSpec, boolean, boolean]>([
+  ['a disk', exclusive, true, false],
+  ['a shareable disk', shared, true, true],
+  ['a read-only disk', reader, false, false],
+  ['a CD', specWith({ device: 'cdrom' }), false, false],
+  ['a read-only claim', specWith({}, true), false, false],
+])('%s uses its claim', (_, spec, isWriter, isShared) => {
+  expect(claimUses(spec)).toEqual([{ claim: 'c', isWriter, isShared }])
+})
+
+const warned = [
+  'the VM "other" uses the claim "c" too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads',
+]
+
+test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([
+  ['write', exclusive, exclusive, warned],
+  ['share, the other does not', shared, exclusive, warned],
+  ['read, the other writes', reader, exclusive, warned],
+  ['write, the other reads', exclusive, reader, warned],
+  ['share', shared, shared, []],
+  ['read', reader, reader, []],
+])('two VMs that %s', (_, own, theirs, warnings) => {
+  const users = () => [{ metadata: { name: 'other' }, claims: claimUses(theirs) }]
+  expect(claimWarnings(own, { name: 'vm' }, users)).toEqual(warnings)
+  expect(claimWarnings(own, {}, users)).toEqual(warnings)
+})
+
+test('a VM does not conflict with itself, nor with one that uses another claim', () => {
+  const itself = [{ metadata: { name: 'vm' }, claims: claimUses(exclusive) }]
+  const elsewhere = [{ metadata: { name: 'other' }, claims: [{ claim: 'd', isWriter: true, isShared: false }] }]
+  expect(claimWarnings(exclusive, { name: 'vm' }, () => itself)).toEqual([])
+  expect(claimWarnings(exclusive, { name: 'vm' }, () => elsewhere)).toEqual([])
+})
