@@ -3,7 +3,6 @@ import { join, resolve } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
 import { listReferences } from '../../cluster/layout.ts'
 import { readSettings } from '../../cluster/settings.ts'
@@ -13,15 +12,12 @@ import { deaf, presets } from './vms.ts'
 let cluster: TestCluster
 /** The image that is a disk with the demo guest. */
 let reference: string
-let example: VirtualMachine
 const absent = 'localhost/virtset/absent:1'
 
 beforeAll(async () => {
   cluster = await openCluster()
   await cluster.kubectl('label', 'namespace', cluster.namespace, 'pod-security.kubernetes.io/enforce=restricted')
   await cluster.apply(...presets)
-  const [kubectl = '', ...flags] = cluster.command
-  example = JSON.parse(await run([kubectl, ...flags, '-n', 'default', 'get', 'vm', 'from-image', '-o', 'json']))
   const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
   const built = listReferences(join(cache, 'images'))
   reference = built.findLast((name) => name.includes('/demo-disk:')) ?? 'no demo-disk'
@@ -41,13 +37,6 @@ const vmFrom = (name: string, image: object) => {
 }
 
 const readyOf = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'Ready')
-
-test('the example boots Linux from its image', async () => {
-  const console = await cluster.console(example)
-  // What it printed before is sent first. Emulated, on a busy host.
-  await expect(console.hear('from-image login:', 200_000)).resolves.toBeUndefined()
-  console.close()
-})
 
 test('two VMs boot from one image, each with its own changes', async () => {
   for (const name of ['one', 'two']) {
