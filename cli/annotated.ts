@@ -1,17 +1,18 @@
 import { Document, isCollection, isMap, isPair, isScalar, visit, type Pair } from 'yaml'
-import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
+import { completedByAnnotation } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
+import type { Subject } from '../presets/kind.ts'
 import type { Provenance } from '../presets/origins.ts'
 import { joinPath } from '../api/path.ts'
 import { creditOf, creditText } from './provenance.ts'
 import { yamlOptions } from '../api/yaml.ts'
 
 /**
- * The VM as YAML, each line with the origin of its value as a comment. A line that opens an object or a list names all
+ * An object as YAML, each line with the origin of its value as a comment. A line that opens an object or a list names all
  * origins below it.
  */
-export function yamlWithProvenance(vm: VirtualMachine, { origins }: Provenance): string {
-  const document = new Document(vm, yamlOptions)
+export function yamlWithProvenance(object: Subject, { origins }: Pick<Provenance, 'origins'>): string {
+  const document = new Document(object, yamlOptions)
   const creditAt = (path: string): string => (isOurs(path) ? 'virtset' : creditText(creditOf(originOf(origins, path))))
   visit(document, {
     Pair(_, pair, ancestors) {

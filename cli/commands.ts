@@ -44,6 +44,7 @@ const complete: Entry = {
   flags: [
     outputFlag('yaml', 'json', 'xml'),
     new Option('--provenance', 'show the origin of each field'),
+    'schema',
     'outDir',
     new Option('--watch', 'complete again whenever a file changes'),
     'strict',

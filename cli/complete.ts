@@ -4,15 +4,20 @@ import type { Completed, Refused } from '../completion/complete.ts'
 import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'
 import { derivedUid } from './derive-uid.ts'
-import { exitCode, type ExitCode } from './failure.ts'
-import { unreadableText, type Input } from './input.ts'
+import { exitCode, Usage, type ExitCode } from './failure.ts'
+import { nameOf, unreadableText, type Input } from './input.ts'
 import { orderedAs } from './key-order.ts'
+import type { ObjectPresets } from './objects.ts'
 import type { Output } from './output.ts'
 import { provenanceEntries } from './provenance.ts'
 import { causesAt, subjectOf, type Subject } from './subject.ts'
 import type { Scopes } from './scope.ts'
 import type { Streams } from './world.ts'
 import { toYaml } from '../api/yaml.ts'
+import type { Cause } from '../api/cause.ts'
+import type { Subject as MergedObject } from '../presets/kind.ts'
+import type { Provenance } from '../presets/origins.ts'
+import type { Labels } from '../presets/selector.ts'
 
 export interface CompleteSettings {
   readonly scopes: Scopes
@@ -21,6 +26,9 @@ export interface CompleteSettings {
   readonly uid?: string
   readonly allowHostReach: boolean
   readonly skipRules: boolean
+  /** Presets for other kinds; only offline. */
+  readonly objects?: ObjectPresets
+  readonly namespaceLabels?: Labels
 }
 
 export interface CompleteOutput {
@@ -95,12 +103,12 @@ export async function completeAll(
     if ('error' in done) {
       seen.unreadable = true
       streams.err(`error: ${done.error}\n`)
-    } else if (done.outcome !== undefined) {
+    } else if (done.result !== undefined) {
       subjects++
-      const { outcome } = done.outcome
-      seen.warned ||= outcome.warnings.length > 0
-      seen.refused ||= outcome.outcome === 'refused'
-      await report(input.stem, done.outcome, how, output, streams)
+      const { result } = done
+      seen.warned ||= result.warnings.length > 0
+      seen.refused ||= 'causes' in result
+      await report(input.stem, result, how, output, streams)
     }
     step(input.file)
   }
@@ -111,46 +119,80 @@ export async function completeAll(
   return exitCode(seen, how.strict)
 }
 
+/** What to print for a VM or an object of another kind. */
+type Result = { readonly kind: string; readonly name: string; readonly warnings: readonly string[] } & (
+  | { readonly causes: readonly Cause[] }
+  | (Provenance & { readonly object: MergedObject; readonly asXml: () => Promise<string> })
+)
+
 async function attempt(
   input: Input,
   settings: CompleteSettings,
-): Promise<{ readonly outcome: Outcome | undefined } | { readonly error: string }> {
+): Promise<{ readonly result: Result | undefined } | { readonly error: string }> {
   if (input.kind === 'unreadable') return { error: input.message }
   try {
-    return { outcome: await completeInput(input, settings) }
+    return { result: (await objectResult(input, settings)) ?? vmResult(await completeInput(input, settings)) }
   } catch (error) {
     return { error: unreadableText(error) }
   }
 }
 
+/** Undefined for an input of virtset's own kinds, and if there are neither presets nor schemas for others. */
+async function objectResult(
+  input: Exclude<Input, { kind: 'unreadable' }>,
+  { objects, namespace, namespaceLabels = {} }: CompleteSettings,
+): Promise<Result | undefined> {
+  if (objects === undefined || input.kind !== 'manifest') return undefined
+  const { completeObject, isForeign } = await import('./objects.ts')
+  if (!isForeign(input.object)) return undefined
+  const outcome = completeObject(input.object, { presets: objects, namespace, namespaceLabels })
+  const kind = String(input.object['kind'])
+  const asXml = () => Promise.reject(new Usage(`${input.file}: ${kind} cannot be printed as XML: only VMs can`))
+  return { kind, name: nameOf(input.object), ...outcome, asXml }
+}
+
+function vmResult(done: Outcome | undefined): Result | undefined {
+  if (done === undefined) return undefined
+  const { subject, outcome } = done
+  const { kind, name } = subject
+  if (outcome.outcome === 'refused') return { kind, name, ...outcome }
+  const { vm } = outcome
+  return { kind, name, ...outcome, object: vm, asXml: () => xmlOf(vm) }
+}
+
 async function report(
   stem: string,
-  { subject, outcome }: Outcome,
+  result: Result,
   how: CompleteOutput,
   output: Output,
   streams: Streams,
 ): Promise<void> {
-  const { warnings } = outcome
+  const { kind, name, warnings } = result
   if (!how.quiet) for (const warning of warnings) streams.err(`Warning: ${warning}\n`)
   if (warnings.length > 0) await output.beside(stem, 'warnings', warnings)
-  if (outcome.outcome === 'refused') {
-    streams.err(`${refusalText(subject.kind, subject.name, outcome.causes)}\n`)
-    await output.beside(stem, 'causes', outcome.causes)
+  if ('causes' in result) {
+    streams.err(`${refusalText(kind, name, result.causes)}\n`)
+    await output.beside(stem, 'causes', result.causes)
     return
   }
-  await output.result(stem, how.format, await render(outcome, how))
-  if (how.provenance) await output.beside(stem, 'provenance', provenanceEntries(outcome.vm, outcome))
+  const { object } = result
+  await output.result(stem, how.format, await render(result, how))
+  if (how.provenance) await output.beside(stem, 'provenance', provenanceEntries(object, result))
 }
 
-async function render(completed: Completed, { format, provenance }: CompleteOutput): Promise<string> {
-  const { vm } = completed
-  if (format === 'xml') {
-    const [{ canonical }, { writeDomain }] = await Promise.all([
-      import('../api/domain/canonical.ts'),
-      import('../api/domain/xml.ts'),
-    ])
-    return writeDomain(canonical(vm.spec.domain))
-  }
-  if (format === 'json') return `${JSON.stringify(vm, null, 2)}\n`
-  return provenance ? yamlWithProvenance(vm, completed) : toYaml(vm)
+async function render(
+  { object, origins, asXml }: Exclude<Result, { readonly causes: unknown }>,
+  { format, provenance }: CompleteOutput,
+): Promise<string> {
+  if (format === 'xml') return asXml()
+  if (format === 'json') return `${JSON.stringify(object, null, 2)}\n`
+  return provenance ? yamlWithProvenance(object, { origins }) : toYaml(object)
+}
+
+async function xmlOf({ spec }: VirtualMachine): Promise<string> {
+  const [{ canonical }, { writeDomain }] = await Promise.all([
+    import('../api/domain/canonical.ts'),
+    import('../api/domain/xml.ts'),
+  ])
+  return writeDomain(canonical(spec.domain))
 }

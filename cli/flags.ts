@@ -15,11 +15,17 @@ export interface Flags {
   readonly quiet?: true
   readonly color?: boolean
   readonly strict?: true
+  readonly schema?: readonly string[]
 }
 
 const flags = {
   presets: () =>
     repeatable('--presets <path>', 'read presets from this file or directory instead of the cluster (repeatable)'),
+  schema: () =>
+    repeatable(
+      '--schema <path>',
+      'also complete the kinds of this CRD or OpenAPI v3 document: a file or directory (repeatable); needs --presets',
+    ),
   namespaceLabels: () =>
     new Option('--namespace-labels <k=v,...>', 'labels of the namespace, in addition to its name').argParser(labels),
   allowHostReach: () =>

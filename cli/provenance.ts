@@ -1,6 +1,7 @@
 import type { Origin } from '../api/cause.ts'
 import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
+import type { Subject } from '../presets/kind.ts'
 import type { Provenance } from '../presets/origins.ts'
 import { joinPath } from '../api/path.ts'
 
@@ -19,11 +20,11 @@ export interface Entry extends Credit {
   readonly skipped?: string
 }
 
-/** The origin of each leaf of a VM's labels, annotations and spec, and the overridden, removed and skipped values. */
-export function provenanceEntries(vm: VirtualMachine, provenance: Provenance): { readonly [path: string]: Entry } {
+/** The origin of each leaf of an object's labels, annotations, spec and other fields, and the overridden, removed and skipped values. */
+export function provenanceEntries(object: Subject, provenance: Provenance): { readonly [path: string]: Entry } {
   const { origins, overridden, removed, skipped } = provenance
   const entries = new Map<string, Entry>()
-  for (const { path } of leavesOf(vm)) {
+  for (const { path } of leavesOf(object)) {
     const lost = overridden.get(path)?.map(({ origin, value }) => ({
       ...creditOf(origin),
       ...(value === undefined ? {} : { value }),
@@ -56,20 +57,27 @@ export interface Leaf {
 }
 
 /** The parts with provenance: labels, annotations except completion's own, and the spec. */
-export function creditedTo({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
+export const creditedTo = (vm: VirtualMachine) => ({ metadata: creditedMetadata(vm), spec: vm.spec })
+
+function creditedMetadata({ metadata: { labels = {}, annotations = {} } }: Subject) {
   const { [completedByAnnotation]: _, ...others } = annotations
-  return { metadata: { labels: unlessEmpty(labels), annotations: unlessEmpty(others) }, spec }
+  return { labels: unlessEmpty(labels), annotations: unlessEmpty(others) }
 }
 
 const unlessEmpty = <T extends object>(map: T): T | undefined => (Object.keys(map).length === 0 ? undefined : map)
 
 /** The leaves of the parts with provenance: scalars, and empty objects and lists. */
-export function* leavesOf(vm: VirtualMachine): Generator<Leaf> {
-  const { metadata, spec } = creditedTo(vm)
-  yield* leavesBelow(metadata.labels, 'metadata.labels')
-  yield* leavesBelow(metadata.annotations, 'metadata.annotations')
-  yield* leavesBelow(spec, 'spec')
+export function* leavesOf(object: Subject): Generator<Leaf> {
+  const { labels, annotations } = creditedMetadata(object)
+  yield* leavesBelow(labels, 'metadata.labels')
+  yield* leavesBelow(annotations, 'metadata.annotations')
+  for (const [key, value] of Object.entries(object)) {
+    if (!uncredited.has(key)) yield* leavesBelow(value, key)
+  }
 }
+
+/** The fields of an object that no preset sets, and the metadata. */
+const uncredited: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata', 'status'])
 
 export function* leavesBelow(value: unknown, path: string): Generator<Leaf> {
   const members = typeof value === 'object' && value !== null ? Object.entries(value) : []

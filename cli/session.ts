@@ -1,7 +1,9 @@
 import type { Capabilities } from '../api/capabilities.ts'
 import type { CompleteSettings } from './complete.ts'
+import type { Manifest } from '../inventory/manifests.ts'
 import { Usage, exitCodes, withoutCluster, type ExitCode } from './failure.ts'
 import type { Flags } from './flags.ts'
+import type { ObjectPresets } from './objects.ts'
 import type { Output } from './output.ts'
 import type { Paint } from './paint.ts'
 import type { Cluster, World } from './world.ts'
@@ -35,17 +37,24 @@ export async function withCompletion(
         import('../completion/nodes.ts'),
       ])
     const namespace = flags.namespace ?? 'default'
-    const presets = presetsOf(await readManifests(flags.presets ?? [], world.stdin), namespace)
-    const warnings = [...presets.quarantined.values()].map(quarantineWarning)
+    const manifests = await readManifests(flags.presets ?? [], world.stdin)
+    const presets = presetsOf(manifests, namespace)
+    const objects = await objectPresetsIn(manifests, flags.schema, namespace)
+    const broken = [...presets.quarantined.values(), ...(objects?.quarantined ?? []).map((one) => one.quarantined)]
+    const warnings = broken.map(quarantineWarning)
     if (flags.quiet !== true) for (const warning of warnings) world.err(`Warning: ${warning}\n`)
     const capabilities = equalNodes(await capabilitiesOf(flags.capabilities))
-    const inventory = inventoryOf(presets, { labels: flags.namespaceLabels ?? {}, capabilities })
-    const code = await run({ ...rest, scopes: offline(inventory), namespace }, undefined)
+    const namespaceLabels = flags.namespaceLabels ?? {}
+    const inventory = inventoryOf(presets, { labels: namespaceLabels, capabilities })
+    const optional = objects === undefined ? {} : { objects }
+    const code = await run({ ...rest, ...optional, scopes: offline(inventory), namespace, namespaceLabels }, undefined)
     const isWarned = warnings.length > 0 && flags.strict === true
     return code === exitCodes.fine && isWarned ? exitCodes.warnings : code
   }
   if (flags.namespaceLabels !== undefined)
     throw new Usage('--namespace-labels requires --presets: in a cluster the namespace has its own labels')
+  if (flags.schema !== undefined)
+    throw new Usage('--schema requires --presets: the presets of a cluster are only for VMs')
   const cluster = await clusterOf(flags, world)
   const [{ online, nodesOf, clusterFailure }, { equalNodes }] = await Promise.all([
     import('./cluster.ts'),
@@ -63,6 +72,18 @@ export async function withCompletion(
   } finally {
     await cluster.kube.close()
   }
+}
+
+/** Undefined without presets for other kinds and without schemas of them. */
+async function objectPresetsIn(
+  manifests: readonly Manifest[],
+  schemas: readonly string[] | undefined,
+  namespace: string,
+): Promise<ObjectPresets | undefined> {
+  const { isObjectPreset } = await import('../inventory/manifests.ts')
+  if (schemas === undefined && !manifests.some(isObjectPreset)) return undefined
+  const { objectPresetsOf, readKinds } = await import('./objects.ts')
+  return objectPresetsOf(manifests, await readKinds(schemas ?? []), namespace)
 }
 
 export async function clusterOf(

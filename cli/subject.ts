@@ -11,7 +11,7 @@ import { Usage } from './failure.ts'
 import { nameOf, type Input } from './input.ts'
 import { sortKeys } from './key-order.ts'
 import { vmOfDomain } from './domain-vm.ts'
-import { isPreset, type Manifest } from '../inventory/manifests.ts'
+import { isObjectPreset, isPreset, type Manifest } from '../inventory/manifests.ts'
 
 /** The VM of an input, or of the template of its config or group. */
 export interface Subject {
@@ -34,7 +34,7 @@ export async function subjectOf(
 ): Promise<Subject | undefined> {
   if (input.kind === 'xml') return domainSubject(input.stem, input.xml, namespace)
   const { object, file } = input
-  if (isPreset(object)) return undefined
+  if (isPreset(object) || isObjectPreset(object)) return undefined
   const kind = kinds.find((known) => known === object['kind'])
   if (kind === undefined) throw new Usage(`${file}: ${unknownKind(String(object['kind']), nameOf(object))}`)
   if (object['apiVersion'] !== apiVersion) {

@@ -1,7 +1,7 @@
 import { isRecord } from '../api/schema.ts'
 import { noNodes, type NodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates, type Candidates } from '../presets/candidates.ts'
-import { compilePreset, type CompiledPreset, type QuarantinedPreset } from '../presets/compile.ts'
+import { compilePreset, isClusterPreset, type CompiledPreset, type QuarantinedPreset } from '../presets/compile.ts'
 import type { Labels } from '../presets/selector.ts'
 import { emptyInventory, type Inventory } from './inventory.ts'
 
@@ -11,6 +11,9 @@ export type Manifest = { readonly [key: string]: unknown }
 const presetKinds: readonly unknown[] = ['VirtualMachinePreset', 'ClusterVirtualMachinePreset']
 
 export const isPreset = (manifest: Manifest): boolean => presetKinds.includes(manifest['kind'])
+
+/** Whether a manifest is a preset for objects of other kinds than virtset's. */
+export const isObjectPreset = ({ kind }: Manifest): boolean => kind === 'ObjectPreset' || kind === 'ClusterObjectPreset'
 
 export interface Presets {
   readonly compiled: ReadonlyMap<string, CompiledPreset>
@@ -54,7 +57,7 @@ export const inventoryOf = (
 /** Puts a manifest in `namespace`, unless it has its own or its kind is cluster-scoped. */
 export function inNamespace(manifest: Manifest, namespace: string): Manifest {
   const metadata = isRecord(manifest['metadata']) ? manifest['metadata'] : {}
-  const isClusterScoped = manifest['kind'] === 'ClusterVirtualMachinePreset'
+  const isClusterScoped = isClusterPreset(manifest['kind'])
   return isClusterScoped || typeof metadata['namespace'] === 'string'
     ? manifest
     : { ...manifest, metadata: { ...metadata, namespace } }

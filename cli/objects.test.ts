@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { files, preset, vm } from '../test/cli/files.ts'
+import { runVm } from '../test/cli/world.ts'
+import { gadgetCrd } from '../test/presets/objects.ts'
+
+const gadget = (name: string, spec: string, labels = '{}') =>
+  `apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: ${name}, labels: ${labels}}\nspec: ${spec}\n`
+
+const forGadgets = (name: string, spec: string, kind = 'ObjectPreset') =>
+  preset(name, `{target: {apiVersion: example.com/v1, kind: Gadget}, ${spec}}`, kind)
+
+const crd = JSON.stringify(gadgetCrd)
+
+/** Completes `g.yaml` with `presets.yaml` and the CRD. */
+function complete(given: { readonly object: string; readonly presets: string }, ...flags: string[]) {
+  const at = files({ 'g.yaml': given.object, 'presets.yaml': given.presets, 'crd.yaml': crd })
+  return runVm(['complete', at('g.yaml'), '--presets', at('presets.yaml'), '--schema', at('crd.yaml'), ...flags])
+}
+
+describe('complete, with the schema of a kind', () => {
+  test('merges presets into objects and shows who set what', async () => {
+    const { code, out, err } = await complete(
+      {
+        object: gadget('g', '{mode: Fast, parts: [{name: a}]}', '{size: small}'),
+        presets: [
+          forGadgets('small', 'selector: {matchLabels: {size: small}}, object: {spec: {size: 2}}'),
+          forGadgets('large', 'selector: {matchLabels: {size: large}}, object: {spec: {size: 9}}'),
+          forGadgets(
+            'site',
+            "selector: {}, strength: Enforce, object: {spec: {mode: Safe, parts: [{name: '*', weight: 1}]}}",
+            'ClusterObjectPreset',
+          ),
+        ].join('---\n'),
+      },
+      '--provenance',
+    )
+    expect([code, err]).toEqual([0, 'Warning: preset "site" changed spec.mode, which was "Fast"\n'])
+    expect(parse(out)).toEqual({
+      apiVersion: 'example.com/v1',
+      kind: 'Gadget',
+      metadata: { name: 'g', labels: { size: 'small' } },
+      spec: { mode: 'Safe', parts: [{ name: 'a', weight: 1 }], size: 2 },
+    })
+    expect(out).toMatch(/^ {2}size: 2 # preset default\/small@[0-9a-f]{16}$/m)
+    expect(out).toMatch(/^ {2}mode: Safe # preset site@[0-9a-f]{16}$/m)
+  })
+
+  test('refuses an object on which presets disagree', async () => {
+    const one = (name: string, size: number) => forGadgets(name, `selector: {}, object: {spec: {size: ${size}}}`)
+    const { code, out, err } = await complete({
+      object: gadget('g', '{}'),
+      presets: `${one('a', 1)}---\n${one('b', 2)}`,
+    })
+    expect([code, out]).toEqual([1, ''])
+    expect(err).toMatch(
+      /^The Gadget "g" is invalid: spec.size: .* "default\/a" sets 1, "default\/b" sets 2; set the field in the Gadget/,
+    )
+  })
+
+  test('leaves a broken preset out, with a warning', async () => {
+    const { code, out, err } = await complete({
+      object: gadget('g', '{size: 1}'),
+      presets: forGadgets('typo', 'selector: {}, object: {spec: {sise: 2}}'),
+    })
+    expect([code, parse(out).spec]).toEqual([0, { size: 1 }])
+    expect(err.split('\n')).toEqual([
+      'Warning: preset "default/typo" is broken and not applied: spec.object.spec.sise: Invalid value: 2: there is no such field; did you mean "size"?',
+      'Warning: preset "default/typo" is broken and left out; see its status',
+      '',
+    ])
+  })
+
+  test('evaluates conditions on the object, and completes VMs beside it', async () => {
+    const { code, out } = await complete({
+      object: `${gadget('g', '{size: 1}')}---\n${vm('web')}`,
+      presets: [
+        forGadgets(
+          'c',
+          'selector: {}, matchConditions: [{name: c, expression: "object.spec.size == 1 && request.kind.kind == \'Gadget\'"}], object: {spec: {mode: Safe}}',
+        ),
+        preset('v', '{selector: {}, domain: {title: t}}'),
+      ].join('---\n'),
+    })
+    const [object, machine] = out.split('---\n').map((text) => parse(text))
+    expect([code, object.spec, machine.spec.domain.title]).toEqual([0, { size: 1, mode: 'Safe' }, 't'])
+  })
+
+  test.each<[string, readonly string[], RegExp]>([
+    ['XML', ['-o', 'xml'], /^error: .*g\.yaml: Gadget cannot be printed as XML: only VMs can\n$/],
+    ['a file without a kind', ['--schema', 'package.json'], /^error: package\.json: is neither a CustomResource/],
+  ])('refuses %s', async (_, flags, message) => {
+    const { code, err } = await complete(
+      { object: gadget('g', '{}'), presets: preset('v', '{selector: {}}') },
+      ...flags,
+    )
+    expect([code, err.replaceAll(/^Warning: .*\n/gm, '')]).toEqual([2, expect.stringMatching(message)])
+  })
+})
+
+test('a kind without a schema is refused with the nearest one', async () => {
+  const pod = 'apiVersion: example.com/v1\nkind: Gadgets\nmetadata: {name: g}\n'
+  const { code, err } = await complete({ object: pod, presets: preset('v', '{selector: {}, domain: {title: t}}') })
+  expect([code, err]).toEqual([
+    2,
+    'error: there is no schema of Gadgets of example.com/v1, the kind of "g"; did you mean Gadget of example.com/v1?\n',
+  ])
+})
