@@ -216,7 +216,7 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const report = { audit, participants, warnings: [...injection.warnings, ...checked.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...report }
 
-  const enforced = enforcedMetadata(vm, participants)
+  const { enforced, warnings: unprotected } = enforcedMetadata(vm, participants)
   const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced })
   const oversize = objectSizeCauses(annotated)
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }
@@ -224,7 +224,16 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   // Most callers do not read the origins.
   const origins = lazyMap(() => allOrigins(provenance.origins, added, made.vm.spec.domain))
   const { overridden, removed } = provenance
-  return { outcome: 'completed', vm: annotated, origins, overridden, removed, skipped, ...report }
+  return {
+    outcome: 'completed',
+    vm: annotated,
+    origins,
+    overridden,
+    removed,
+    skipped,
+    ...report,
+    warnings: [...report.warnings, ...unprotected],
+  }
 }
 
 /**

@@ -4,7 +4,7 @@ import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machi
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { bundledCapabilities as capabilities } from './capabilities.ts'
-import { complete } from './complete.ts'
+import { complete, type Completed } from './complete.ts'
 import { decodeProvenance } from './provenance.ts'
 
 const apiVersion = 'virtset.io/v1alpha1'
@@ -30,7 +30,7 @@ const vmWith = (metadata: object = {}, title?: string): VirtualMachine => ({
   },
 })
 
-function completed(vm: VirtualMachine, presets: readonly Preset[]): VirtualMachine {
+function outcomeOf(vm: VirtualMachine, presets: readonly Preset[]): Completed {
   const compiled = presets.map((one) => {
     const outcome = compilePreset(one)
     if ('quarantined' in outcome) throw new Error(JSON.stringify(outcome.quarantined.causes))
@@ -43,8 +43,10 @@ function completed(vm: VirtualMachine, presets: readonly Preset[]): VirtualMachi
     entropy: { uid: 'request' },
   })
   if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes))
-  return outcome.vm
+  return outcome
 }
+
+const completed = (vm: VirtualMachine, presets: readonly Preset[]): VirtualMachine => outcomeOf(vm, presets).vm
 
 const provenanceOf = ({ metadata }: VirtualMachine) =>
   decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
@@ -80,6 +82,16 @@ test('records those of the cluster first if a namespace enforces too many', () =
   const vm = completed(vmWith(), [preset('many', { metadata: { labels } }, 'team'), site])
   expect(enforcedIn(vm).length).toBeLessThan(250)
   expect(enforcedIn(vm)).toEqual(expect.arrayContaining(ofSite))
+})
+
+test('warns about enforced labels that it could not record', () => {
+  const labels = Object.fromEntries(Array.from({ length: 250 }, (_, index) => [`${'a'.repeat(50)}${index}`, 'x']))
+  const warningsOf = (presets: readonly Preset[]) =>
+    outcomeOf(vmWith(), presets).warnings.filter((one) => /Enforce/.test(one))
+  expect(warningsOf([preset('many', { metadata: { labels } }, 'team')])).toEqual([
+    expect.stringMatching(/^metadata\.labels\.a+\d+ and \d+ more: can be changed later although/),
+  ])
+  expect(warningsOf([site])).toEqual([])
 })
 
 test('presets with long names do not displace those of the cluster', () => {
