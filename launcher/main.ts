@@ -18,6 +18,7 @@ import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole, openScreenshot } from './libvirt/domain.ts'
+import { consoleAlias } from './live-domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
 import { Refused } from './refused.ts'
@@ -64,9 +65,10 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   await connected.promise
 
   const hub = new ConsoleHub({
-    open: () => {
+    open: async () => {
+      const { domain } = await life.report()
       if (life.dom === undefined) throw new Error('opening the console without a domain')
-      return openConsole(client, life.dom)
+      return openConsole(client, life.dom, consoleAlias(domain))
     },
     clock,
     log,

@@ -1,9 +1,9 @@
 import type { NetConnectOpts } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
-import type { Json, JsonObject } from '../runtime/launcher-api.ts'
+import type { JsonObject } from '../runtime/launcher-api.ts'
 import { dial } from './dial.ts'
-import { isJsonObject } from './drift.ts'
 import { createRelay, type GuestSession } from './guest-session.ts'
+import { itemOf, itemsOf } from './live-domain.ts'
 import { Refused } from './refused.ts'
 
 /** QEMU stores up to two frames for a viewer that does not read, for which the launcher pod has memory. */
@@ -47,12 +47,4 @@ export function vncPlace(domain: JsonObject | undefined): NetConnectOpts | undef
   // A wildcard includes the loopback address of its family.
   if (typeof address !== 'string' || address === '0.0.0.0') return { host: '127.0.0.1', port }
   return { host: address === '::' ? '::1' : address, port }
-}
-
-const itemOf = (value: Json | undefined, key: string): Json | undefined =>
-  isJsonObject(value) ? value[key] : undefined
-
-const itemsOf = (value: Json | undefined, key: string): JsonObject[] => {
-  const items = itemOf(value, key)
-  return Array.isArray(items) ? items.filter((item) => isJsonObject(item)) : []
 }

@@ -159,7 +159,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
   describe('a console', () => {
     test('carries bytes both ways, and ends with the guest', async () => {
       const dom = await defineAndStart('echo', 'echo')
-      const console = await openConsole(client, dom)
+      const console = await openConsole(client, dom, null)
       const ended = closed(console)
       console.write('hello')
       expect(await consoleSays(console, 'hello')).toContain('hello')
@@ -170,9 +170,9 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
 
     test('that is opened again closes the first one', async () => {
       const dom = await defineAndStart('echo-twice', 'echo')
-      const first = await openConsole(client, dom)
+      const first = await openConsole(client, dom, null)
       const firstEnded = closed(first.resume())
-      const second = await openConsole(client, dom)
+      const second = await openConsole(client, dom, null)
       await firstEnded
       second.write('again')
       expect(await consoleSays(second, 'again')).toContain('again')
@@ -181,11 +181,11 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
 
     test('can be closed and opened again', async () => {
       const dom = await defineAndStart('echo-ended', 'echo')
-      const first = await openConsole(client, dom)
+      const first = await openConsole(client, dom, null)
       const ended = closed(first.resume())
       first.end()
       await ended
-      const second = await openConsole(client, dom)
+      const second = await openConsole(client, dom, null)
       second.write('again')
       expect(await consoleSays(second, 'again')).toContain('again')
       second.destroy()
@@ -193,7 +193,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
 
     test('of a domain that is not running is refused', async () => {
       const dom = await define('off', 'idle')
-      await expect(openConsole(client, dom)).rejects.toMatchObject({ code: 55 })
+      await expect(openConsole(client, dom, null)).rejects.toMatchObject({ code: 55 })
     })
   })
 

@@ -138,9 +138,12 @@ export async function undefineDomain(client: Client, dom: DomainRef): Promise<vo
   await client.mutate('domain_undefine_flags', { dom, flags: 0 })
 }
 
-/** Opens the first console or serial port as a stream of bytes in both directions, and disconnects any other client. */
-export function openConsole(client: Client, dom: DomainRef): Promise<Duplex> {
-  return client.stream('domain_open_console', { dom, dev_name: null, flags: consoleForce })
+/**
+ * Opens a console or serial port as a stream of bytes in both directions, and disconnects any other client.
+ * @param alias null: the first console or serial port
+ */
+export function openConsole(client: Client, dom: DomainRef, alias: string | null): Promise<Duplex> {
+  return client.stream('domain_open_console', { dom, dev_name: alias, flags: consoleForce })
 }
 
 /** Begins a picture of the first screen, as the stream of a PNG. */
