@@ -1,23 +1,65 @@
 import { execFile, spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
 import { openCluster, type TestCluster } from './cluster.ts'
-import { guest, presets } from './vms.ts'
+import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
+/** For keys, pictures and sockets. */
+let directory: string
 beforeAll(async () => {
   cluster = await openCluster()
-  await cluster.apply(...presets, guest('talks', { terminationGracePeriodSeconds: 0 }))
+  directory = await mkdtemp(join(tmpdir(), 'console-'))
+  await run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', join(directory, 'key')])
+  await cluster.apply(...presets, screen, guest('talks', { terminationGracePeriodSeconds: 0 }), await linux())
   await cluster.untilVm('talks', 'runs', ({ status }) => status?.phase === 'Running')
 })
-afterAll(() => cluster.close())
+afterAll(async () => {
+  await cluster.close()
+  await rm(directory, { recursive: true })
+})
+
+const screen = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachinePreset',
+  metadata: { name: 'screen' },
+  spec: { selector: {}, domain: { devices: { graphics: [{ type: 'vnc' }] } } },
+}
+
+/** The example's Linux, which serves ssh at the address of its pod. */
+async function linux(): Promise<object> {
+  const [kubectl = '', ...flags] = cluster.command
+  const example = JSON.parse(await run([kubectl, ...flags, '-n', 'default', 'get', 'vm', 'from-image', '-o', 'json']))
+  const [root] = example.spec.volumes
+  const publicKey = (await readFile(join(directory, 'key.pub'), 'utf8')).trim()
+  const userData = `#cloud-config\nssh_authorized_keys: ["${publicKey}"]\n`
+  const disk = { type: 'volume', device: 'disk', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } }
+  const seed = { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } }
+  return deaf(
+    'linux',
+    {
+      terminationGracePeriodSeconds: 0,
+      volumes: [root, { name: 'seed', cloudInit: { userData } }],
+      ports: [{ name: 'ssh', port: 22 }],
+    },
+    {
+      memory: { unit: 'MiB', value: 256 },
+      devices: { disks: [disk, seed], interfaces: [{}], serials: [{ type: 'pty' }] },
+    },
+  )
+}
 
 const main = resolve(import.meta.dirname, '../../cli/main.ts')
-const vm = async (...rest: string[]) =>
-  (await promisify(execFile)(process.execPath, [main, ...rest, '-n', cluster.namespace])).stdout
+const vm = async (name: string, ...rest: string[]) =>
+  (await promisify(execFile)(process.execPath, [main, name, '-n', cluster.namespace, ...rest])).stdout
 
 /** `kubectl vm console` on a pseudo-terminal, which shows standard error, too. */
 function startConsole(name: string) {
@@ -85,4 +127,57 @@ test('a console shows the past, reaches the guest, and loses no output while web
   console.type('\u001D')
   await console.shows('Left the console of talks')
   expect(await console.ended).toBe(0)
+})
+
+test('a screen is photographed, shown to several viewers, and takes keys', async () => {
+  const picture = join(directory, 'talks.png')
+  await vm('screenshot', 'talks', '-o', picture)
+  const bytes = await readFile(picture)
+  // The size is at this place of every PNG.
+  expect([bytes.readUInt32BE(16), bytes.readUInt32BE(20)]).toEqual([720, 400])
+  expect(await vm('send-key', 'talks', 'ctrl-alt-f2', 'enter', '--text', 'Hi')).toBe('')
+
+  const socket = join(directory, 'talks.sock')
+  const server = spawn(process.execPath, [main, 'vnc', 'talks', '-n', cluster.namespace, '--listen', socket])
+  await once(server.stdout, 'data')
+  const viewers = [connect(socket), connect(socket)]
+  const greetings = await Promise.all(viewers.map(async (viewer) => String((await once(viewer, 'data'))[0])))
+  expect(greetings).toEqual(['RFB 003.008\n', 'RFB 003.008\n'])
+  for (const viewer of viewers) viewer.destroy()
+  server.kill()
+})
+
+const sshOptions = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes']
+const sshFlags = () => [...sshOptions.flatMap((option) => ['-o', option]), '-i', join(directory, 'key')]
+const ssh = (...command: string[]) => vm('ssh', 'root@linux', ...sshFlags(), '--', ...command)
+
+test('ssh and scp reach a guest through the API server', async () => {
+  const flags = sshFlags()
+  const hostname = await cluster.until('the guest has booted', () => ssh('hostname').catch(() => undefined), 200_000)
+  expect(hostname.trim()).not.toBe('')
+  // Its console is on port 0, which the preset adds after the port in the manifest.
+  expect(await vm('log', 'linux')).toContain('login:')
+  const sent = join(directory, 'sent')
+  await writeFile(sent, randomBytes(300_000))
+  await vm('scp', ...flags, sent, 'root@linux:/tmp/sent')
+  await vm('scp', ...flags, 'root@linux:/tmp/sent', `${sent}.back`)
+  expect(await readFile(`${sent}.back`)).toEqual(await readFile(sent))
+})
+
+test('a guest has the address of its pod, uses the cluster’s DNS, and serves clients of a Service', async () => {
+  await cluster.apply({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'linux' },
+    spec: { selector: { 'virtset.io/vm-name': 'linux' }, ports: [{ name: 'ssh', port: 2222, targetPort: 'ssh' }] },
+  })
+  const { status } = (await cluster.vm('linux'))!
+  expect(await ssh('ip', '-4', 'addr')).toContain(` ${status?.podIP}/`)
+  expect(await ssh('nslookup', `linux.${cluster.namespace}.svc.cluster.local`)).toContain('Name:')
+  // The API server connects to an endpoint of the Service, and reports that an SSH server does not speak HTTP.
+  const proxy = `/api/v1/namespaces/${cluster.namespace}/services/http:linux:ssh/proxy/`
+  await cluster.until('the Service reaches the guest', async () => {
+    const failure = await cluster.kubectl('get', '--raw', proxy).then(String, String)
+    return failure.includes('SSH-2.0-dropbear') ? true : undefined
+  })
 })
