@@ -153,7 +153,7 @@ const ssh = (...command: string[]) => vm('ssh', 'root@linux', ...sshFlags(), '--
 
 test('ssh and scp reach a guest through the API server', async () => {
   const flags = sshFlags()
-  const hostname = await cluster.until('the guest has booted', () => ssh('hostname').catch(() => undefined), 200_000)
+  const hostname = await cluster.until('the guest has booted', () => ssh('hostname').catch(() => undefined), 400_000)
   expect(hostname.trim()).not.toBe('')
   // Its console is on port 0, which the preset adds after the port in the manifest.
   expect(await vm('log', 'linux')).toContain('login:')
