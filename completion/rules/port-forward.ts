@@ -73,15 +73,16 @@ const forwardUnique: Rule = {
   about: ['portForwards'],
   *check(subject) {
     if (subject.isInPod !== true) return
-    // Sorted, a range overlaps another one only if it overlaps one that is still open.
-    const sorted = [...listenersOf(subject)].toSorted((one, other) => one.first - other.first)
-    let open: Listener[] = []
-    for (const listener of sorted) {
-      open = open.filter(({ last }) => last >= listener.first)
-      const other = open.find((one) => isSame(one, listener))
-      if (other !== undefined)
-        yield duplicate(listener.field, listener.first, `${other.field} already forwards this port`)
-      if (other === undefined || other.last < listener.last) open.push(listener)
+    // Sorted, a range overlaps an earlier one if it overlaps the one that ends last.
+    const furthest = new Map<string, Listener>()
+    for (const listener of [...listenersOf(subject)].toSorted((one, other) => one.first - other.first)) {
+      const { field, proto, address, first, last } = listener
+      const rivals = address === undefined ? [proto] : [`${proto} `, `${proto} ${address}`]
+      const other = rivals.map((key) => furthest.get(key)).find((one) => one !== undefined && one.last >= first)
+      if (other !== undefined) yield duplicate(field, first, `${other.field} already forwards this port`)
+      for (const key of [proto, `${proto} ${address ?? ''}`]) {
+        if ((furthest.get(key)?.last ?? -1) < last) furthest.set(key, listener)
+      }
     }
   },
   example: example(
@@ -89,10 +90,6 @@ const forwardUnique: Rule = {
     nic([{ proto: 'tcp', ranges: [{ start: 80 }, { start: 8080 }] }]),
   ),
 }
-
-const isSame = (one: Listener, other: Listener): boolean =>
-  one.proto === other.proto &&
-  (one.address === undefined || other.address === undefined || one.address === other.address)
 
 const portReach: Rule = {
   id: 'port-reach',
