@@ -53,3 +53,11 @@ test('a VM does not conflict with itself, nor with one that uses another claim',
   expect(claimWarnings(exclusive, { name: 'vm' }, () => itself)).toEqual([])
   expect(claimWarnings(exclusive, { name: 'vm' }, () => elsewhere)).toEqual([])
 })
+
+test('a VM with hundreds of claims is compared by its first ones', () => {
+  const names = Array.from({ length: 256 }, (_, index) => `c${index}`)
+  const disks = names.map((volume): Disk => ({ type: 'volume', source: { volume }, target: { dev: volume } }))
+  const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+  const uses = claimUses({ domain: { devices: { disks } }, volumes })
+  expect(uses.map(({ claim }) => claim)).toEqual(names.slice(0, 16))
+})

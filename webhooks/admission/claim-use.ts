@@ -16,12 +16,19 @@ export interface ClaimUser {
 
 const readOnlyDevices = ['cdrom']
 
-/** The claims that the disks of a VM use, with the strictest of their uses. */
+/**
+ * Of one VM, in the order of its volumes. Every VM of the cluster is cached with its claims, and each claim of a new VM
+ * is compared with all of theirs: with the 256 volumes that a VM can have, a tenant's VMs could take all memory.
+ */
+const mostClaims = 16
+
+/** The first `mostClaims` claims that the disks of a VM use, with the strictest of their uses. */
 export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonly ClaimUse[] {
-  const disks = domain.devices?.disks ?? []
-  return volumes.flatMap(({ name, persistentVolumeClaim: claim }) => {
-    const users = disks.filter(({ type, source }) => type === 'volume' && source?.volume === name)
-    if (claim === undefined || users.length === 0) return []
+  const disks = (domain.devices?.disks ?? []).filter(({ type }) => type === 'volume')
+  const disksOf = Map.groupBy(disks, ({ source }) => source?.volume)
+  const uses = volumes.flatMap(({ name, persistentVolumeClaim: claim }) => {
+    const users = disksOf.get(name)
+    if (claim === undefined || users === undefined) return []
     const isWriter = users.some(
       ({ readonly, device = 'disk' }) =>
         claim.readOnly !== true && readonly === undefined && !readOnlyDevices.includes(device),
@@ -29,6 +36,7 @@ export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonl
     const isShared = users.every(({ shareable }) => shareable !== undefined)
     return [{ claim: claim.claimName, isWriter, isShared }]
   })
+  return uses.slice(0, mostClaims)
 }
 
 /**
