@@ -20,9 +20,25 @@ async function run(words: readonly string[], exit = 0) {
 const proxy = (rest: string) =>
   `ProxyCommand=exec '/opt/node' '/home/jo'\\''s/100%%/main.ts' 'port-forward' '--stdio' '--namespace' ${rest}`
 
+/** After the user's own options, which win over later ones. */
+const unshared = ['-o', 'ControlPath=none']
+
 test('ssh connects through port-forward, and knows the VM by name and namespace', async () => {
   expect(await run(['ssh', 'root@web', '--', 'ls', '-l'])).toMatchObject({
-    spawned: [['ssh', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team', '--', 'root@web', 'ls', '-l']],
+    spawned: [
+      [
+        'ssh',
+        '-o',
+        proxy("'team' 'web' '22'"),
+        '-o',
+        'HostKeyAlias=web.team',
+        ...unshared,
+        '--',
+        'root@web',
+        'ls',
+        '-l',
+      ],
+    ],
     code: 0,
   })
 })
@@ -37,6 +53,7 @@ test('flags reach ssh and the connection; its exit code is that of the command',
     'HostKeyAlias=web.other',
     '-o',
     'LogLevel=ERROR',
+    ...unshared,
     '-i',
     'key',
     '--',
@@ -48,7 +65,7 @@ test('flags reach ssh and the connection; its exit code is that of the command',
 test('scp finds the VM in its paths', async () => {
   const words = ['./a:b', '/tmp/x', 'root@web:/tmp/']
   expect((await run(['scp', '-r', ...words])).spawned).toEqual([
-    ['scp', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team', '-r', '--', ...words],
+    ['scp', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team', ...unshared, '-r', '--', ...words],
   ])
 })
 

@@ -69,6 +69,8 @@ function optionsFor(vm: string, flags: SshFlags, cluster: Cluster, { self }: Ssh
     // The keys of hosts are stored by this name, not by that of a host of the user's network.
     `HostKeyAlias=${vm}.${namespace}`,
     ...(flags.sshOption ?? []),
+    // A connection that the user's configuration shares by the name of a host could be one to another VM of this name.
+    'ControlPath=none',
   ]
   return [...options.flatMap((option) => ['-o', option]), ...given('-i', flags.identityFile)]
 }
