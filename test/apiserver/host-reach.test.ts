@@ -174,6 +174,9 @@ test('does not adopt a pod that a user created in place of the launcher’s', as
     async () => (error = (await create(evil)).err) === '',
     () => Promise.resolve(error),
   )
+  const claim = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Mi' } } }
+  const later = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name: 'later', namespace: 'default' } }
+  expect((await create({ ...later, spec: claim })).err).toBe('')
   await eventually(
     async () => (await condition('waiting', 'PodScheduled')) === 'PodNotOwn',
     () => field('{.status}', 'vm', 'waiting'),
