@@ -50,8 +50,7 @@ const world: World = {
     })
   },
   async stdio() {
-    const { Duplex } = await import('node:stream')
-    return Duplex.from({ readable: process.stdin, writable: process.stdout })
+    return (await import('./stdio.ts')).joined(process.stdin, process.stdout)
   },
   listen: async (at, onConnection) => (await import('./listen.ts')).listenAt(at, onConnection),
   spawn: async (program, words) => (await import('./spawn.ts')).runProgram(program, words),

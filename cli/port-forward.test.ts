@@ -132,7 +132,10 @@ test.each([
   sessions[0]?.guest.write('SSH-2.0-OpenSSH')
   await until(() => ours.readableLength === 15)
   sessions[0]?.close(closed)
+  ours.resume()
   expect(await running).toMatchObject({ code, err })
+  // An open input would keep the process alive.
+  expect(theirs.destroyed).toBe(true)
 })
 
 test('a screen is served on a unix socket that only the user can open', async () => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 import { ApiError, ApiUnreachable, isForbidden } from '../runtime/api-error.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -142,7 +143,10 @@ async function phaseOf(vm: VmRef, { kube }: Cluster): Promise<string | undefined
 
 async function carryStdio(vm: VmRef, subresource: string, cluster: Cluster, world: ForwardWorld): Promise<ExitCode> {
   try {
-    const { code, reason } = await join(vm, subresource, await world.stdio(), cluster, world)
+    const local = await world.stdio()
+    const { code, reason } = await join(vm, subresource, local, cluster, world)
+    if (!local.writableFinished && !local.destroyed) await once(local, 'finish')
+    local.destroy()
     if (code === 1000) return exitCodes.fine
     world.err(`error: the connection to ${vm.name} was lost: ${reason || `code ${code}`}\n`)
     return exitCodes.refused

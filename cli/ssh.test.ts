@@ -18,7 +18,7 @@ async function run(words: readonly string[], exit = 0) {
 }
 
 const proxy = (rest: string) =>
-  `ProxyCommand=exec '/opt/node' '/home/jo'\\''s/100%%/main.ts' 'port-forward' '--stdio' '--namespace' ${rest}`
+  `ProxyCommand='/opt/node' '/home/jo'\\''s/100%%/main.ts' 'port-forward' '--stdio' '--namespace' ${rest}`
 
 /** After the user's own options, which win over later ones. */
 const unshared = ['-o', 'ControlPath=none']

@@ -65,7 +65,7 @@ function optionsFor(vm: string, flags: SshFlags, cluster: Cluster, { self }: Ssh
     port,
   ]
   const options = [
-    `ProxyCommand=exec ${proxy.map(quoted).join(' ')}`,
+    `ProxyCommand=${proxy.map(quoted).join(' ')}`,
     // The keys of hosts are stored by this name, not by that of a host of the user's network.
     `HostKeyAlias=${vm}.${namespace}`,
     ...(flags.sshOption ?? []),
