@@ -73,6 +73,38 @@ test('a daemon that ignores SIGTERM is killed after 5 s', async () => {
   expect(signals).toEqual(['SIGTERM', 'SIGKILL'])
 })
 
+test('a daemon that hangs is ended with SIGKILL and restarted', async () => {
+  isDeaf = true
+  await clock.advance(60_000)
+  daemon.endHung()
+  await clock.advance(100)
+  expect(signals).toEqual(['SIGKILL'])
+  expect(startedAtMs).toEqual([0, 60_100])
+})
+
+test.each<[string, () => Promise<void>]>([
+  ['of which the previous one was silent', () => clock.advance(59_999)],
+  [
+    'that is not running',
+    async () => {
+      await clock.advance(60_000)
+      die()
+    },
+  ],
+  [
+    'that is stopped',
+    async () => {
+      await clock.advance(60_000)
+      await daemon.stop()
+      signals = []
+    },
+  ],
+])('a daemon %s is not ended as one that hangs', async (_, prepare) => {
+  await prepare()
+  daemon.endHung()
+  expect(signals).toEqual([])
+})
+
 test('stopping while no daemon runs starts none', async () => {
   die()
   await daemon.stop()

@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
+import { hungMs } from './libvirt/silence.ts'
 
 /** A daemon that ran for ten seconds counts as successfully started. */
 const retries = { firstMs: 100, longestMs: 5000, healthyMs: 10_000, random: () => 0 }
@@ -10,6 +11,11 @@ const retries = { firstMs: 100, longestMs: 5000, healthyMs: 10_000, random: () =
 const stopMs = 5000
 
 export interface Daemon {
+  /**
+   * Ends a daemon that hangs with SIGKILL, because it may not respond to SIGTERM; another is started. Ignored during the
+   * first 60 s of a daemon: a previous one may have been silent. Does not affect QEMU.
+   */
+  endHung(): void
   /** Ends the daemon with SIGTERM, after 5 s with SIGKILL, and does not restart it. Does not affect QEMU. */
   stop(): Promise<void>
 }
@@ -24,11 +30,13 @@ export function keepLibvirtd(options: { spawn: () => ChildProcess; clock: Clock;
   const backOff = createBackOff({ ...retries, clock })
   let cancel = () => {}
   let current: ChildProcess | undefined
+  let startedAtMs = 0
   let ended = Promise.resolve()
 
   const start = () => {
     const child = options.spawn()
     current = child
+    startedAtMs = clock.monotonic()
     ended = new Promise((resolve) => {
       const over = (fields: { [field: string]: unknown }) => {
         resolve()
@@ -45,6 +53,11 @@ export function keepLibvirtd(options: { spawn: () => ChildProcess; clock: Clock;
   start()
 
   return {
+    endHung: () => {
+      if (isStopped || current === undefined || clock.monotonic() - startedAtMs < hungMs) return
+      log.error({ pid: current.pid, silentMs: hungMs }, 'libvirtd does not reply; ending it with SIGKILL')
+      current.kill('SIGKILL')
+    },
     stop: async () => {
       isStopped = true
       cancel()

@@ -1,3 +1,4 @@
+import { ChildProcess } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, SpecDrift } from '../runtime/launcher-api.ts'
@@ -5,6 +6,7 @@ import { createLogger } from '../runtime/log.ts'
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { until } from '../test/until.ts'
+import { keepLibvirtd } from './libvirtd.ts'
 import { Life, finalHoldMs } from './life.ts'
 import { Client } from './libvirt/client.ts'
 import { LibvirtError } from './libvirt/errors.ts'
@@ -21,6 +23,8 @@ let prepareFailure: Error | undefined
 let oomKills: () => number
 /** The target of a disk without room. */
 let fullDisk: string | undefined
+/** When libvirtd was started, by the monotonic clock. */
+let startedAtMs: number[]
 
 beforeEach(() => {
   fake = fakeLibvirtd()
@@ -31,6 +35,7 @@ beforeEach(() => {
   prepareFailure = undefined
   oomKills = () => 0
   fullDisk = undefined
+  startedAtMs = []
   makeLife()
 })
 
@@ -38,11 +43,19 @@ afterEach(() => client.close())
 
 function makeLife(vmUID?: string): void {
   client?.close()
-  client = new Client({ dial: () => fake.dial(), uri: 'qemu:///session', clock, onHint: () => life.hint() })
+  const log = createLogger({ process: 'launcher', level: 'silent' })
+  const daemon = keepLibvirtd({ clock, log, spawn: spawnFake })
+  client = new Client({
+    dial: () => fake.dial(),
+    uri: 'qemu:///session',
+    clock,
+    onHint: () => life.hint(),
+    onHung: () => daemon.endHung(),
+  })
   life = new Life({
     client,
     clock,
-    log: createLogger({ process: 'launcher', level: 'silent' }),
+    log,
     ...(vmUID === undefined ? {} : { vmUID }),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
     readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
@@ -57,6 +70,18 @@ function makeLife(vmUID?: string): void {
   life.subscribe((report) => reports.push(report))
   life.ended.then((ended) => (exit = ended)).catch(() => {})
   client.start()
+}
+
+/** The process of the fake, which ends only by SIGKILL; the next one accepts connections again. */
+function spawnFake(): ChildProcess {
+  if (startedAtMs.push(clock.monotonic()) > 1) fake.restart()
+  const child = new ChildProcess()
+  child.kill = (signal) => {
+    if (signal !== 'SIGKILL') return false
+    fake.restart(Infinity)
+    return child.emit('exit', null, signal)
+  }
+  return child
 }
 
 /** A VM whose guest behaves as the fake does by this word. */
@@ -559,4 +584,86 @@ describe('libvirtd is lost', () => {
     expect(await start(vm('idle'))).toMatchObject({ phase: 'Running' })
     expect(count('domain_create_with_flags')).toBe(1)
   })
+})
+
+describe('a libvirtd that does not reply', () => {
+  const starts = () => count('domain_create_with_flags')
+
+  test('is ended after at least 60 s, and the next one reports the guest, which still runs', async () => {
+    await start(vm('idle'))
+    await clock.advance(100_000)
+    fake.mute()
+    await clock.advance(60_000)
+    expect(startedAtMs).toEqual([0])
+    await clock.advance(30_000)
+    expect(startedAtMs).toHaveLength(2)
+    expect(await life.report()).toMatchObject({ phase: 'Running' })
+    fake.killGuests()
+    await settle()
+    expect([standings().at(-1), starts()]).toEqual(['Shutoff crashed Failed', 1])
+  })
+
+  test('after QEMU was ended is ended, and the next one reports that end without starting another QEMU', async () => {
+    await start(vm('idle'))
+    fake.killGuests({ hasEvent: false })
+    fake.mute()
+    await clock.advance(100_000)
+    expect([standings().at(-1), starts()]).toEqual(['Shutoff crashed Failed', 1])
+    expect(startedAtMs).toHaveLength(2)
+  })
+
+  test.each<[string, () => void]>([
+    ['', () => fake.mute()],
+    [', except to PINGs,', () => fake.lockGuests()],
+  ])('%s delays the end of a guest, but does not prevent it', async (_, hang) => {
+    await start(vm('idle'))
+    hang()
+    life.destroy()
+    await clock.advance(120_000)
+    expect([standings().at(-1), starts()]).toEqual(['Shutoff destroyed Failed', 1])
+  })
+
+  test('before it has the VM is ended, and the next one starts the VM', async () => {
+    await settle()
+    fake.mute()
+    life.accept(vm('idle'))
+    await clock.advance(120_000)
+    expect([standings().at(-1), starts()]).toEqual(['Running booted', 1])
+    expect(startedAtMs).toHaveLength(2)
+  })
+
+  test('again is ended again', async () => {
+    await start(vm('idle'))
+    fake.mute()
+    await clock.advance(100_000)
+    fake.mute()
+    await clock.advance(100_000)
+    expect(startedAtMs).toHaveLength(3)
+    expect(await life.report()).toMatchObject({ phase: 'Running' })
+  })
+
+  test.each<[string, () => unknown]>([
+    ['replies', () => {}],
+    ['waits for a QEMU that hangs', () => fake.hangGuests()],
+    ['waits for a QEMU that hangs without space', () => pauseAndHang()],
+    ['does not reply for less than a minute', () => silence(40_000)],
+  ])('is told from one that %s', async (_, happen) => {
+    await start(vm('idle'))
+    await happen()
+    await clock.advance(600_000)
+    expect(startedAtMs).toEqual([0])
+  })
+
+  async function pauseAndHang(): Promise<void> {
+    fullDisk = 'vda'
+    fake.pauseGuests([{ disk: 'vda', error: 2 }])
+    await settle()
+    fake.hangGuests()
+  }
+
+  async function silence(ms: number): Promise<void> {
+    fake.mute()
+    await clock.advance(ms)
+    fake.restart()
+  }
 })

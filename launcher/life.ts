@@ -57,6 +57,9 @@ const describeMs = 1000
 /** If libvirtd is lost before the guest runs, the start is retried at this interval. */
 const retryStartMs = 1000
 
+/** A destroy that failed is repeated at this interval: libvirtd may have been restarted in the meantime. */
+const retryDestroyMs = 5000
+
 /** The kubelet's own default. */
 const defaultGraceSeconds = 30
 
@@ -116,6 +119,7 @@ export class Life {
   #unresponsiveSince: string | undefined
   #isPinging = false
   #isPressing = false
+  #isDestroying = false
   /** libvirtd still waits for QEMU to describe the domain. */
   #isDescribing = false
   /** The kubelet has requested the end of the pod. */
@@ -209,7 +213,7 @@ export class Life {
   }
 
   /**
-   * Ends QEMU without waiting for it; a failure is logged.
+   * Ends QEMU without waiting for it; a failure is logged, and the attempt repeated until the domain has ended.
    * @throws Refused if there is no domain yet
    */
   destroy(): void {
@@ -380,8 +384,9 @@ export class Life {
     return this.#last?.domain
   }
 
-  /** The previous errors if QEMU does not respond in time. */
+  /** The previous errors if QEMU does not respond in time. While it hangs, no further call waits for it. */
   async #readDiskErrors(dom: DomainRef): Promise<readonly DiskError[]> {
+    if (this.#isDescribing) return this.#diskErrors
     return readDiskErrors(this.#options.client, dom, describeMs).catch(() => this.#diskErrors)
   }
 
@@ -480,16 +485,21 @@ export class Life {
     this.#isPressing = false
   }
 
+  /** Attempts do not overlap: the next would only wait in libvirtd for the previous one. */
   async #destroy(dom: DomainRef): Promise<void> {
-    const { client, log } = this.#options
+    const { client, clock, log } = this.#options
+    if (this.#isDestroying || this.#isEnding) return
+    this.#isDestroying = true
     try {
       await destroyDomain(client, dom).catch((error: unknown) => {
         log.warn({ err: error }, 'the domain did not end after SIGTERM; killing it')
         return killDomain(client, dom)
       })
     } catch (error) {
-      log.error({ err: error }, 'could not destroy the domain')
+      log.error({ err: error, retryMs: retryDestroyMs }, 'could not destroy the domain; retrying')
+      clock.after(retryDestroyMs, () => void this.#destroy(dom))
     }
+    this.#isDestroying = false
     this.hint()
   }
 

@@ -45,7 +45,13 @@ export async function startLibvirt(
       return child
     },
   })
-  const client = new Client({ dial: () => dial(settings.libvirtSocket), uri: 'qemu:///session', clock, onHint })
+  const client = new Client({
+    dial: () => dial(settings.libvirtSocket),
+    uri: 'qemu:///session',
+    clock,
+    onHint,
+    onHung: () => daemon.endHung(),
+  })
   return { client, daemon }
 }
 

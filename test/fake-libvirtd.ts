@@ -50,9 +50,11 @@ export interface FakeLibvirtd {
   powerOff(name: string): void
   /** The daemon stops reading and responding, but keeps its connections open. */
   mute(): void
+  /** Until a restart, calls for a domain have no reply, as when a thread of the daemon holds the domain's lock forever. */
+  lockGuests(): void
   /**
-   * QEMU stops responding on its monitor; the daemon still reports the state, but waits for QEMU to describe a running
-   * domain, or to press its power button.
+   * QEMU stops responding on its monitor; the daemon still reports the state, but waits for QEMU to describe an active
+   * domain, to list the errors of its disks, or to press its power button.
    */
   hangGuests(): void
   resumeGuests(): void
@@ -66,6 +68,7 @@ export interface FakeLibvirtd {
 
 /** libvirtd waits for QEMU's monitor before it responds to them. */
 const callsOfMonitor: ReadonlySet<string> = new Set([
+  'domain_get_disk_errors',
   'domain_get_iothread_info',
   'domain_get_xml_desc',
   'domain_shutdown_flags',
@@ -79,6 +82,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   let refusedDials = 0
   let isMute = false
   let areGuestsHung = false
+  let areGuestsLocked = false
   let diskErrors: readonly { readonly disk: string; readonly error: number }[] = []
   const held: (() => void)[] = []
   let nextId = 1
@@ -110,7 +114,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
     for (const respond of held.splice(0)) respond()
   }
 
-  const hasRunning = () => [...domains.values()].some(({ state }) => state === states.running)
+  const hasActive = () => [...domains.values()].some(({ state }) => state !== states.shutoff)
 
   /** An empty packet is the end of the data. */
   const endConsole = (connection: FakeConnection) => {
@@ -235,7 +239,8 @@ export function fakeLibvirtd(): FakeLibvirtd {
     const reply = { procedure: packet.procedure, type: packetType.reply, serial: packet.serial }
     try {
       if (called === undefined) throw new LibvirtError(`unknown procedure: ${packet.procedure}`, 39, 7)
-      if (areGuestsHung && callsOfMonitor.has(called.name) && hasRunning()) {
+      if (areGuestsLocked && called.name.startsWith('domain_')) return
+      if (areGuestsHung && callsOfMonitor.has(called.name) && hasActive()) {
         held.push(() => answer(connection, packet))
         return
       }
@@ -317,6 +322,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
     restart: (refused = 0) => {
       refusedDials = refused
       isMute = false
+      areGuestsLocked = false
       for (const { socket } of connections) socket.destroy()
     },
     killGuests: ({ hasEvent } = { hasEvent: true }) => {
@@ -328,6 +334,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
     },
     mute: () => {
       isMute = true
+    },
+    lockGuests: () => {
+      areGuestsLocked = true
     },
     hangGuests: () => {
       areGuestsHung = true

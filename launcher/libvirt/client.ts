@@ -15,6 +15,8 @@ export interface ClientOptions {
    * missed events, so read everything again.
    */
   readonly onHint: (event: LibvirtEvent | undefined) => void
+  /** libvirtd accepts connections, but has not replied to reads for 60 s. Called again after each further 60 s. */
+  readonly onHung?: () => void
 }
 
 /**
@@ -28,7 +30,7 @@ export class Client {
   readonly #mutations: Session
 
   constructor(options: ClientOptions) {
-    const { dial, uri, clock, onHint } = options
+    const { dial, uri, clock, onHint, onHung } = options
     this.#options = options
     this.#mutations = new Session({ dial, uri, clock })
     this.#reads = new Session({
@@ -38,6 +40,7 @@ export class Client {
       prepare: registerEvents,
       onConnected: () => onHint(undefined),
       onEvent: onHint,
+      ...(onHung === undefined ? {} : { onHung }),
     })
   }
 

@@ -1,8 +1,9 @@
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../../runtime/clock.ts'
 import { Connection, type LibvirtEvent, defaultDeadlineMs } from './connection.ts'
-import { ConnectionLost, DeadlineExceeded } from './errors.ts'
+import { ConnectionLost, DeadlineExceeded, LibvirtError } from './errors.ts'
 import type { Arguments, ProcedureName, Reply } from './protocol.ts'
+import { Silence } from './silence.ts'
 
 /** A new daemon responds after 0.06 to 0.2 s. */
 const firstRetryMs = 50
@@ -16,6 +17,11 @@ interface SessionOptions {
   readonly prepare?: (connection: Connection) => Promise<void>
   readonly onConnected?: () => void
   readonly onEvent?: (event: LibvirtEvent) => void
+  /**
+   * libvirtd accepts connections, but has not replied for 60 s (`hungMs`): neither to a call nor to the requests that
+   * open a connection. Called again after each further 60 s. Only for sessions without calls that may take long.
+   */
+  readonly onHung?: () => void
 }
 
 /**
@@ -32,9 +38,11 @@ export class Session {
   /** The error of the last attempt to connect. */
   #refusal: unknown
   #cancelRetry: () => void = () => {}
+  readonly #silence: Silence
 
   constructor(options: SessionOptions) {
     this.#options = options
+    this.#silence = new Silence(options.clock, () => options.onHung?.())
   }
 
   /** Starts to connect; returns immediately. */
@@ -51,7 +59,7 @@ export class Session {
     const start = this.#options.clock.monotonic()
     const connection = this.#connection ?? (await this.#connected(name, deadlineMs))
     const spentMs = this.#options.clock.monotonic() - start
-    return connection.call(name, args, deadlineMs - spentMs)
+    return this.#observe(connection.call(name, args, deadlineMs - spentMs))
   }
 
   close(): void {
@@ -62,7 +70,7 @@ export class Session {
   }
 
   async #connect(): Promise<void> {
-    const { dial, uri, clock, onEvent, prepare, onConnected } = this.#options
+    const { dial, clock, onEvent, onConnected } = this.#options
     let connection: Connection | undefined
     try {
       connection = new Connection(await dial(), {
@@ -70,13 +78,14 @@ export class Session {
         ...(onEvent === undefined ? {} : { onEvent }),
         onClose: () => this.#lost(connection),
       })
-      await connection.open(uri)
-      await prepare?.(connection)
+      await this.#observe(this.#open(connection))
     } catch (error) {
       // The connection was refused, or lost before it was open. The daemon may be starting.
       this.#refusal = error
-      if (connection === undefined) this.#retry()
-      else connection.close()
+      if (connection === undefined) {
+        this.#silence.end()
+        this.#retry()
+      } else connection.close()
       return
     }
     if (this.#isClosed) return connection.close()
@@ -84,6 +93,25 @@ export class Session {
     this.#retryMs = firstRetryMs
     this.#wake()
     onConnected?.()
+  }
+
+  async #open(connection: Connection): Promise<void> {
+    const { uri, prepare } = this.#options
+    await connection.open(uri)
+    await prepare?.(connection)
+  }
+
+  async #observe<T>(request: Promise<T>): Promise<T> {
+    this.#silence.begin()
+    try {
+      const reply = await request
+      this.#silence.end()
+      return reply
+    } catch (error) {
+      if (error instanceof LibvirtError) this.#silence.end()
+      else this.#silence.check()
+      throw error
+    }
   }
 
   #lost(connection: Connection | undefined): void {
