@@ -21,6 +21,8 @@ export const testPackages = {
   bash: 'completion of kubectl vm, as for the next two',
   zsh: 'the same',
   fish: 'the same',
+  bsdutils: 'script: a pseudo-terminal for kubectl vm console',
+  'openssh-client': 'kubectl vm ssh and scp',
 } as const
 
 /** Installs missing packages; reads the package index only then. Requires root on Debian or a derivative. */
