@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CommandFailed, run } from '../../cluster/command.ts'
 import { renderChart, switches, type KubernetesObject } from '../../release/chart.ts'
 import { objectsOf } from '../../release/release.ts'
+import { memoized } from '../memoized.ts'
 import { publishedTag } from '../published-tag.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 
@@ -28,7 +29,8 @@ afterAll(async () => {
   await api?.stop()
 })
 
-const kustomized = async (folder: string) => objectsOf(await run([api.kubectl, 'kustomize', folder]))
+/** Once for each folder: the CRDs take seconds. */
+const kustomized = memoized(async (folder) => objectsOf(await run([api.kubectl, 'kustomize', folder])))
 
 const program = process.env['HELM']
 if (program === undefined) throw new Error('HELM is not set: run `make test`')
@@ -116,7 +118,8 @@ describe('values', () => {
       { 'kubernetes.io/metadata.name': 'p' },
     ],
   ])('%j sets %s %s', async (settings, identity, path, expected) => {
-    const objects = await rendered(...settings)
+    // Without the CRDs, which take most of the time.
+    const objects = await rendered('crds.install=false', ...settings)
     const object = objects.find(({ kind, metadata }) => `${kind} ${metadata.name}` === identity)
     expect(object).toHaveProperty(path, expected)
   })

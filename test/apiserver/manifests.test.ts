@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { volumeOfEachKind } from '../volumes.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
@@ -5,6 +6,7 @@ import { run } from '../../cluster/command.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Persisted } from '../../runtime/resource.ts'
+import { memoized } from '../memoized.ts'
 import { publishedTag } from '../published-tag.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -39,8 +41,11 @@ interface Document {
   readonly spec?: { readonly template?: { readonly metadata: object; readonly spec: PodSpec } }
 }
 
-const render = async (folder: string): Promise<Document[]> =>
-  parseAllDocuments(await kubectl(['kustomize', folder])).map((document): Document => document.toJS())
+/** Once for each folder: the CRDs take seconds. */
+const kustomize = memoized((folder) => kubectl(['kustomize', folder]))
+const render = memoized(async (folder): Promise<Document[]> =>
+  parseAllDocuments(await kustomize(folder)).map((document): Document => document.toJS()),
+)
 
 const nameOf = ({ kind, metadata }: Document) => `${kind} ${metadata.name}`
 
@@ -75,7 +80,7 @@ describe('overlays', () => {
 
   test('own-images replaces every image', async () => {
     const named = (folder: string) =>
-      kubectl(['kustomize', folder]).then((text) => new Set(text.match(/[^\s"']+\/virtset\/\S+:v[\d.]+/g)))
+      kustomize(folder).then((text) => new Set(text.match(/[^\s"']+\/virtset\/\S+:v[\d.]+/g)))
     const [published, own] = [await named('manifests'), await named('manifests/overlays/own-images')]
     expect(published).toEqual(new Set(['virtset', 'launcher'].map((name) => `ghcr.io/virtset/${name}:${publishedTag}`)))
     expect(own).toEqual(new Set([...published].map((name) => name.replace('ghcr.io', 'registry.example.org'))))
@@ -84,7 +89,7 @@ describe('overlays', () => {
   test.each(['.', 'overlays/own-images'])(
     '%s: VMs run in the image that the policy of their pods names',
     async (name) => {
-      const text = await kubectl(['kustomize', `manifests/${name}`])
+      const text = await kustomize(join('manifests', name))
       const [, policy] = /- expression: '"(\S+)"'\n\s+name: image/.exec(text) ?? []
       const [, setting] = /name: LAUNCHER_IMAGE\n\s+value: (\S+)/.exec(text) ?? []
       expect(policy).toMatch(/\/launcher:v/)
