@@ -1,16 +1,37 @@
-import { attempt, run } from '../../cluster/command.ts'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import { Agent, request } from 'undici'
 import { until } from '../until.ts'
 import type { TestApiServer } from './apiserver.ts'
 
-/** Installs the CRDs of the manifests and waits until they are served. */
+interface Definition {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] }
+}
+
+const folder = 'manifests/crds'
+const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+
+/** Creates the CRDs of the manifests and waits until they are served. Without kubectl, which takes seconds for them. */
 export async function installKinds(api: TestApiServer): Promise<void> {
-  const kubectl = [api.kubectl, '--kubeconfig', api.kubeconfig]
-  await run([...kubectl, 'apply', '--server-side', '-k', 'manifests/crds'])
-  // `kubectl wait` fails at once on a CRD without conditions, hence the retries.
-  const wait = [...kubectl, 'wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s']
-  await until(
-    async () => (await attempt(wait)) !== undefined,
-    () => {},
-    { deadlineMs: 120_000 },
-  )
+  const connect = { ca: api.certificateAuthority, cert: api.clientCertificate, key: api.clientKey }
+  const dispatcher = new Agent({ connect })
+  const { resources }: { resources: string[] } = parse(readFileSync(join(folder, 'kustomization.yaml'), 'utf8'))
+  const create = async (file: string) => {
+    const body = readFileSync(join(folder, file))
+    const headers = { 'content-type': 'application/yaml' }
+    const response = await request(`${api.server}${path}`, { method: 'POST', headers, body, dispatcher })
+    const text = await response.body.text()
+    if (response.statusCode !== 201) throw new Error(`${file}: ${response.statusCode} ${text.slice(0, 1000)}`)
+  }
+  await Promise.all(resources.map(create))
+  const isEstablished = ({ status }: Definition) =>
+    status?.conditions?.some((one) => one.type === 'Established' && one.status === 'True')
+  const areServed = async () => {
+    const { body } = await request(`${api.server}${path}`, { dispatcher })
+    const { items } = (await body.json()) as { readonly items: readonly Definition[] }
+    return items.every(isEstablished)
+  }
+  await until(areServed, undefined, { deadlineMs: 120_000, describe: () => 'the CRDs are served' })
+  await dispatcher.close()
 }
