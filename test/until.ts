@@ -2,6 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 /** The pause between two checks grows to this: a check uses CPU time that what it waits for may need. */
 const longestPauseMs = 50
+/** After a slow check, such as one that runs kubectl, the pause is twice its time, and at most this. */
+const longestSlowPauseMs = 500
+
+/** How long to wait after a check that took this long, if it would otherwise be `pauseMs`. */
+export const pauseAfter = (tookMs: number, pauseMs: number): number =>
+  Math.max(pauseMs, Math.min(2 * tookMs, longestSlowPauseMs))
 
 /**
  * Waits until `isTrue` returns something true, and returns that; calls `meanwhile` in between. Throws after
@@ -15,14 +21,16 @@ export async function until<T>(
   const { deadlineMs = 60_000, describe } = options
   const startedMs = performance.now()
   for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    const checkedMs = performance.now()
     const answer = await isTrue()
     if (isGiven(answer)) return answer
+    const tookMs = performance.now() - checkedMs
     if (performance.now() - startedMs > deadlineMs) {
       throw new Error(`not within ${deadlineMs} ms: ${describe ? describe() : isTrue.toString()}`)
     }
     await meanwhile?.()
     // With something to do in between, such as advancing a fake clock, the number of checks is what takes time.
-    await delay(meanwhile === undefined ? pauseMs : 1)
+    await delay(meanwhile === undefined ? pauseAfter(tookMs, pauseMs) : 1)
   }
 }
 
