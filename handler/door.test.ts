@@ -1,4 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { type Duplex, duplexPair } from 'node:stream'
@@ -15,6 +16,11 @@ import type { LauncherSession } from './launcher-session.ts'
 
 const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
 const otherPod = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c12'
+const namespaces = new Map([
+  [podUID, 'team'],
+  ['0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c13', 'team'],
+  ['0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c14', 'other'],
+])
 
 let door: Door
 const opened: Duplex[] = []
@@ -24,15 +30,19 @@ afterEach(async () => {
 })
 
 /** A door to launchers whose ends are in `launchers`; `ask` opens a session as the webhooks do. */
-async function start(given: { readonly open?: () => Promise<LauncherSession> } = {}) {
+async function start(given: { readonly open?: () => Promise<LauncherSession>; readonly mostSessions?: number } = {}) {
   const launchers: Duplex[] = []
+  const reviewed: string[] = []
   const asked: unknown[] = []
   door = await openDoor({
     port: 0,
     host: '127.0.0.1',
     address: '127.0.0.1',
-    accessOf: async (token) => (token === 'good' ? 'allowed' : token === 'busy' ? 'busy' : 'forbidden'),
-    isOfVm: (uid) => uid === podUID,
+    accessOf: async (token) => {
+      reviewed.push(token)
+      return token === 'good' ? 'allowed' : token === 'busy' ? 'busy' : 'forbidden'
+    },
+    namespaceOf: (uid) => namespaces.get(uid),
     open: async (uid, target) => {
       asked.push([uid, target])
       if (given.open) return given.open()
@@ -42,6 +52,7 @@ async function start(given: { readonly open?: () => Promise<LauncherSession> } =
     },
     log: createLogger({ process: 'test', level: 'silent' }),
     clock: systemClock,
+    ...(given.mostSessions === undefined ? {} : { mostSessions: given.mostSessions }),
   })
   const port = Number(door.published.address.split(':')[1])
   const ask = (path = `/pods/${podUID}/console`, headers: object = { authorization: 'Bearer good' }) =>
@@ -65,7 +76,7 @@ async function start(given: { readonly open?: () => Promise<LauncherSession> } =
         .on('error', reject)
         .end()
     })
-  return { ask, launchers, asked, port }
+  return { ask, launchers, asked, reviewed, port }
 }
 
 test('connects the webhooks with the launcher of a pod', async () => {
@@ -94,16 +105,16 @@ test('publishes the digest of the certificate that it serves', async () => {
 })
 
 test.each([
-  ['without a token', {}, undefined, 403],
-  ['with another token', { authorization: 'Bearer bad' }, undefined, 403],
-  ['while too many tokens are reviewed', { authorization: 'Bearer busy' }, undefined, 503],
-  ['to a pod of another node', undefined, `/pods/${otherPod}/console`, 404],
-  ['to an unknown path', undefined, `/pods/${podUID}/shell`, 404],
-  ['with another protocol', { authorization: 'Bearer good', upgrade: 'websocket' }, undefined, 404],
-])('refuses a session %s', async (_, headers, path, status) => {
-  const { ask, asked } = await start()
+  ['without a token', {}, undefined, 403, []],
+  ['with another token', { authorization: 'Bearer bad' }, undefined, 403, ['bad']],
+  ['while too many tokens are reviewed', { authorization: 'Bearer busy' }, undefined, 503, ['busy']],
+  ['to a pod of another node', { authorization: 'Bearer bad' }, `/pods/${otherPod}/console`, 404, []],
+  ['to an unknown path', { authorization: 'Bearer bad' }, `/pods/${podUID}/shell`, 404, []],
+  ['with another protocol', { authorization: 'Bearer bad', upgrade: 'websocket' }, undefined, 404, []],
+])('refuses a session %s, and reviews no token in vain', async (_, headers, path, status, expected) => {
+  const { ask, asked, reviewed } = await start()
   expect((await ask(path, headers)).status).toBe(status)
-  expect(asked).toEqual([])
+  expect([asked, reviewed]).toEqual([[], expected])
 })
 
 test.each([
@@ -128,6 +139,20 @@ test('a VM has at most its share of sessions', async () => {
   opened[0]?.destroy()
   await until(() => door.sessions() < sessionsPerVm.others)
   expect((await ask()).status).toBe(101)
+})
+
+test('a namespace with fewer sessions takes a place from the one with the most', async () => {
+  const { ask } = await start({ mostSessions: 3 })
+  const [first, second, other] = [...namespaces.keys()].map((uid) => `/pods/${uid}/console`)
+  for (const path of [first, second, second]) expect((await ask(path)).status).toBe(101)
+  expect(await ask(first)).toMatchObject({
+    status: 429,
+    body: expect.stringContaining('no namespace has more of them'),
+  })
+  const closed = once(opened[2]!, 'close')
+  expect((await ask(other)).status).toBe(101)
+  await closed
+  expect([door.sessions(), opened.map(({ destroyed }) => destroyed)]).toEqual([3, [false, false, true, false]])
 })
 
 test('sessions of a pod end when its VM is no longer on this node', async () => {

@@ -6,6 +6,7 @@ import { carry } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { parseDoorPath } from '../runtime/door-api.ts'
+import { createFairLimit } from '../runtime/fair-limit.ts'
 import { createGuardedServer } from '../runtime/guarded-server.ts'
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 import { listen } from '../runtime/listen.ts'
@@ -31,8 +32,9 @@ interface DoorOptions {
   /** The address of this pod, for the webhooks. */
   readonly address: string
   readonly accessOf: (token: string, address: string) => Promise<DoorAccess>
-  /** Whether the pod is that of a VM of this node. */
-  readonly isOfVm: (podUID: string) => boolean
+  /** The namespace of a pod that is that of a VM of this node; undefined for all others. */
+  readonly namespaceOf: (podUID: string) => string | undefined
+  readonly mostSessions?: number
   readonly open: (podUID: string, target: SessionTarget) => Promise<LauncherSession>
   readonly log: Logger
   readonly clock: Clock
@@ -49,7 +51,7 @@ export interface Door {
 }
 
 /** The most sessions of a node. One takes 130 KiB, and up to 200 KiB while it is full; the handler has 256 MiB. */
-const mostSessions = 256
+const defaultMostSessions = 256
 
 /** The webhooks open a connection for each session. */
 const connectionLimits: ConnectionLimits = {
@@ -57,8 +59,15 @@ const connectionLimits: ConnectionLimits = {
   pendingPerAddress: 64,
   burst: 64,
   perSecond: 32,
-  proven: mostSessions + 64,
+  proven: defaultMostSessions + 64,
 }
+
+interface Wanted {
+  readonly podUID: string
+  readonly target: SessionTarget
+  readonly namespace: string
+}
+
 interface Refusal {
   readonly status: number
   readonly reason: string
@@ -72,6 +81,8 @@ interface Refusal {
 export async function openDoor(options: DoorOptions): Promise<Door> {
   const { port, host, address, clock, log } = options
   const sessions = new Map<Duplex, { readonly podUID: string; readonly pool: SessionPool }>()
+  /** A namespace with fewer sessions takes a place from the one with the most. */
+  const places = createFairLimit(options.mostSessions ?? defaultMostSessions)
   const { server, certificate } = createGuardedServer({
     name: 'virtset-handler',
     minVersion: 'TLSv1.3',
@@ -80,26 +91,52 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
     respond: (_, response) => response.writeHead(404, { connection: 'close' }).end(),
   })
 
-  const check = async (request: IncomingMessage): Promise<{ podUID: string; target: SessionTarget } | Refusal> => {
+  /**
+   * The token is reviewed last: the UIDs of pods cannot be guessed, so a client that knows none causes no request to
+   * the API server.
+   */
+  const check = async (request: IncomingMessage): Promise<Wanted | Refusal> => {
     const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
-    const access = token === undefined ? 'forbidden' : await options.accessOf(token, request.socket.remoteAddress ?? '')
-    if (access === 'busy') return { status: 503, reason: 'Busy', message: 'too many tokens are being reviewed' }
-    if (access === 'forbidden') return forbidden
+    if (token === undefined) return forbidden
     const found = parseDoorPath(request.url ?? '')
     if (found === undefined || request.headers.upgrade !== sessionProtocol) return unknownPath
-    if (!options.isOfVm(found.podUID)) return notHere
-    const pool = poolOf(found.target)
-    const own = [...sessions.values()].filter((one) => one.podUID === found.podUID && one.pool === pool).length
+    const namespace = options.namespaceOf(found.podUID)
+    if (namespace === undefined) return notHere
+    const access = await options.accessOf(token, request.socket.remoteAddress ?? '')
+    if (access === 'busy') return { status: 503, reason: 'Busy', message: 'too many tokens are being reviewed' }
+    if (access === 'forbidden') return forbidden
+    return { ...found, namespace }
+  }
+
+  /** Returns what releases the place, or why there is none. */
+  const take = (socket: Duplex, { podUID, target, namespace }: Wanted): (() => void) | Refusal => {
+    const pool = poolOf(target)
+    const own = [...sessions.values()].filter((one) => one.podUID === podUID && one.pool === pool).length
     // The launcher counts as well. A hostile one does not.
-    if (own >= sessionsPerVm[pool] || sessions.size >= mostSessions) return tooMany(sessionsPerVm[pool])
-    return found
+    if (own >= sessionsPerVm[pool]) return tooManyOfVm(sessionsPerVm[pool])
+    let [isOpen, isDisplaced] = [false, false]
+    sessions.set(socket, { podUID, pool })
+    const place = places.hold(namespace, () => {
+      isDisplaced = true
+      sessions.delete(socket)
+      // One that has only arrived is refused.
+      if (isOpen) socket.destroy()
+    })
+    place.grow(1)
+    if (isDisplaced) return tooManyOfNode
+    isOpen = true
+    return () => {
+      sessions.delete(socket)
+      place.release()
+    }
   }
 
   const connect = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
     const checked = await check(request)
     if ('reason' in checked) return refuse(socket, checked)
     const { podUID, target } = checked
-    sessions.set(socket, { podUID, pool: poolOf(target) })
+    const leave = take(socket, checked)
+    if ('reason' in leave) return refuse(socket, leave)
     try {
       const inner = await options.open(podUID, target)
       if (!sessions.has(socket) || socket.destroyed) {
@@ -114,7 +151,7 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
       const { sent, received } = await carry(socket, inner.socket, clock)
       log.debug({ podUID, kind: target.kind, sent, received }, 'a session ended')
     } finally {
-      sessions.delete(socket)
+      leave()
     }
   }
 
@@ -154,11 +191,16 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
 const forbidden: Refusal = { status: 403, reason: 'Forbidden', message: 'only the webhooks can open sessions' }
 const unknownPath: Refusal = { status: 404, reason: 'NotFound', message: 'the path is not that of a session' }
 const notHere: Refusal = { status: 404, reason: 'NotFound', message: 'the pod is not that of a VM of this node' }
-const tooMany = (most: number): Refusal => ({
+const tooManyOfVm = (most: number): Refusal => ({
   status: 429,
   reason: 'TooManySessions',
-  message: `the VM already has ${most} sessions of this kind, or the node ${mostSessions}; close one of them`,
+  message: `the VM already has ${most} sessions of this kind; close one of them`,
 })
+const tooManyOfNode: Refusal = {
+  status: 429,
+  reason: 'TooManySessions',
+  message: 'the node has too many sessions, and no namespace has more of them than this one; close one of them',
+}
 
 function refusalOf(error: unknown): Refusal {
   const message = error instanceof Error ? error.message : String(error)

@@ -60,7 +60,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       : await openDoor({
           ...settings.door,
           accessOf: createDoorAccess(kube, clock, webhooksAccount),
-          isOfVm: (podUID) => handler.podsOfVms()?.has(podUID) === true,
+          namespaceOf: (podUID) =>
+            handler.vms.store.list().find(({ status }) => status?.podUID === podUID)?.metadata.namespace,
           open: (podUID, target) => openLauncherSession(kubeletRoot, podUID, target, clock),
           log,
           clock,

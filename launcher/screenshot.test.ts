@@ -1,4 +1,5 @@
 import { duplexPair, type Duplex } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { beforeEach, expect, test } from 'vitest'
 import { createLogger } from '../runtime/log.ts'
 import { maxScreenshotBytes } from '../runtime/session-api.ts'
@@ -49,6 +50,20 @@ test('a picture is sent whole, one at a time', async () => {
   expect(picture.heard()).toEqual(Buffer.concat([png, Buffer.from('rest')]))
   await until(() => pictures[0]?.destroyed)
   expect((await begin(png)).hasEnded()).toBe(false)
+})
+
+test('a picture is recognized that arrives byte by byte', async () => {
+  const taking = take()
+  await until(() => pictures.length === 1)
+  for (const byte of png) {
+    pictures[0]?.write(Buffer.of(byte))
+    await new Promise(setImmediate)
+  }
+  const session = await taking
+  const [ours, theirs] = duplexPair()
+  session.start(theirs)
+  pictures[0]?.end()
+  expect(await buffer(ours)).toEqual(png)
 })
 
 test('a picture that is not a PNG is refused, and the next one can be taken', async () => {

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
-import { isPng, maxScreenshotBytes } from '../runtime/session-api.ts'
+import { isPng, maxScreenshotBytes, pngStartBytes } from '../runtime/session-api.ts'
 import type { GuestSession } from './guest-session.ts'
 import { Refused } from './refused.ts'
 
@@ -29,7 +29,7 @@ export function createScreenshots({ open, clock, log }: ScreenshotOptions): () =
       picture.on('error', () => {}).once('close', () => (isBusy = false))
       const cancelDeadline = clock.after(pictureMs, () => picture.destroy())
       picture.once('close', cancelDeadline)
-      const first = await firstChunk(picture)
+      const first = await readStart(picture)
       if (!isPng(first)) {
         picture.destroy()
         throw new Refused('InternalError', 'libvirt has returned a picture that is not a PNG')
@@ -42,13 +42,17 @@ export function createScreenshots({ open, clock, log }: ScreenshotOptions): () =
   }
 }
 
-/** @throws Refused if the stream ends without data */
-function firstChunk(picture: Duplex): Promise<Buffer> {
+/** The first chunks, as many as `isPng` needs. @throws Refused if the stream ends before */
+function readStart(picture: Duplex): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-  picture.once('data', (chunk: Buffer) => {
-    picture.pause()
-    resolve(chunk)
-  })
+  let start = Buffer.alloc(0)
+  const read = (chunk: Buffer) => {
+    start = Buffer.concat([start, chunk])
+    if (start.length < pngStartBytes) return
+    picture.off('data', read).pause()
+    resolve(start)
+  }
+  picture.on('data', read)
   picture.once('close', () => reject(new Refused('NotReady', 'QEMU did not take a picture of the screen')))
   return promise
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
-import { createBucket } from './bucket.ts'
+import { createBucket, createBuckets } from './bucket.ts'
 
 describe('bucket', () => {
   it('allows a burst, and then a rate per second', async () => {
@@ -25,5 +25,21 @@ describe('bucket', () => {
     expect([bucket.takeIfAny(), bucket.takeIfAny(), bucket.takeIfAny()]).toEqual([true, false, false])
     await clock.advance(100)
     expect([bucket.takeIfAny(), bucket.takeIfAny()]).toEqual([true, false])
+  })
+
+  it('waitMs takes nothing', async () => {
+    const clock = fakeClock()
+    const bucket = createBucket(10, 1, clock)
+    expect([bucket.waitMs(), bucket.takeIfAny(), bucket.waitMs(), bucket.waitMs()]).toEqual([0, true, 100, 100])
+    await clock.advance(60)
+    expect(bucket.waitMs()).toBe(40)
+  })
+
+  it('each key has its own', () => {
+    const bucketOf = createBuckets({ perSecond: 1, burst: 1 }, 2, fakeClock())
+    const take = (key: string) => bucketOf(key).takeIfAny()
+    expect([take('a'), take('a'), take('b'), take('a')]).toEqual([true, false, true, false])
+    // A third one displaces `b`.
+    expect([take('c'), take('a'), take('b')]).toEqual([true, false, true])
   })
 })

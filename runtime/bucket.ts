@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Clock } from './clock.ts'
 
 export interface Bucket {
@@ -8,6 +9,28 @@ export interface Bucket {
   take(count?: number): number
   /** Takes a token if there is one. Returns whether it did. */
   takeIfAny(): boolean
+  /** The milliseconds until there is a token. */
+  waitMs(): number
+}
+
+/** How fast a bucket fills, and up to how much. */
+export interface Rate {
+  readonly perSecond: number
+  readonly burst: number
+}
+
+/** A bucket for each key. Of more than `most`, the one that was used least recently is forgotten. */
+export function createBuckets(
+  { perSecond, burst }: Rate,
+  most: number,
+  clock: Pick<Clock, 'monotonic'>,
+): (key: string) => Bucket {
+  const buckets = new LRUCache<string, Bucket>({ max: most })
+  return (key) => {
+    const bucket = buckets.get(key) ?? createBucket(perSecond, burst, clock)
+    buckets.set(key, bucket)
+    return bucket
+  }
 }
 
 /** A token bucket: it fills with time, up to `burst`. */
@@ -30,6 +53,10 @@ export function createBucket(perSecond: number, burst: number, clock: Pick<Clock
       if (tokens < 1) return false
       tokens--
       return true
+    },
+    waitMs() {
+      fill()
+      return (Math.max(0, 1 - tokens) / perSecond) * 1000
     },
   }
 }

@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { createBucket } from './bucket.ts'
-import type { Bucket } from './bucket.ts'
+import { createBuckets } from './bucket.ts'
 import type { Clock } from './clock.ts'
 
 /** How many connections a server accepts. A connection is pending until its client is authenticated. */
@@ -42,14 +41,7 @@ export function createConnections(limits: ConnectionLimits, clock: Pick<Clock, '
   const pending = new Map<string, string>()
   const proven = new Map<string, string>()
   const provenAddresses = new LRUCache<string, true>({ max: mostAddresses })
-  const buckets = new LRUCache<string, Bucket>({ max: mostAddresses })
-
-  /** Whether the address may open one more connection now. */
-  const takeToken = (address: string): boolean => {
-    const bucket = buckets.get(address) ?? createBucket(limits.perSecond, limits.burst, clock)
-    buckets.set(address, bucket)
-    return bucket.takeIfAny()
-  }
+  const bucketOf = createBuckets(limits, mostAddresses, clock)
 
   const evict = (address: string): string | undefined => {
     const own = [...pending].filter(([, of]) => of === address).map(([connection]) => connection)
@@ -63,7 +55,7 @@ export function createConnections(limits: ConnectionLimits, clock: Pick<Clock, '
     arrive(connection, address) {
       if (proven.size >= limits.proven) return { isAccepted: false }
       const isProven = ownAddresses.includes(address) || provenAddresses.has(address)
-      if (!isProven && !takeToken(address)) return { isAccepted: false }
+      if (!isProven && !bucketOf(address).takeIfAny()) return { isAccepted: false }
       const evicted = evict(address)
       pending.set(connection, address)
       return { isAccepted: true, ...(evicted === undefined ? {} : { evicted }) }

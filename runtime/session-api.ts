@@ -48,9 +48,11 @@ export const consolePastBytes = 256 * 1024
 /** A PNG of a large screen with noise has no more. */
 export const maxScreenshotBytes = 32 * 1024 * 1024
 
-/** Whether a picture begins like a PNG. */
-export const isPng = (picture: Uint8Array): boolean =>
-  Buffer.from('89504e470d0a1a0a', 'hex').equals(picture.subarray(0, 8))
+const pngStart = Buffer.from('89504e470d0a1a0a', 'hex')
+export const pngStartBytes = pngStart.length
+
+/** Whether a picture begins like a PNG. Needs the first `pngStartBytes` of it. */
+export const isPng = (picture: Uint8Array): boolean => pngStart.equals(picture.subarray(0, pngStartBytes))
 
 /** The most sessions of one VM, by kind. Connections to ports count on their own, since programs open many at once. */
 export const sessionsPerVm = { ports: 32, others: 16 } as const

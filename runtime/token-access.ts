@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { createBucket, type Bucket } from './bucket.ts'
+import { createBuckets } from './bucket.ts'
 import type { Clock } from './clock.ts'
 import { createLanes } from './lanes.ts'
 
@@ -35,14 +35,7 @@ export function createTokenAccess<T extends string>(
   const refused = cacheOf(mostCached.refused)
   const asking = new Map<string, Promise<Reviewed<Result>>>()
   const inTurn = createLanes(lanes)
-  const buckets = new LRUCache<string, Bucket>({ max: mostAddresses })
-
-  const mayAsk = (address: string): boolean => {
-    const { perSecond, burst } = reviewsOfAddress
-    const bucket = buckets.get(address) ?? createBucket(perSecond, burst, clock)
-    buckets.set(address, bucket)
-    return bucket.takeIfAny()
-  }
+  const bucketOf = createBuckets(reviewsOfAddress, mostAddresses, clock)
 
   const ask = async (token: string, key: string, address: string): Promise<Reviewed<Result>> => {
     const waiting = new AbortController()
@@ -75,7 +68,7 @@ export function createTokenAccess<T extends string>(
     if (cached !== undefined) return cached
     const joined = asking.get(key)
     if (joined !== undefined) return joined
-    if (!mayAsk(address)) return 'busy'
+    if (!bucketOf(address).takeIfAny()) return 'busy'
     const asked = ask(token, key, address)
     asking.set(key, asked)
     return asked

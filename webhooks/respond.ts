@@ -5,8 +5,8 @@ import { BodyRejected, MalformedBody, maxBodyBytes } from './body.ts'
 import type { RejectionReason } from './metrics.ts'
 
 /** Kubernetes' clients retry a 429 only if the response states when. */
-export const withRetryAfter = (reply: FastifyReply, code: number): FastifyReply =>
-  code === 429 ? reply.header('retry-after', '1') : reply
+export const withRetryAfter = (reply: FastifyReply, code: number, seconds = 1): FastifyReply =>
+  code === 429 ? reply.header('retry-after', String(seconds)) : reply
 
 /** A `metav1.Status`, whose message the API server shows to the user. */
 export const sendStatus = (reply: FastifyReply, status: Status) =>

@@ -64,7 +64,7 @@ beforeAll(async () => {
     host: '127.0.0.1',
     address: '127.0.0.1',
     accessOf: createDoorAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
-    isOfVm: (uid) => uid === podUID,
+    namespaceOf: (uid) => (uid === podUID ? 'default' : undefined),
     open: async (_, target) => {
       const [ours, theirs] = duplexPair()
       if (target.kind !== 'console') {

@@ -161,11 +161,11 @@ function sendResponse(reply: FastifyReply, { name }: PowerRequest, response: Pow
 }
 
 const send = (reply: FastifyReply, status: Failure): FastifyReply =>
-  withRetryAfter(reply, status.code).code(status.code).send(failure(status))
+  withRetryAfter(reply, status.code, status.retryAfterSeconds).code(status.code).send(failure(status))
 
 function refuseUpgrade(socket: Duplex, status: Failure): void {
   const body = JSON.stringify(failure(status))
-  const retry = status.code === 429 ? 'Retry-After: 1\r\n' : ''
+  const retry = status.code === 429 ? `Retry-After: ${status.retryAfterSeconds ?? 1}\r\n` : ''
   const head = `Connection: close\r\n${retry}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}`
   // Destroyed even if the client does not close its side.
   socket.end(`HTTP/1.1 ${status.code} ${status.reason}\r\n${head}\r\n\r\n${body}`, () => socket.destroy())

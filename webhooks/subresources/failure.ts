@@ -8,17 +8,20 @@ export interface Failure {
   readonly reason: string
   readonly message: string
   readonly details?: object
+  /** For a 429; one second if absent. */
+  readonly retryAfterSeconds?: number
 }
 
 /** DeleteOptions are a few hundred bytes. */
 export const maxBodyBytes = 64 * 1024
 
 /** The `metav1.Status`. */
-export const failure = (status: Failure): object => ({
+export const failure = ({ retryAfterSeconds, ...status }: Failure): object => ({
   apiVersion: 'v1',
   kind: 'Status',
   metadata: {},
   ...status,
+  ...(retryAfterSeconds === undefined ? {} : { details: { ...status.details, retryAfterSeconds } }),
   status: 'Failure',
 })
 

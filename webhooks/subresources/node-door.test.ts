@@ -37,7 +37,7 @@ async function start(open?: () => Promise<LauncherSession>) {
       tokens.push(token)
       return 'allowed'
     },
-    isOfVm: () => true,
+    namespaceOf: () => 'default',
     open: async () => {
       if (open) return open()
       const [ours, theirs] = duplexPair()

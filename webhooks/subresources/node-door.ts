@@ -22,11 +22,13 @@ export interface DoorSession {
   readonly position?: ConsolePosition
 }
 
+type RefusalStatus = Status & { readonly retryAfterSeconds?: number }
+
 /** The handler, or the launcher behind it, refused the session, or cannot be reached. */
 export class DoorRefusal extends Error {
   override name = 'DoorRefusal'
-  readonly status: Status
-  constructor(status: Status, options?: ErrorOptions) {
+  readonly status: RefusalStatus
+  constructor(status: RefusalStatus, options?: ErrorOptions) {
     super(status.message, options)
     this.status = status
   }

@@ -17,7 +17,8 @@ import type { User } from '../admission/request.ts'
 import { DoorRefusal, type DoorRequest } from './node-door.ts'
 import { createSessionMetrics } from './session-metrics.ts'
 import type { SessionRequest } from './session-request.ts'
-import { createSessions, type SessionLimits } from './sessions.ts'
+import type { SessionLimits } from './session-places.ts'
+import { createSessions } from './sessions.ts'
 
 const closing: (() => unknown)[] = []
 afterEach(async () => {
@@ -221,6 +222,17 @@ test.each([
     expect((await attach(second, user)).code).toBe(101)
   },
 )
+
+test('a namespace with fewer sessions takes the place of the latest session of another one', async () => {
+  const { attach } = await start({ limits: { all: 2, perUser: 9, perNamespace: 9, perVm: perVm(9) } })
+  const first = await attach('one/web')
+  const latest = await attach('one/web')
+  expect(await attach('one/web')).toMatchObject({ code: 429, body: expect.stringContaining('this replica') })
+  const closed = closeOf(latest.client)
+  expect((await attach('other/web')).code).toBe(101)
+  expect(await closed).toEqual([1013, 'another namespace needed the place of this session; try again'])
+  expect(first.client.readyState).toBe(WebSocket.OPEN)
+})
 
 test.each<[string, object]>([
   ['has succeeded', { status: { ...running, phase: 'Succeeded' } }],

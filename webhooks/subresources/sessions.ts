@@ -11,24 +11,15 @@ import { sleep, type Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { virtualMachineConfigs, virtualMachines, type Persisted } from '../../runtime/resource.ts'
-import {
-  formatPosition,
-  maxScreenshotBytes,
-  poolOf,
-  positionHeader,
-  sessionsPerVm,
-  type ConsolePosition,
-  type SessionPool,
-} from '../../runtime/session-api.ts'
+import { formatPosition, maxScreenshotBytes, positionHeader, type ConsolePosition } from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { group } from './discovery.ts'
 import { DoorRefusal, type DoorSession, type OpenDoor } from './node-door.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import type { SessionMetrics } from './session-metrics.ts'
+import { createSessionPlaces, tooMany, type SessionLimits, type SessionPlace } from './session-places.ts'
 import { accessOfSession, type SessionRequest } from './session-request.ts'
-import { createShares } from '../../runtime/shares.ts'
-import { tenantOf } from './tenant.ts'
 import { bridge, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
 
 export interface SessionOptions {
@@ -44,17 +35,6 @@ export interface SessionOptions {
   readonly clock: Clock
   readonly limits?: SessionLimits
 }
-
-/** The most sessions of a replica: in total, and of one user, namespace and VM. */
-export interface SessionLimits {
-  readonly all: number
-  readonly perUser: number
-  readonly perNamespace: number
-  readonly perVm: { readonly [pool in SessionPool]: number }
-}
-
-/** A session takes 100 to 200 KiB. */
-const defaultLimits: SessionLimits = { all: 256, perUser: 64, perNamespace: 64, perVm: sessionsPerVm }
 
 export interface Sessions {
   /** Responds to a request that is not an upgrade. */
@@ -77,26 +57,21 @@ const ended: Ending = { code: 1000, reason: 'the VM has ended' }
 const pictured: Ending = { code: 1000, reason: 'the screenshot was sent' }
 const closed: Ending = { code: 1000, reason: 'the connection was closed' }
 const revoked: Ending = { code: 1008, reason: 'the permission for this session was revoked' }
+const displaced: Ending = { code: 1013, reason: 'another namespace needed the place of this session; try again' }
 const restarting: Ending = { code: 1012, reason: 'service restart; connect again' }
 
 /** A session whose guest is connected. */
 interface Opened extends DoorSession {
   readonly uid: string
   readonly door: NodeDoor
-  readonly leave: () => void
+  readonly place: SessionPlace
 }
 
 /** Sessions of users with guests: authorized, limited, audited, and carried to the handler of the VM's node. */
 export function createSessions(options: SessionOptions): Sessions {
   const { kube, mayAccess, doorOf, openDoor, isDoorOpen, metrics, log, clock } = options
-  const { all, perUser, perNamespace, perVm } = options.limits ?? defaultLimits
+  const places = createSessionPlaces(clock, options.limits)
   const inTurn = createLanes(lanes)
-  const shares = {
-    replica: createShares(all),
-    user: createShares(perUser),
-    namespace: createShares(perNamespace),
-    VM: { ports: createShares(perVm.ports), others: createShares(perVm.others) },
-  }
   const server = new WebSocketServer(webSocketOptions)
   const positions = new WeakMap<IncomingMessage, ConsolePosition>()
   server.on('headers', (headers, request) => {
@@ -105,24 +80,6 @@ export function createSessions(options: SessionOptions): Sessions {
   })
   /** By what ends them. */
   const open = new Set<(ending: Ending) => void>()
-
-  const take = (user: User, { namespace, name, target }: SessionRequest): (() => void) => {
-    const keys = { replica: '', user: tenantOf(user), namespace, VM: `${namespace}/${name}` } as const
-    const sharesOf = { ...shares, VM: shares.VM[poolOf(target)] }
-    const leaves: (() => void)[] = []
-    const leave = () => {
-      for (const one of leaves) one()
-    }
-    for (const owner of ['VM', 'namespace', 'user', 'replica'] as const) {
-      const one = sharesOf[owner].take(keys[owner])
-      if (one === undefined) {
-        leave()
-        throw tooManySessions(owner)
-      }
-      leaves.push(one)
-    }
-    return leave
-  }
 
   const find = (wanted: SessionRequest): Promise<Persisted<VirtualMachine>> =>
     inTurn.run(wanted.namespace, async () => {
@@ -138,8 +95,9 @@ export function createSessions(options: SessionOptions): Sessions {
     })
 
   const openSession = async (user: User, wanted: SessionRequest): Promise<Opened> => {
+    places.attempt(user)
     if (!(await mayAccess(user, accessOfSession(wanted)))) throw forbidden(user, wanted)
-    const leave = take(user, wanted)
+    const place = places.take(user, wanted)
     try {
       const vm = await find(wanted)
       const { phase = 'Pending', nodeName: node, podUID } = vm.status ?? {}
@@ -147,9 +105,13 @@ export function createSessions(options: SessionOptions): Sessions {
       const door = doorOf(node)
       if (door === undefined) throw noDoor(node)
       const session = await openDoor({ node, door, podUID, target: wanted.target })
-      return { ...session, uid: vm.metadata.uid, door, leave }
+      if (place.displaced.aborted) {
+        session.socket.destroy()
+        throw tooMany('replica')
+      }
+      return { ...session, uid: vm.metadata.uid, door, place }
     } catch (error) {
-      leave()
+      place.leave()
       throw error
     }
   }
@@ -206,6 +168,9 @@ export function createSessions(options: SessionOptions): Sessions {
       if (isOpen) end(ending)
     }
     open.add(endOnce)
+    const { displaced: signal, leave } = opened.place
+    signal.addEventListener('abort', () => endOnce(displaced))
+    if (signal.aborted) endOnce(displaced)
     metrics.opened(kind)
     log.info(line, 'a session was opened')
     const stopReviews = reviewAgain(user, wanted, endOnce)
@@ -213,7 +178,7 @@ export function createSessions(options: SessionOptions): Sessions {
     isOpen = false
     stopReviews()
     open.delete(endOnce)
-    opened.leave()
+    leave()
     const seconds = (clock.monotonic() - startedMs) / 1000
     metrics.ended(kind, seconds, { toGuest, fromGuest })
     log.info({ ...line, toGuest, fromGuest, seconds: Math.round(seconds), code, reason }, 'a session has ended')
@@ -252,7 +217,7 @@ export function createSessions(options: SessionOptions): Sessions {
       reply.hijack()
       // The client has gone meanwhile, and emits no further event.
       if (reply.raw.destroyed) {
-        opened.leave()
+        opened.place.leave()
         opened.socket.destroy()
         return undefined
       }
@@ -280,7 +245,7 @@ export function createSessions(options: SessionOptions): Sessions {
         })
         void follow(user, wanted, opened, close, running)
       } catch (error) {
-        opened.leave()
+        opened.place.leave()
         opened.socket.destroy()
         throw error
       }
@@ -353,11 +318,6 @@ const notWebSocket = refusal(
   'BadRequest',
   'attach and portforward require a WebSocket (Upgrade: websocket); log and screenshot require a request without an upgrade',
 )
-
-function tooManySessions(owner: 'VM' | 'namespace' | 'user' | 'replica'): DoorRefusal {
-  const who = owner === 'replica' ? 'this replica of the webhooks' : `the ${owner}`
-  return refusal(429, 'TooManyRequests', `${who} has too many sessions; close one of them, or try again`)
-}
 
 const notRunning = ({ namespace, name }: SessionRequest, phase: string): DoorRefusal =>
   refusal(
