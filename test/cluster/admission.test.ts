@@ -42,20 +42,15 @@ const settled = () =>
     120_000,
   )
 
-interface Failure {
-  readonly atMs: number
-  readonly message: string
-}
-
 interface Load {
   readonly created: () => number
-  readonly failures: readonly Failure[]
+  readonly failures: readonly string[]
   stop(): Promise<void>
 }
 
 /** Workers that create VMs one after the other as dry runs: these call the webhooks, but store nothing. */
 function startLoad(workers: number): Load {
-  const failures: Failure[] = []
+  const failures: string[] = []
   const stopping = new AbortController()
   let created = 0
   const path = `/apis/virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachines?dryRun=All`
@@ -65,7 +60,7 @@ function startLoad(workers: number): Load {
         await kube.request('POST', path, deaf(`load-${worker}-${count}`))
         created++
       } catch (error) {
-        failures.push({ atMs: performance.now(), message: String(error) })
+        failures.push(String(error))
       }
     }
   }
@@ -109,13 +104,12 @@ describe('under load', () => {
     expect(load.created()).toBeGreaterThan(100)
   })
 
-  test('kill -9 of one of two replicas only fails its requests in progress and, for seconds, those that are still sent to it', async () => {
+  test('kill -9 of one of two replicas only fails its requests in progress and, until it is replaced, those that are still sent to it', async () => {
     const [victim] = await settled()
     const [pid] = processesOfPod(victim?.metadata.uid ?? '', (command) => command.includes('webhooks/main.ts'))
     if (pid === undefined) throw new Error('the replica has no process on this machine')
     const load = startLoad(2)
     await cluster.until('some load', async () => load.created() > 20 || undefined)
-    const killedMs = performance.now()
     process.kill(pid, 'SIGKILL')
     await cluster.until(
       'its container started again',
@@ -125,13 +119,17 @@ describe('under load', () => {
         ) || undefined,
     )
     await settled()
-    const enough = load.created() + 50
-    await cluster.until('more load', async () => load.created() > enough || undefined)
+    const moreLoad = async (): Promise<number> => {
+      const enough = load.created() + 50
+      await cluster.until('more load', async () => load.created() > enough || undefined, 120_000)
+      return load.failures.length
+    }
+    // Requests that were sent before may fail until then.
+    const failed = await moreLoad()
+    // Measured: 5 of 187 and 12 of 231, the last one 0.1 and 0.3 s after the kill.
+    expect(await moreLoad()).toBe(failed)
     await load.stop()
-    const lastMs = Math.max(0, ...load.failures.map(({ atMs }) => atMs - killedMs))
-    // Measured: 5 of 187 and 12 of 231, the last one 0.1 and 0.3 s after.
-    expect(lastMs).toBeLessThan(10_000)
-    expect(load.failures.filter(({ message }) => !message.includes('failed calling webhook'))).toEqual([])
+    expect(load.failures.filter((message) => !message.includes('failed calling webhook'))).toEqual([])
   })
 })
 
