@@ -623,6 +623,20 @@ describe('a libvirtd that does not reply', () => {
     expect([standings().at(-1), starts()]).toEqual(['Shutoff destroyed Failed', 1])
   })
 
+  test.each<['crashed' | 'daemon', boolean, string]>([
+    ['crashed', true, 'destroyed'],
+    ['daemon', true, 'destroyed'],
+    ['crashed', false, 'crashed'],
+    ['daemon', false, 'daemon'],
+  ])('and whose successor finds QEMU %s: destroyed %s, it is reported as %s', async (reason, isDestroyed, reported) => {
+    await start(vm('idle'))
+    fake.mute()
+    if (isDestroyed) life.destroy()
+    fake.killGuests({ hasEvent: false, reason })
+    await clock.advance(100_000)
+    expect(standings().at(-1)).toBe(`Shutoff ${reported} Failed`)
+  })
+
   test('before it has the VM is ended, and the next one starts the VM', async () => {
     await settle()
     fake.mute()

@@ -60,6 +60,9 @@ const retryStartMs = 1000
 /** A destroy that failed is repeated at this interval: libvirtd may have been restarted in the meantime. */
 const retryDestroyMs = 5000
 
+/** With which libvirtd reports the end of a QEMU that a previous libvirtd has ended, or was ending, on request. */
+const reasonsAfterRestart = ['unknown', 'crashed', 'daemon']
+
 /** The kubelet's own default. */
 const defaultGraceSeconds = 30
 
@@ -120,6 +123,7 @@ export class Life {
   #isPinging = false
   #isPressing = false
   #isDestroying = false
+  #isDestroyRequested = false
   /** libvirtd still waits for QEMU to describe the domain. */
   #isDescribing = false
   /** The kubelet has requested the end of the pod. */
@@ -396,7 +400,8 @@ export class Life {
       return { ...end, message: pausedMessage(this.#diskErrors, this.#vm.spec) }
     }
     if (end.exit !== 'Failed') return end
-    if (end.reason === 'destroyed') return { ...end, message: this.#endedBy() }
+    const isRequested = this.#isDestroyRequested && reasonsAfterRestart.includes(end.reason)
+    if (end.reason === 'destroyed' || isRequested) return { ...end, reason: 'destroyed', message: this.#endedBy() }
     const message = await this.#outOfMemory()
     return message === undefined ? end : { ...end, reason: 'OOMKilled', message }
   }
@@ -490,6 +495,7 @@ export class Life {
     const { client, clock, log } = this.#options
     if (this.#isDestroying || this.#isEnding) return
     this.#isDestroying = true
+    this.#isDestroyRequested = true
     try {
       await destroyDomain(client, dom).catch((error: unknown) => {
         log.warn({ err: error }, 'the domain did not end after SIGTERM; killing it')

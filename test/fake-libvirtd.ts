@@ -16,7 +16,7 @@ import type { Value } from '../launcher/libvirt/xdr.ts'
 /** libvirt's numbers for states, lifecycle events and reasons that the tests use. */
 const states = { running: 1, paused: 3, shutoff: 5 } as const
 const lifecycle = { defined: 0, undefined: 1, started: 2, suspended: 3, resumed: 4, stopped: 5 } as const
-const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3, ioerror: 5, unpaused: 5 } as const
+const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3, ioerror: 5, unpaused: 5, daemon: 8 } as const
 
 interface FakeDomain {
   readonly name: string
@@ -45,7 +45,7 @@ export interface FakeLibvirtd {
   /** Breaks every connection and refuses this many dials. Domains continue to run. */
   restart(refusedDials?: number): void
   /** Every running guest dies; the daemon sends an event, or, like one that has just been restarted, sends none. */
-  killGuests(how?: { hasEvent: boolean }): void
+  killGuests(how?: { hasEvent: boolean; reason?: 'crashed' | 'daemon' }): void
   /** The guest with the name powers itself off. */
   powerOff(name: string): void
   /** The daemon stops reading and responding, but keeps its connections open. */
@@ -325,9 +325,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
       areGuestsLocked = false
       for (const { socket } of connections) socket.destroy()
     },
-    killGuests: ({ hasEvent } = { hasEvent: true }) => {
+    killGuests: ({ hasEvent, reason = 'crashed' } = { hasEvent: true }) => {
       const running = [...domains.values()].filter(({ state }) => state === states.running)
-      for (const domain of running) end(domain, stateReason.crashed, hasEvent)
+      for (const domain of running) end(domain, stateReason[reason], hasEvent)
     },
     powerOff: (name) => {
       for (const domain of domains.values()) if (domain.name === name) end(domain, stateReason.shutdown)
