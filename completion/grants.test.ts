@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
+import type { Subject } from '../presets/kind.ts'
 import { defaultsAlone, draftedGrants, injectedGrants, statedGrants } from './grants.ts'
 
 const bridge = 'spec.domain.devices.interfaces[0].source.bridge'
@@ -23,6 +24,7 @@ const injected = (vm: VirtualMachine, stated: { readonly [path: string]: readonl
     isInjected: (path: string) => stated[path] !== undefined,
     grantorsAt: (path: string) => stated[path] ?? [],
     isStatedIn: () => (path: string) => stated[path] !== undefined,
+    enforceOn: (object: Subject) => object,
   },
 })
 
@@ -82,6 +84,13 @@ describe('a value of a stored VM', () => {
   test('is granted without its draft if presets state all of its leaves', () => {
     expect(statedGrants(changed, granting).isGranted(bridge)).toBe(true)
     expect(statedGrants(changed, injected(drafted, {})).isGranted(bridge)).toBe(false)
+  })
+
+  test('is not granted without its draft if an enforced option of its device is missing', () => {
+    const isolated = vmWith({ interfaces: [{ ...lan, port: { isolated: true } }] })
+    const enforcing = { ...granting, grants: { ...granting.grants, enforceOn: () => isolated } }
+    expect(statedGrants(isolated, enforcing).isGranted(bridge)).toBe(true)
+    expect(statedGrants(drafted, enforcing).isGranted(bridge)).toBe(false)
   })
 })
 

@@ -83,10 +83,7 @@ function lazy<T>(make: () => T): () => T {
  */
 export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, injected: Injected): Grants {
   const { isGranted, isStated, isCut } = injectedGrants(injected)
-  const isSame = (path: string): boolean => {
-    const place = devicePath.exec(path)?.[0] ?? path
-    return isDeepStrictEqual(valueAtPath(stored, place), valueAtPath(drafted, place))
-  }
+  const isSame = (path: string): boolean => isSameDevice(path, stored, drafted)
   return {
     isGranted: (path) => isSame(path) && isGranted(path),
     isStated: (path) => isSame(path) && isStated(path),
@@ -94,11 +91,21 @@ export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, i
   }
 }
 
+/** Whether two VMs have the same device at a path, or outside of devices the same value. */
+function isSameDevice(path: string, one: VirtualMachine, other: VirtualMachine): boolean {
+  const place = devicePath.exec(path)?.[0] ?? path
+  return isDeepStrictEqual(valueAtPath(one, place), valueAtPath(other, place))
+}
+
 /**
  * The grants of a stored VM that completion does not reproduce, because a preset has changed since or removes by index.
+ * A device without an option that is enforced for it (`readonly`) is another one, and is not granted: a VM that was
+ * stored without the webhooks can claim that it is complete.
  */
 export function statedGrants(stored: VirtualMachine, { grants, removed }: Injected): Grants {
-  const isStated = grants.isStatedIn(stored)
+  const isStatedIn = grants.isStatedIn(stored)
+  const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
+  const isStated = (path: string): boolean => isStatedIn(path) && isSameDevice(path, stored, enforced())
   return {
     isGranted: (path) => leavesBelow(valueAtPath(stored, path), path).every(isStated),
     isStated,

@@ -19,6 +19,8 @@ export interface Grants {
   readonly grantorsAt: (path: string) => readonly Origin[]
   /** Whether a granting preset states the leaf at a path of another object, for the same item. */
   readonly isStatedIn: (object: Subject) => (path: string) => boolean
+  /** Another object with what the granting presets of strength Enforce state. */
+  readonly enforceOn: (object: Subject) => Subject
 }
 
 interface Injected {
@@ -49,6 +51,12 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
       const stated = settle(object, lowest, injected.kind, injected.steps).granted
       return (path) => statedAt(stated, path).length > 0
+    },
+    enforceOn: (object) => {
+      const enforcing = grantors().filter(({ strength }) => strength === 'Enforce')
+      // A removal would move the items that follow.
+      const setting = enforcing.map((preset) => ({ ...preset, removes: [] }))
+      return enforcing.length === 0 ? object : settle(object, setting, injected.kind, injected.steps).object
     },
   }
 }

@@ -647,6 +647,9 @@ describe('a launcher pod', () => {
     ['a user reports its rejection', true, { status: rejected }, jane, 403, `${ownReport} the phase`],
     ['a user reports the end of its container', true, { status: ended }, jane, 403, `${ownReport} the phase`],
     ['a user reports its disruption', true, { status: disrupted }, jane, 403, `${ownReport} these conditions`],
+    ['a user reports an address', true, { status: { podIP: '10.0.0.9' } }, jane, 403, `${ownReport} the addresses`],
+    ['a user reports a node', true, { status: { hostIP: '10.0.0.9' } }, jane, 403, `${ownReport} the addresses`],
+    ['a user reports a resize', true, { status: { resize: 'Proposed' } }, jane, 403, `${ownReport} the addresses`],
     ['another controller sets its own condition', true, { status: gate }, jane, 200, ''],
     ['another scheduler reports on it', true, { status: unscheduled }, jane, 200, ''],
     [
@@ -659,6 +662,7 @@ describe('a launcher pod', () => {
     ],
     ['a user labels a pod of their own through the status', false, { metadata: { labels } }, jane, 403, ownLabel],
     ['a user reports on a pod of their own', false, { status: rejected }, jane, 200, ''],
+    ['the kubelet reports its address', true, { status: { podIP: '10.0.0.9' } }, kubelet, 200, ''],
     ['the kubelet reports its rejection', true, { status: rejected }, kubelet, 200, ''],
     ['the kubelet reports the end of its container', true, { status: ended }, kubelet, 200, ''],
     ['the scheduler preempts it', true, { status: disrupted }, scheduler, 200, ''],

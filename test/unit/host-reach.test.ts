@@ -261,6 +261,34 @@ describe('the presence of an element must be granted', () => {
   })
 })
 
+describe('an option that the granting preset enforces', () => {
+  const shared = { type: 'mount', source: { dir: '/data' }, target: { dir: 'data' } } as const
+  const files = { filesystems: [{ ...shared, readonly: {} }] } satisfies Domain['devices']
+  const enforcing = cluster('shared', { strength: 'Enforce', domain: { devices: files } })
+  const complete = completed(vmWith({}), [enforcing]).vm
+  const { [completedByAnnotation]: claim = '' } = complete.metadata.annotations ?? {}
+
+  /** A VM with this filesystem that claims the provenance of a complete one. */
+  const storedWith = (filesystem: object, text = claim): VirtualMachine => {
+    const { filesystems: _, ...devices } = complete.spec.domain.devices ?? {}
+    const domain = { ...complete.spec.domain, devices: { ...devices, filesystems: [filesystem] } } as Domain
+    return vmWith(domain, {}, text === '' ? {} : { [completedByAnnotation]: text })
+  }
+  const ungranted = (vm: VirtualMachine) =>
+    ungrantedReach(vm, options([enforcing])).map(({ field }) => field.replace('spec.domain.devices.', ''))
+
+  test.each<[string, string]>([
+    ['with the claim of a complete VM', claim],
+    ['with an unreadable claim', '{}'],
+    ['without a claim', ''],
+  ])('cannot be left out of a VM that was stored without the webhooks, %s', (_, text) => {
+    const { filesystems: [filesystem = {}] = [] } = complete.spec.domain.devices ?? {}
+    const { readonly: _readonly, ...writable } = filesystem as { readonly?: unknown }
+    expect(ungranted(storedWith(filesystem, text))).toEqual([])
+    expect(ungranted(storedWith(writable, text))).toContain('filesystems[0].source.dir')
+  })
+})
+
 describe('a VM that is completed again', () => {
   const lan = { type: 'bridge', alias: { name: 'ua-lan' }, source: { bridge: 'br0' } } as const
   const presets = [
