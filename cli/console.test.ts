@@ -4,6 +4,7 @@ import type { KubeClient } from '../runtime/kube.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import type { Closed, Receiver } from './attachment.ts'
 import { attachConsole, printLog, type ConsoleFlags, type LogFlags } from './console.ts'
+import { noSessions } from '../test/cli/world.ts'
 import type { Cluster } from './world.ts'
 
 const refusal = (code: number, reason: string, message: string) => new ApiError('GET', { code, reason, message })
@@ -33,6 +34,7 @@ function start(given: { readonly hasConfig?: boolean; readonly isOutTerminal?: b
     },
   }
   const cluster: Cluster = {
+    ...noSessions,
     kube: kube as KubeClient,
     server: 'https://cluster',
     namespace: 'team',

@@ -119,7 +119,8 @@ async function* explainFile(
   }
 }
 
-async function explainStored(vm: string, settings: ExplainSettings): Promise<Explanation> {
+/** @param vm NAME or NAMESPACE/NAME. @throws Usage */
+export async function explainStored(vm: string, settings: ExplainSettings): Promise<Explanation> {
   const { cluster } = settings
   if (cluster === undefined) throw new Usage(`${vm}: no such file; a VM of this name requires a cluster`)
   const [first = '', second] = vm.replace(/^(?:vm|vms|virtualmachines?)\//, '').split('/')

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { rolldown } from 'rolldown'
+import { assetOf, pageFiles } from './page.ts'
 
 /**
  * Writes an executable that contains Node and the whole command line, and runs without installation
@@ -35,13 +36,17 @@ async function generate(file: string, target: string | undefined): Promise<void>
     // V8 accepts the cache only from the same Node. It saves 0.15 s of CPU per run, but differs in each build.
     if (target === undefined) await run(process.execPath, [join(root, 'cli/generate-code-cache.ts'), chunks, ...sample])
     await bundle('cli/stand-alone.ts', join(work, 'entry'))
+    await run(process.execPath, [join(root, 'cli/generate-page.ts'), join(work, 'page')])
     const names = (await readdir(chunks)).toSorted()
     // Relative paths, because the executable contains them and must not depend on the name of a temporary directory.
     const config = {
       main: 'entry/stand-alone.cjs',
       output: 'blob',
       disableExperimentalSEAWarning: true,
-      assets: Object.fromEntries(names.map((name) => [name, join('chunks', name)])),
+      assets: {
+        ...Object.fromEntries(names.map((name) => [name, join('chunks', name)])),
+        ...Object.fromEntries(pageFiles.map((file) => [assetOf(file), join('page', file)])),
+      },
     }
     await writeFile(join(work, 'sea.json'), JSON.stringify(config))
     await run(process.execPath, ['--experimental-sea-config', 'sea.json'], { cwd: work })

@@ -28,6 +28,7 @@ const world: World = {
     const kube = createKubeClient({ access, userAgent: 'kubectl-vm' })
     return {
       kube,
+      access,
       server,
       attach: async (path, receiver) => (await import('./attachment.ts')).attach(access, path, receiver),
       stream: async (path, receiver) => (await import('./attachment.ts')).stream(access, path, receiver),
@@ -56,6 +57,8 @@ const world: World = {
   spawn: async (program, words) => (await import('./spawn.ts')).runProgram(program, words),
   // The stand-alone executable has no script.
   self: [process.execPath, ...process.argv.slice(1, 2).filter((script) => script !== process.execPath)],
+  page: async () => (await import('./page.ts')).readPage(),
+  interrupted: () => new Promise((resolve) => process.once('SIGINT', resolve).once('SIGTERM', resolve)),
   async dial(path) {
     const { connect } = await import('node:net')
     return new Promise((resolve, reject) => {

@@ -52,7 +52,7 @@ describe('the command line', () => {
 })
 
 /** The commands that listen until they are ended, or that wait for the screen of a VM, which has none here. */
-const servers = ['vnc', 'port-forward', 'send-key']
+const servers = ['vnc', 'port-forward', 'send-key', 'ui']
 
 /** The files of the help's examples. */
 const exampleFiles = {
@@ -109,12 +109,15 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
   return {
     cluster: async () => ({
       ...endedSessions(serves),
+      access: fake.access,
       kube: createKubeClient({ access: fake.access, userAgent: 'test' }),
       server: fake.url,
     }),
     terminal: async () => ({ isInteractive: false, setRaw: () => {}, read: () => () => {}, write: () => undefined }),
     dial: () => libvirtd.dial(),
     spawn: async () => 0,
+    page: async () => new Map(),
+    interrupted: async () => serves(),
     listen: () => {
       serves()
       return new Promise(() => {})

@@ -7,6 +7,7 @@ import type { ScreenshotFlags } from './screenshot.ts'
 import type { SendKeyFlags } from './send-key.ts'
 import { clusterOf } from './session.ts'
 import type { SshFlags } from './ssh.ts'
+import type { UiFlags } from './ui.ts'
 import type { Cluster, World } from './world.ts'
 
 /** The commands that reach the guest of a running VM. */
@@ -138,6 +139,22 @@ const sendKey: Entry = {
   },
 }
 
+const uiEntry: Entry = {
+  name: 'ui',
+  description: 'serve a web page with VMs, their screens and consoles on this host',
+  example: '-n team-a',
+  words: [],
+  flags: [
+    new Option('--port <port>', 'the port on 127.0.0.1 (default: any free one)').argParser(wholeNumber).default(0),
+    new Option('-n, --namespace <name>', 'show only this namespace'),
+    ...clusterFlags,
+  ],
+  async run(_, flags: Flags & UiFlags, world) {
+    const { ui } = await import('./ui.ts')
+    return withCluster(flags, world, (cluster) => ui(flags, cluster, world))
+  },
+}
+
 const systemClock = async () => (await import('../runtime/clock.ts')).systemClock
 
 async function withCluster(flags: Flags, world: World, run: (cluster: Cluster) => Promise<number>): Promise<number> {
@@ -169,4 +186,5 @@ export const sessionCommands: readonly Entry[] = [
   sshEntry,
   scpEntry,
   portForward,
+  uiEntry,
 ]

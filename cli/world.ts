@@ -1,6 +1,8 @@
 import type { Duplex } from 'node:stream'
+import type { Access } from '../runtime/access.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { Attachment, Receiver } from './attachment.ts'
+import type { Page } from './page.ts'
 import type { Terminal } from './terminal.ts'
 
 /** The environment of the command line; `main.ts` creates the real one. */
@@ -30,6 +32,10 @@ export interface World {
   readonly spawn: (program: string, words: readonly string[]) => Promise<number>
   /** The words that run this program. */
   readonly self: readonly string[]
+  /** The files of the web page, by their paths. */
+  readonly page: () => Promise<Page>
+  /** Resolves when the user ends the program. */
+  readonly interrupted: () => Promise<void>
   readonly dial: (socket: string) => Promise<Duplex>
   /** The paths of these files, or of manifests in these directories, that change after the call. */
   readonly changes: (paths: readonly string[]) => Promise<AsyncIterable<string>>
@@ -45,6 +51,8 @@ export interface ClusterOptions {
 
 export interface Cluster {
   readonly kube: KubeClient
+  /** For requests that are passed on as they are. */
+  readonly access: Access
   /** `https://10.0.0.1:6443`, for messages. */
   readonly server: string
   /** Opens a WebSocket; `stream` reads a response that goes on. Both throw ApiError and ApiUnreachable. */

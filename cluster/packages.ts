@@ -18,6 +18,7 @@ export const hostPackages = {
 /** Additional packages for the tests. */
 export const testPackages = {
   prometheus: 'promtool, for the tests of the alerts',
+  chromium: 'the page of kubectl vm ui',
   bash: 'completion of kubectl vm, as for the next two',
   zsh: 'the same',
   fish: 'the same',

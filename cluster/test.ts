@@ -24,6 +24,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const failedChecks: string[] = []
   for (const [title, ...command] of [
     ['Types', bin('tsc')],
+    ['Types of the page', bin('tsc'), '-p', 'ui'],
     ['Lint', bin('oxlint')],
     ['Format', bin('oxfmt'), '--check'],
   ] as const) {

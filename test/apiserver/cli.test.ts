@@ -10,6 +10,7 @@ import { createEngine } from '../../webhooks/admission/engine.ts'
 import { samplePairs } from '../cli/pairs.ts'
 import { resultOfCluster, resultOfOutput } from '../cli/persisted.ts'
 import { noSessions, runVm } from '../cli/world.ts'
+import { openPage } from '../page.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { startWebhooks, type TestWebhooks } from './webhooks.ts'
@@ -151,6 +152,58 @@ describe('offline completion equals that of the webhooks', () => {
     expect(after.items.map(({ metadata }) => metadata.resourceVersion)).toEqual(
       before.items.map(({ metadata }) => metadata.resourceVersion),
     )
+  })
+
+  /** Creates the first VM that the presets do not refuse. */
+  async function createOne(labels: Record<string, string>, annotations: Record<string, string>): Promise<void> {
+    for (const { metadata, ...vm } of vms) {
+      const named = { name: 'from-page', namespace, labels: { ...metadata.labels, ...labels }, annotations }
+      const isCreated = await kube.create(virtualMachines, { ...vm, metadata: named }).then(
+        () => true,
+        () => false,
+      )
+      if (isCreated) return
+    }
+    throw new Error('every VM is refused')
+  }
+
+  test('the page lists VMs live, shows the origin of each field, and deletes a VM', async () => {
+    const before = await kube.list(virtualMachines)
+    const { page, errors, requests, foreign, close } = await openPage('--kubeconfig', api.kubeconfig)
+    try {
+      const count = page.getByRole('status').first()
+      await page.getByText(`${before.items.length} of ${before.items.length}`).waitFor()
+      // Rows that are not visible are no elements.
+      expect(await page.locator('tbody tr').count()).toBeLessThan(60)
+
+      await page.getByLabel('Filter by name').fill('made=for-page')
+      await createOne({ made: 'for-page' }, { note: '<b>bold</b>' })
+      await page.getByText(`1 of ${before.items.length + 1}`).waitFor()
+      expect(await count.textContent()).toContain('1 of')
+
+      await page.getByRole('link', { name: 'from-page' }).click()
+      await page.getByLabel('Search fields').fill('annotations.note')
+      const leaf = page.locator('.leaf')
+      await leaf.first().waitFor()
+      expect(await leaf.allTextContents()).toEqual(['note: "<b>bold</b>"user'])
+      await page.getByLabel('Origin', { exact: true }).selectOption('default')
+      await page.getByLabel('Search fields').fill('default')
+      await leaf.first().waitFor()
+      expect((await leaf.allTextContents()).every((text) => text.includes('default '))).toBe(true)
+
+      await page.getByRole('button', { name: 'Delete …' }).click()
+      await page.locator('dialog').getByRole('button', { name: 'Cancel' }).click()
+      expect(await page.locator('dialog').isVisible()).toBe(false)
+      await page.getByRole('button', { name: 'Delete …' }).click()
+      await page.locator('#delete-now').click()
+      // Its finalizer remains, because no controller runs.
+      await page.getByText('Terminating').waitFor()
+      expect([errors, foreign]).toEqual([[], []])
+      // All changes came by the watch.
+      expect(requests.filter((path) => path.includes('/virtualmachines?limit='))).toHaveLength(1)
+    } finally {
+      await close()
+    }
   })
 
   test('reports missing VMs and presets', async () => {

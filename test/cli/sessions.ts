@@ -1,6 +1,7 @@
 import { duplexPair, type Duplex } from 'node:stream'
 import type { Attachment, Closed, Receiver } from '../../cli/attachment.ts'
 import type { Cluster } from '../../cli/world.ts'
+import { noSessions } from './world.ts'
 import { ApiError } from '../../runtime/api-error.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 
@@ -56,7 +57,7 @@ export function sessionCluster(
     return { ended: Promise.resolve(receiver.receive(given.picture ?? Buffer.alloc(0))) }
   }
   return {
-    cluster: { kube: kube as KubeClient, server: 'https://cluster', namespace: 'team', attach, stream },
+    cluster: { ...noSessions, kube: kube as KubeClient, server: 'https://cluster', namespace: 'team', attach, stream },
     sessions,
   }
 }

@@ -9,7 +9,8 @@ export interface Output {
 }
 
 /** For clusters without sessions. */
-export const noSessions: Pick<Cluster, 'attach' | 'stream'> = {
+export const noSessions: Pick<Cluster, 'access' | 'attach' | 'stream'> = {
+  access: { server: '', prove: () => Promise.reject(new Error('no credentials')) },
   attach: () => Promise.reject(new Error('no sessions')),
   stream: () => Promise.reject(new Error('no sessions')),
 }
@@ -38,6 +39,8 @@ export async function runVm(
     listen: () => Promise.reject(new Error('no network')),
     spawn: () => Promise.reject(new Error('no programs')),
     self: ['kubectl-vm'],
+    page: () => Promise.reject(new Error('no page')),
+    interrupted: () => Promise.reject(new Error('no signals')),
     dial: () => Promise.reject(new Error('no daemon')),
     changes: async () => (async function* () {})(),
     ...parts,

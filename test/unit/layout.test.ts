@@ -14,6 +14,7 @@ const arrows: { readonly [folder: string]: readonly string[] } = {
   handler: ['runtime', 'api'],
   launcher: ['runtime', 'api'],
   cli: ['inventory', 'completion', 'presets', 'runtime', 'api'],
+  ui: ['api'],
   cluster: ['api', 'completion', 'presets'],
   release: ['cluster'],
 }

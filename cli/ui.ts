@@ -1,0 +1,47 @@
+import { randomBytes } from 'node:crypto'
+import { noNodes } from '../completion/nodes.ts'
+import { online } from './cluster.ts'
+import { explainStored } from './explain.ts'
+import { exitCodes, type ExitCode } from './failure.ts'
+import { serveUi } from './ui-server.ts'
+import type { Cluster, World } from './world.ts'
+
+export interface UiFlags {
+  readonly namespace?: string
+  readonly port: number
+}
+
+/** `kubectl vm ui`: serves the page until it is ended. */
+export async function ui(
+  flags: UiFlags,
+  cluster: Cluster,
+  world: Pick<World, 'out' | 'err' | 'page' | 'interrupted'>,
+): Promise<ExitCode> {
+  const { access, server } = cluster
+  const namespace = flags.namespace ?? cluster.namespace ?? 'default'
+  const random = () => randomBytes(32).toString('base64url')
+  const serving = await serveUi({
+    access,
+    page: await world.page(),
+    port: flags.port,
+    secret: random(),
+    link: random(),
+    answers: {
+      '/cluster': async () => ({ server, namespace, isNamespaceChosen: flags.namespace !== undefined }),
+      // Presets are read each time, because they change while the page is open. No capability of a node is used.
+      '/explain': async (query) =>
+        explainStored(`${query.get('namespace')}/${query.get('name')}`, {
+          allowHostReach: false,
+          skipRules: false,
+          namespace,
+          scopes: online(cluster, noNodes),
+          cluster,
+        }),
+    },
+  })
+  world.out(`${serving.link}\n`)
+  world.err('Open this link in a browser on this host; it can be used once. Press ^C to end.\n')
+  await world.interrupted()
+  serving.close()
+  return exitCodes.fine
+}

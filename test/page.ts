@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { chromium, type Page } from 'playwright-core'
+
+const main = resolve(import.meta.dirname, '../cli/main.ts')
+
+/** The page of `kubectl vm ui` in a browser. */
+export interface OpenPage {
+  readonly page: Page
+  /** Errors of the page: in its code, and what its security policy refused. */
+  readonly errors: readonly string[]
+  /** Paths and queries. */
+  readonly requests: readonly string[]
+  /** Addresses of other servers that it asked for. */
+  readonly foreign: readonly string[]
+  readonly close: () => Promise<void>
+}
+
+/** Debian's package `chromium`. */
+const browserPath = '/usr/bin/chromium'
+/** Long, because the hosts of tests are busy. */
+const deadlineMs = 120_000
+
+/** Runs `kubectl vm ui` and opens its link. @param flags of the command, such as `--kubeconfig` */
+export async function openPage(...flags: string[]): Promise<OpenPage> {
+  const server = spawn(process.execPath, [main, 'ui', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const link = await Promise.race([
+    once(server.stdout, 'data').then(([chunk]) => String(chunk).trim()),
+    once(server, 'exit').then(([code]) => Promise.reject(new Error(`kubectl vm ui ended with ${code}`))),
+  ])
+  // The sandbox of Chromium refuses root.
+  const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox', '--disable-gpu'] })
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme: 'light' })
+  page.setDefaultTimeout(deadlineMs)
+  const errors: string[] = []
+  const requests: string[] = []
+  const foreign: string[] = []
+  page.on('pageerror', ({ message }) => errors.push(message))
+  page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
+  page.on('request', (request) => {
+    const { origin, protocol, pathname, search } = new URL(request.url())
+    requests.push(pathname + search)
+    if (origin !== new URL(link).origin && protocol.startsWith('http')) foreign.push(request.url())
+  })
+  await page.goto(link)
+  return {
+    page,
+    errors,
+    requests,
+    foreign,
+    async close() {
+      await browser.close()
+      server.kill()
+      if (server.exitCode === null && server.signalCode === null) await once(server, 'exit')
+    },
+  }
+}

@@ -1,0 +1,86 @@
+/** Requests to the API server, through the local server that adds the user's credentials. */
+
+export interface Metadata {
+  readonly name: string
+  readonly namespace?: string
+  readonly uid: string
+  readonly resourceVersion?: string
+  readonly generation?: number
+  readonly labels?: { readonly [key: string]: string }
+  readonly creationTimestamp?: string
+  readonly deletionTimestamp?: string
+  readonly ownerReferences?: readonly { readonly kind: string; readonly name: string; readonly controller?: boolean }[]
+}
+
+/** A refusal, with the message of the API server. */
+export class Refused extends Error {
+  readonly status: number
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+/** @throws Refused */
+export async function request(method: string, path: string, accept = 'application/json'): Promise<unknown> {
+  const body = method === 'POST' ? '{}' : undefined
+  const response = await fetch(path, {
+    method,
+    headers: { accept, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    ...(body === undefined ? {} : { body }),
+  })
+  if (response.ok) return response.json()
+  throw new Refused(response.status, messageIn(await response.text()))
+}
+
+function messageIn(body: string): string {
+  try {
+    return String(JSON.parse(body).message)
+  } catch {
+    return body
+  }
+}
+
+export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+export const socketUrl = (path: string): string => `${location.origin.replace(/^http/, 'ws')}${path}`
+
+export interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
+  readonly object: unknown
+}
+
+/** The code with which the local server closes a WebSocket that the API server refused, less the status. */
+const refusedCode = 4000
+
+/**
+ * Watches until `stop` is called. A WebSocket, because a browser opens only six other connections to one server.
+ * @param onEnd called when the watch has ended by itself, with the refusal if it was refused
+ */
+export function watch(
+  path: string,
+  onEvent: (event: WatchEvent) => void,
+  onEnd: (refused: Refused | undefined) => void,
+): () => void {
+  const socket = new WebSocket(socketUrl(path))
+  let isStopped = false
+  socket.addEventListener('message', ({ data }) => onEvent(JSON.parse(data)))
+  socket.addEventListener('close', ({ code, reason }) => {
+    if (!isStopped) onEnd(code > refusedCode ? new Refused(code - refusedCode, reason) : undefined)
+  })
+  return () => {
+    isStopped = true
+    socket.close()
+  }
+}
+
+const group = '/apis/virtset.io/v1alpha1'
+
+export const collectionPath = (plural: string, namespace: string | undefined): string =>
+  namespace === undefined ? `${group}/${plural}` : `${group}/namespaces/${encodeURIComponent(namespace)}/${plural}`
+
+export const objectPath = (plural: string, namespace: string, name: string): string =>
+  `${collectionPath(plural, namespace)}/${encodeURIComponent(name)}`
+
+export const subresourcePath = (plural: string, namespace: string, name: string, subresource: string): string =>
+  `/apis/subresources.virtset.io/v1alpha1/namespaces/${encodeURIComponent(namespace)}/${plural}/${encodeURIComponent(name)}/${subresource}`

@@ -1,0 +1,190 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { request, subresourcePath, textOf } from './api.ts'
+import type { Cluster } from './app.ts'
+import { html } from './html.ts'
+import { kinds, type Plural } from './kinds.ts'
+import { useRows } from './rows.ts'
+import { ageText, selected, type Row } from './table.ts'
+
+/** As in the style. Only the visible rows are elements, so that 10,000 of them do not lag. */
+const rowHeight = 40
+const spareRows = 8
+
+/** Columns with few values, which a user chooses from a list. */
+const choices = new Set(['Phase', 'Node', 'Ready'])
+
+/** The column that opens the object, and those that are shown elsewhere. */
+const hidden = new Set(['Name', 'Presets', 'Reason', 'Selector', 'Machine'])
+
+export function List({ plural, cluster }: { readonly plural: Plural; readonly cluster: Cluster }) {
+  const { columns, rows, state, error, namespace } = useRows(plural, cluster)
+  const [text, setText] = useState('')
+  const [inNamespace, setNamespace] = useState('')
+  const [cells, setCells] = useState<ReadonlyMap<number, string>>(new Map())
+  const shown = useMemo(
+    () => selected(rows.values(), { text, namespace: inNamespace, cells }),
+    [rows, text, inNamespace, cells],
+  )
+  const columnsShown = columns.flatMap((name, index) => (hidden.has(name) ? [] : [{ name, index }]))
+  const valuesOf = (index: number) =>
+    [...new Set([...rows.values()].map((row) => row.cells[index] ?? ''))].filter(Boolean).toSorted()
+  const namespaces = [...new Set([...rows.values()].map((row) => row.namespace))].toSorted()
+  return html`
+    <div class="bar">
+      <h1>${kinds[plural]}</h1>
+      <span class="count" role="status">
+        ${state === 'loading' ? 'Loading …' : `${shown.length} of ${rows.size}`}
+        ${namespace === undefined ? '' : ` in ${namespace}`}${state === 'waiting' ? ', connecting again …' : ''}
+      </span>
+      <span class="grow"></span>
+      <input
+        type="search"
+        id="filter"
+        aria-label="Filter by name, label or value"
+        placeholder="Filter by name, label or value"
+        value=${text}
+        onInput=${(event: InputEvent) => setText(valueOf(event))}
+      />
+      ${
+        namespaces.length > 1 &&
+        html`<${Choice} label="Namespace" values=${namespaces} value=${inNamespace} choose=${setNamespace} />`
+      }
+      ${columnsShown
+        .filter(({ name }) => choices.has(name))
+        .map(
+          ({ name, index }) =>
+            html`<${Choice}
+              label=${name}
+              values=${valuesOf(index)}
+              value=${cells.get(index) ?? ''}
+              choose=${(value: string) => setCells(new Map(cells).set(index, value))}
+            />`,
+        )}
+    </div>
+    ${error !== '' && html`<p class="problem" role="alert">${error}</p>`}
+    <${Rows}
+      shown=${shown}
+      columns=${columnsShown}
+      plural=${plural}
+      isEmpty=${state !== 'loading' && rows.size === 0}
+    />
+  `
+}
+
+interface ChoiceProps {
+  readonly label: string
+  readonly values: readonly string[]
+  readonly value: string
+  readonly choose: (value: string) => void
+}
+
+const Choice = ({ label, values, value, choose }: ChoiceProps) => html`
+  <select aria-label=${label} value=${value} onChange=${(event: Event) => choose(valueOf(event))}>
+    <option value="">${label}: all</option>
+    ${values.map((one) => html`<option value=${one}>${one}</option>`)}
+  </select>
+`
+
+const valueOf = ({ target }: Event): string =>
+  target instanceof HTMLInputElement || target instanceof HTMLSelectElement ? target.value : ''
+
+interface RowsProps {
+  readonly shown: readonly Row[]
+  readonly columns: readonly { readonly name: string; readonly index: number }[]
+  readonly plural: Plural
+  readonly isEmpty: boolean
+}
+
+function Rows({ shown, columns, plural, isEmpty }: RowsProps) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const [[top, height], setView] = useState([0, 800])
+  const [nowMs, setNow] = useState(Date.now())
+  useEffect(() => {
+    const measure = () => setView([scroller.current?.scrollTop ?? 0, scroller.current?.clientHeight ?? 800])
+    measure()
+    addEventListener('resize', measure)
+    const clock = setInterval(() => setNow(Date.now()), 10_000)
+    return () => {
+      removeEventListener('resize', measure)
+      clearInterval(clock)
+    }
+  }, [])
+  const first = Math.max(0, Math.floor(top / rowHeight) - spareRows)
+  const last = Math.min(shown.length, Math.ceil((top + height) / rowHeight) + spareRows)
+  const hasActions = plural === 'virtualmachineconfigs'
+  const span = columns.length + 2 + Number(hasActions)
+  const spacer = (count: number) =>
+    count > 0 &&
+    html`<tr aria-hidden="true">
+      <td colspan=${span} style=${{ height: `${count * rowHeight}px` }}></td>
+    </tr>`
+  return html`<div
+    class="scroller"
+    ref=${scroller}
+    onScroll=${() => setView([scroller.current?.scrollTop ?? 0, scroller.current?.clientHeight ?? 800])}
+  >
+    <table class="rows" aria-rowcount=${shown.length + 1}>
+      <thead>
+        <tr>
+          <th scope="col">Name</th>
+          <th scope="col">Namespace</th>
+          ${columns.map(({ name }) => html`<th scope="col">${name}</th>`)}
+          ${hasActions && html`<th scope="col">Power</th>`}
+        </tr>
+      </thead>
+      <tbody>
+        ${spacer(first)}
+        ${shown.slice(first, last).map(
+          (row, index) =>
+            html`<tr key=${row.uid} aria-rowindex=${first + index + 2} class=${row.isDeleted ? 'leaving' : ''}>
+              <th scope="row"><${Name} row=${row} plural=${plural} /></th>
+              <td>${row.namespace}</td>
+              ${columns.map(({ name, index: at }) => html`<td>${cellOf(name, row, at, nowMs)}</td>`)}
+              ${hasActions && html`<td><${Power} namespace=${row.namespace} name=${row.name} /></td>`}
+            </tr>`,
+        )}
+        ${spacer(shown.length - last)}
+      </tbody>
+    </table>
+    ${isEmpty && html`<p class="empty">There are none. Create one with <code>kubectl apply</code>.</p>`}
+  </div>`
+}
+
+/** A config and its VM have the same name. */
+const Name = ({ row, plural }: { readonly row: Row; readonly plural: Plural }) =>
+  plural === 'virtualmachinegroups' ? row.name : html`<a href=${vmHref(row.namespace, row.name)}>${row.name}</a>`
+
+export const vmHref = (namespace: string, name: string): string =>
+  `#/vm/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
+
+function cellOf(name: string, row: Row, index: number, nowMs: number) {
+  const value = row.cells[index] ?? ''
+  if (name === 'Phase') return html`<${Badge} phase=${row.isDeleted ? 'Terminating' : value} />`
+  return name === 'Age' ? ageText(row.created, nowMs) : value
+}
+
+export const Badge = ({ phase }: { readonly phase: string }) =>
+  html`<span class=${`badge ${phase.toLowerCase()}`}>${phase}</span>`
+
+/** Start, stop and restart of a config. */
+export function Power({ namespace, name }: { readonly namespace: string; readonly name: string }) {
+  const [busy, setBusy] = useState('')
+  const [error, setError] = useState('')
+  const run = async (verb: string) => {
+    setBusy(verb)
+    setError('')
+    await request('POST', subresourcePath('virtualmachineconfigs', namespace, name, verb)).catch((failure: unknown) =>
+      setError(textOf(failure)),
+    )
+    setBusy('')
+  }
+  return html`<span class="power">
+    ${['start', 'stop', 'restart'].map(
+      (verb) =>
+        html`<button disabled=${busy !== ''} aria-label=${`${verb} ${name}`} onClick=${() => run(verb)}>
+          ${verb}
+        </button>`,
+    )}
+    ${error !== '' && html`<span class="problem" role="alert">${error}</span>`}
+  </span>`
+}

@@ -1,0 +1,61 @@
+import RFB from '@novnc/novnc'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { socketUrl, subresourcePath } from './api.ts'
+import { html } from './html.ts'
+
+interface ScreenProps {
+  readonly namespace: string
+  readonly name: string
+  readonly hasScreen: boolean
+}
+
+const retryMs = 2000
+
+/** The screen of a running VM. Opens the session again when it is lost. */
+export function Screen({ namespace, name, hasScreen }: ScreenProps) {
+  const place = useRef<HTMLDivElement>(null)
+  const viewer = useRef<RFB>(undefined)
+  const [state, setState] = useState('connecting')
+  useEffect(() => {
+    if (!hasScreen) return
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let isStopped = false
+    const open = () => {
+      if (place.current === null) return
+      const socket = new WebSocket(socketUrl(subresourcePath('virtualmachines', namespace, name, 'attach/vnc')))
+      const rfb = new RFB(place.current, socket, { shared: true })
+      rfb.scaleViewport = true
+      rfb.background = 'transparent'
+      viewer.current = rfb
+      rfb.addEventListener('connect', () => setState('connected'))
+      socket.addEventListener('close', ({ reason }) => {
+        if (isStopped) return
+        setState(reason === '' ? 'lost, connecting again …' : reason)
+        timer = setTimeout(open, retryMs)
+      })
+    }
+    open()
+    return () => {
+      isStopped = true
+      clearTimeout(timer)
+      viewer.current?.disconnect()
+    }
+  }, [namespace, name, hasScreen])
+  return html`<section class="card" aria-labelledby="screen-title">
+    <div class="bar">
+      <h2 id="screen-title">Screen</h2>
+      <span class="count" id="screen-state" role="status">${hasScreen ? state : 'none'}</span>
+      <span class="grow"></span>
+      ${
+        hasScreen &&
+        html`<button id="cad" onClick=${() => viewer.current?.sendCtrlAltDel()}>Ctrl+Alt+Del</button>
+          <button onClick=${() => void place.current?.requestFullscreen()}>Full screen</button>`
+      }
+    </div>
+    ${
+      hasScreen
+        ? html`<div id="screen" class="screen" ref=${place}></div>`
+        : html`<p class="muted">This VM has no screen. Add <code>graphics: [{type: vnc}]</code> to its devices.</p>`
+    }
+  </section>`
+}
