@@ -3,8 +3,8 @@ import { sessionCluster } from '../test/cli/sessions.ts'
 import { runVm } from '../test/cli/world.ts'
 
 /** Runs a command with a fake `ssh`; returns its program, words and exit code. */
-async function run(words: readonly string[], exit = 0) {
-  const { cluster } = sessionCluster()
+async function run(words: readonly string[], exit = 0, server = 'https://cluster') {
+  const cluster = { ...sessionCluster().cluster, server }
   const spawned: string[][] = []
   const { code, err } = await runVm(words, {
     cluster: async () => cluster,
@@ -23,7 +23,7 @@ const proxy = (rest: string) =>
 /** After the user's own options, which win over later ones. */
 const unshared = ['-o', 'ControlPath=none']
 
-test('ssh connects through port-forward, and knows the VM by name and namespace', async () => {
+test('ssh connects through port-forward, and knows the VM by name, namespace and cluster', async () => {
   expect(await run(['ssh', 'root@web', '--', 'ls', '-l'])).toMatchObject({
     spawned: [
       [
@@ -31,7 +31,7 @@ test('ssh connects through port-forward, and knows the VM by name and namespace'
         '-o',
         proxy("'team' 'web' '22'"),
         '-o',
-        'HostKeyAlias=web.team',
+        'HostKeyAlias=web.team.cluster',
         ...unshared,
         '--',
         'root@web',
@@ -50,7 +50,7 @@ test('flags reach ssh and the connection; its exit code is that of the command',
     '-o',
     proxy("'other' '--context' 'it' 'web' '2222'"),
     '-o',
-    'HostKeyAlias=web.other',
+    'HostKeyAlias=web.other.cluster',
     '-o',
     'LogLevel=ERROR',
     ...unshared,
@@ -62,10 +62,19 @@ test('flags reach ssh and the connection; its exit code is that of the command',
   expect(await run(['ssh', 'web', ...flags], 255)).toMatchObject({ spawned: [expected], code: 255 })
 })
 
+test.each([
+  ['https://198.51.100.1:6443', 'web.team.198.51.100.1-6443'],
+  ['https://api.example.com', 'web.team.api.example.com'],
+  ['https://[2001:db8::1]:6443', 'web.team.-2001-db8-1-6443'],
+])('the key of a VM in the cluster at %s is stored as that of %s', async (server, alias) => {
+  const { spawned } = await run(['ssh', 'web'], 0, server)
+  expect(spawned[0]).toContain(`HostKeyAlias=${alias}`)
+})
+
 test('scp finds the VM in its paths', async () => {
   const words = ['./a:b', '/tmp/x', 'root@web:/tmp/']
   expect((await run(['scp', '-r', ...words])).spawned).toEqual([
-    ['scp', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team', ...unshared, '-r', '--', ...words],
+    ['scp', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team.cluster', ...unshared, '-r', '--', ...words],
   ])
 })
 

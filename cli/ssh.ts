@@ -67,13 +67,16 @@ function optionsFor(vm: string, flags: SshFlags, cluster: Cluster, { self }: Ssh
   const options = [
     `ProxyCommand=${proxy.map(quoted).join(' ')}`,
     // The keys of hosts are stored by this name, not by that of a host of the user's network.
-    `HostKeyAlias=${vm}.${namespace}`,
+    `HostKeyAlias=${vm}.${namespace}.${clusterName(cluster)}`,
     ...(flags.sshOption ?? []),
     // A connection that the user's configuration shares by the name of a host could be one to another VM of this name.
     'ControlPath=none',
   ]
   return [...options.flatMap((option) => ['-o', option]), ...given('-i', flags.identityFile)]
 }
+
+/** VMs of different clusters can have the same name. Of the address, only what `known_hosts` does not interpret. */
+const clusterName = ({ server }: Cluster): string => new URL(server).host.replaceAll(/[^a-z0-9.]+/g, '-')
 
 /** A word for the shell that runs a ProxyCommand, in which ssh replaces `%`. */
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`).replaceAll('%', '%%')}'`

@@ -16,6 +16,7 @@ import { fillDefaults } from './defaults/defaults.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { enforcedMetadata } from './enforced.ts'
 import { defaultsAlone, draftedGrants, injectedGrants, statedGrants, type Grants } from './grants.ts'
+import { labelsSizeCauses } from './labels-size.ts'
 import { lazyMap } from './lazy-map.ts'
 import { type Checked, nameNodes } from './node-causes.ts'
 import { tooMuchWork } from './too-much-work.ts'
@@ -218,7 +219,7 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
 
   const { enforced, warnings: unprotected } = enforcedMetadata(vm, participants)
   const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced })
-  const oversize = objectSizeCauses(annotated)
+  const oversize = [...objectSizeCauses(annotated), ...labelsSizeCauses(vm.metadata.labels)]
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }
   options.onPhase?.('provenance')
   // Most callers do not read the origins.

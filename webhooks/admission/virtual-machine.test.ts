@@ -27,6 +27,11 @@ const requestFor = (object: unknown, oldObject?: unknown, username = 'jane'): Ad
 const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', name: 'c1', uid: 'c' }
 const job = { apiVersion: 'batch/v1', kind: 'Job', name: 'j', uid: 'j' }
 
+/** 60 labels with 18 KB in all. */
+const many = Object.fromEntries(
+  Array.from({ length: 60 }, (_, index) => [`${'a'.repeat(230)}.example/${index}`, 'x'.repeat(63)]),
+)
+
 describe('a new VM', () => {
   test.each<[string, unknown, string[]]>([
     [
@@ -132,6 +137,7 @@ test('warnings and audit annotations are part of every result of completion', ()
 
 describe('a stored VM', () => {
   const short = vm()
+  const tooManyLabels = ['labels-size metadata.labels']
   const ending = { ...ours, deletionTimestamp: '2026-11-21T09:00:00Z' }
 
   test.each<[string, unknown, object, string[]]>([
@@ -217,6 +223,14 @@ describe('a stored VM', () => {
       ['spec-immutable spec.domain.type'],
     ],
     ['completed by the controller', stored, vm(), controller, ['allowed']],
+    ['with more labels than the limit', vm(stored.spec, { ...ours, labels: many }), stored, 'jane', tooManyLabels],
+    [
+      'with fewer labels beyond the limit than before',
+      vm(stored.spec, { ...ours, labels: many }),
+      vm(stored.spec, { ...ours, labels: { ...many, more: '' } }),
+      'jane',
+      ['allowed'],
+    ],
     ['completed by a user', stored, vm(), 'jane', ['spec-immutable spec.domain.title']],
     [
       'completed to a malformed VM by the controller',

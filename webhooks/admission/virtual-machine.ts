@@ -4,6 +4,7 @@ import { checkMetadata } from '../../api/metadata.ts'
 import { isRecord } from '../../api/schema.ts'
 import { completedByAnnotation, launcherPodFinalizer, parseVirtualMachine } from '../../api/virtual-machine.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { labelsSizeCauses } from '../../completion/labels-size.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
 import { completeRequest } from './complete-request.ts'
@@ -103,8 +104,10 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
   const faults = checkMetadata(object['metadata'], 'metadata')
   if (faults.length > 0) return refuse(faults)
   // The spec equals the stored one, and the metadata was checked above.
+  const vm = object as unknown as VirtualMachine
   const reserved = [
-    ...checkReserved(object as unknown as VirtualMachine, stored),
+    ...labelsSizeCauses(vm.metadata.labels, stored.metadata.labels),
+    ...checkReserved(vm, stored),
     ...enforcedCauses(object['metadata'], stored, recordedOrigins(stored)),
   ]
   return reserved.length > 0 ? refuse(reserved) : { allowed: true }

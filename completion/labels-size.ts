@@ -1,0 +1,33 @@
+import type { Cause } from '../api/cause.ts'
+import type { ObjectMeta } from '../api/object.ts'
+
+/**
+ * Of all keys and values. Labels are compared with the selectors of presets and groups and copied to the pod, whose
+ * watchers cache them. Kubernetes limits the size of each label, but not their number.
+ */
+const maxBytes = 16 * 1024
+
+type Labels = ObjectMeta['labels']
+
+/**
+ * Refuses labels that are too large together. A stored VM that has more, from an earlier version, can change them as
+ * long as they do not grow.
+ */
+export function labelsSizeCauses(labels: Labels, stored?: Labels): readonly Cause[] {
+  const value = bytesOf(labels)
+  if (value <= Math.max(maxBytes, bytesOf(stored))) return []
+  return [
+    {
+      rule: 'labels-size',
+      field: 'metadata.labels',
+      value,
+      reason: 'FieldValueTooLong',
+      message: `must be at most ${maxBytes} bytes of keys and values, including labels that presets add`,
+      suggestion: 'use annotations for values by which nothing selects',
+    },
+  ]
+}
+
+/** Keys and values of labels are ASCII. */
+const bytesOf = (labels: Labels = {}): number =>
+  Object.entries(labels).reduce((sum, [key, value]) => sum + key.length + value.length, 0)
