@@ -48,6 +48,14 @@ const preset = (kind: string, name: string, spec: object) => ({ apiVersion, kind
 const claim = (by: unknown[], at: object) => ({ 'virtset.io/completed-by': JSON.stringify({ v: 1, by, at }) })
 const selecting = (labels: object) => ({ selector: { matchLabels: labels } })
 
+const writable = { type: 'mount', source: { dir: '/data' }, target: { dir: 'data' } }
+const shared = { ...writable, readonly: {} }
+/** Of a VM that was stored without the webhooks, and claims that it was completed. */
+const claimed = {
+  labels: { shared: 'yes' },
+  annotations: claim([['', 'shared', 'r']], { spec: { domain: { devices: { filesystems: 0 } } } }),
+}
+
 beforeAll(async () => {
   api = await startApiServer()
   processes = await installProcesses(api)
@@ -77,6 +85,11 @@ beforeAll(async () => {
         },
       },
     }),
+    preset('ClusterVirtualMachinePreset', 'shared', {
+      ...selecting({ shared: 'yes' }),
+      strength: 'Enforce',
+      domain: { devices: { filesystems: [shared] } },
+    }),
     preset('VirtualMachinePreset', 'label', { ...selecting({ chain: 'yes' }), metadata: { labels: { drop: 'yes' } } }),
     preset('VirtualMachinePreset', 'drop', {
       ...selecting({ drop: 'yes' }),
@@ -86,6 +99,14 @@ beforeAll(async () => {
   ]
   // Without the webhooks no grant is checked; the controller quarantines invalid presets.
   for (const one of presets) {
+    const { err } = await create(one)
+    if (err !== '') throw new Error(err)
+  }
+  const stored = [
+    vm('read-only', { filesystems: [shared] }, claimed),
+    vm('writable', { filesystems: [writable] }, claimed),
+  ]
+  for (const one of stored) {
     const { err } = await create(one)
     if (err !== '') throw new Error(err)
   }
@@ -147,6 +168,17 @@ test('creates the pod of a VM with a granted port of Open vSwitch', async () => 
   expect(await field('{.spec.domain.devices.interfaces[0].virtualport.parameters.interfaceid}', 'vm', 'ovs')).toMatch(
     /^[0-9a-f-]{36}$/,
   )
+})
+
+test('creates no pod for a VM without an enforced option that was stored without the webhooks', async () => {
+  await eventually(
+    async () => (await podOf('read-only')) !== '' && (await condition('writable', 'Completed')) === 'CompletionRefused',
+    () => field('{.items[*].status}', 'vms'),
+  )
+  expect(await field('{.status.conditions[?(@.type=="Completed")].message}', 'vm', 'writable')).toContain(
+    'filesystems[0].source.dir',
+  )
+  expect(await podOf('writable')).toBe('')
 })
 
 test('does not adopt a pod that a user created in place of the launcher’s', async () => {
