@@ -261,6 +261,36 @@ describe('the presence of an element must be granted', () => {
   })
 })
 
+describe('a union of which the user chose another branch than the preset enforces', () => {
+  const target = { dev: 'vda', bus: 'virtio' } as const
+  const block = { type: 'block', device: 'disk', source: { dev: '/dev/sda' }, target } as const
+  const enforcing = cluster('block', { strength: 'Enforce', domain: { devices: { disks: [block] } } })
+  const host = { name: 'rbd', port: 6789 }
+  const lost: Domain['devices'] = {
+    disks: [{ type: 'network', device: 'disk', source: { protocol: 'rbd', name: 'pool/a', hosts: [host] }, target }],
+  }
+  const once = completed(vmWith({ devices: lost }), [enforcing]).vm
+
+  test('is completed again to the same, and started', () => {
+    expect(once.spec.domain.devices?.disks?.[0]).toMatchObject(block)
+    expect(completed(once, [enforcing]).vm.spec).toEqual(once.spec)
+    expect(ungrantedReach(once, options([enforcing]))).toEqual([])
+  })
+
+  test.each<[string, readonly Preset[]]>([
+    ['deleted', []],
+    [
+      'a default that the user overrides',
+      [cluster('other', { domain: { devices: { disks: [{ ...block, source: { dev: '/dev/sdb' } }] } } })],
+    ],
+  ])('grants nothing when the preset becomes %s', (_, presets) => {
+    expect(refused(once, presets)).toContain('devices.disks[0].source.dev')
+    expect(ungrantedReach(once, options(presets)).map(({ field }) => field)).toContain(
+      'spec.domain.devices.disks[0].source.dev',
+    )
+  })
+})
+
 describe('an option that the granting preset enforces', () => {
   const shared = { type: 'mount', source: { dir: '/data' }, target: { dir: 'data' } } as const
   const files = { filesystems: [{ ...shared, readonly: {} }] } satisfies Domain['devices']
