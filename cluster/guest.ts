@@ -8,6 +8,8 @@ import type { Settings } from './settings.ts'
 
 /** What the guest prints on its serial console when it runs; `images/iscsi-demo/guest.asm` has the same text. */
 export const guestGreeting = 'virtset demo guest is up'
+/** Its response to any other line than a command. It loses a press of the power button while it restarts for `boot`. */
+export const guestHelp = 'the commands are: halt, boot'
 /** Larger than its single sector, like a real disk. */
 const diskBytes = 2 * 1024 * 1024
 

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { attempt, CommandFailed, run } from '../../cluster/command.ts'
+import { guestHelp } from '../../cluster/guest.ts'
 import { openConsole } from '../launcher-client.ts'
 
 /** The parts of a VM that tests read. */
@@ -67,10 +68,12 @@ export interface TestCluster {
 
 export interface Console {
   write(text: string): void
-  /** Waits until the guest has printed this since the console was opened. */
-  hear(text: string, deadlineMs?: number): Promise<void>
+  /** Waits until the guest has printed this since the console was opened; dumps the namespace if it does not. */
+  hear(text: string): Promise<void>
   /** Types a line until the guest responds, because input is lost while it boots. */
   ask(line: string, answer: string): Promise<void>
+  /** Waits until the demo guest responds at its prompt. */
+  isUp(): Promise<void>
   close(): void
 }
 
@@ -139,7 +142,8 @@ export async function openCluster(): Promise<TestCluster> {
     async console(vm) {
       const sockets = await open(join(podDirectory(state, vm), 'volumes/kubernetes.io~empty-dir/sockets'))
       // The path through the kubelet's directory is too long for a socket.
-      return listen(await openConsole(`/proc/self/fd/${sockets.fd}/launcher.sock`), sockets)
+      const socket = await openConsole(`/proc/self/fd/${sockets.fd}/launcher.sock`)
+      return listen(socket, sockets, () => dump(kubectl, namespace))
     },
     async close() {
       await attempt([...base, 'delete', 'namespace', namespace, '--timeout=120s'])
@@ -154,17 +158,18 @@ export function podDirectory(state: string, { metadata, status }: VirtualMachine
   return join(state, 'nodes', status.nodeName, 'kubelet/pods', status.podUID)
 }
 
-function listen(socket: Socket, holder: FileHandle): Console {
+function listen(socket: Socket, holder: FileHandle, explain: () => Promise<string>): Console {
   let heard = ''
   const waiting = new Set<() => void>()
   socket.setEncoding('latin1').on('data', (text: string) => {
     heard += text
     for (const wake of waiting) wake()
   })
-  const hear = async (text: string, deadlineMs = 60_000): Promise<void> => {
+  /** Whether it was heard in time. */
+  const isHeard = async (text: string, deadlineMs: number): Promise<boolean> => {
     const timer = AbortSignal.timeout(deadlineMs)
     while (!heard.includes(text)) {
-      if (timer.aborted) throw new Error(`"${text}" was not heard on the console, but: ${JSON.stringify(heard)}`)
+      if (timer.aborted) return false
       await new Promise<void>((resolve) => {
         const wake = () => {
           waiting.delete(wake)
@@ -175,22 +180,25 @@ function listen(socket: Socket, holder: FileHandle): Console {
         timer.addEventListener('abort', wake)
       })
     }
+    return true
+  }
+  const notHeard = async (text: string) =>
+    new Error(`"${text}" was not heard on the console, but: ${JSON.stringify(heard)}\n${await explain()}`)
+  const hear = async (text: string): Promise<void> => {
+    if (!(await isHeard(text, 60_000))) throw await notHeard(text)
   }
   const ask = async (line: string, answer: string): Promise<void> => {
-    for (let left = 10; left > 0; left--) {
+    for (let left = 40; left > 0; left--) {
       socket.write(`${line}\r`)
-      const failure = await hear(answer, 3000).then(
-        () => undefined,
-        (error: unknown) => error,
-      )
-      if (failure === undefined) return
-      if (left === 1) throw failure
+      if (await isHeard(answer, 3000)) return
     }
+    throw await notHeard(answer)
   }
   return {
     write: (text) => void socket.write(text),
     hear,
     ask,
+    isUp: () => ask('help', guestHelp),
     close() {
       socket.destroy()
       void holder.close()

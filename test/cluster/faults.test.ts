@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
-import { guestGreeting } from '../../cluster/guest.ts'
 import { openCluster, processesOfPod, type Condition, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, guest, presets } from './vms.ts'
 
@@ -137,8 +136,7 @@ describe('kill -9 of the processes in a VM’s pod', () => {
     })
     expect(processOf(vm, isQemu)).toBe(qemu)
     const console = await cluster.until('the console again', () => cluster.console(vm).catch(() => undefined))
-    console.write('boot\r')
-    await console.hear(guestGreeting)
+    await console.isUp()
     expect(await cluster.vm('no-libvirtd')).toMatchObject({ status: { phase: 'Running' } })
     await cluster.kubectl('delete', 'vm', 'no-libvirtd', '--wait=false')
     await console.hear('power button')

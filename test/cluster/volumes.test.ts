@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
-import { guestGreeting } from '../../cluster/guest.ts'
 import { openCluster, podDirectory, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, presets } from './vms.ts'
 
@@ -100,8 +99,7 @@ async function claim(name: string, volumeMode: string, source: object): Promise<
 
 async function greets(vm: VirtualMachine): Promise<void> {
   const console = await cluster.console(vm)
-  console.write('boot\r')
-  await console.hear(guestGreeting)
+  await console.isUp()
   console.close()
 }
 
