@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect } from 'node:tls'
 import { Agent, request } from 'undici'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -485,4 +486,12 @@ describe('the server', () => {
     await drained
     await expect(post('/mutate', reviewOf({}))).rejects.toThrow('ECONNREFUSED')
   })
+
+  test('drains without waiting for a connection that its client has opened in advance', async () => {
+    const { server } = await start(() => ({ allowed: true }))
+    const unused = connect({ port: server.port, host: '127.0.0.1', rejectUnauthorized: false })
+    await once(unused, 'secureConnect')
+    await Promise.all([server.drain(0), once(unused, 'close')])
+    expect(unused.destroyed).toBe(true)
+  }, 30_000)
 })

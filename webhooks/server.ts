@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import { fastify } from 'fastify'
 import { createArrivalDeadlines } from '../runtime/arrival-deadline.ts'
 import { sleep } from '../runtime/clock.ts'
@@ -38,6 +39,9 @@ const apiServerTurns = 20
  * connections in advance, so the time before the first request also counts as idle.
  */
 const keepAliveTimeoutMs = 95_000
+
+/** When draining, a connection that is older has no request on its way. */
+const unusedMs = 1000
 
 export interface Certificate {
   readonly key: string
@@ -106,6 +110,18 @@ export async function startServer(options: ServerOptions, port: number, host = '
     rejected: metrics.connectionRejected,
   })
 
+  // Node regards a connection as idle, and closes it, only after its first request.
+  const unused = new Map<Socket, number>()
+  const use = ({ socket }: IncomingMessage) => void unused.delete(socket)
+  app.server
+    .on('secureConnection', (socket) => {
+      unused.set(socket, clock.monotonic())
+      socket.once('close', () => unused.delete(socket))
+    })
+    .on('request', use)
+  // Without an API an upgrade is a request like any other.
+  if (api !== undefined) app.server.on('upgrade', use)
+
   app.addHook('onRequest', async (request, reply) => {
     if (isDraining) reply.header('connection', 'close')
     expectBody(request.raw, pathOf(request.routeOptions.url))
@@ -158,7 +174,12 @@ export async function startServer(options: ServerOptions, port: number, host = '
     async drain(propagationMs) {
       isDraining = true
       await sleep(clock, propagationMs)
-      await app.close()
+      let isClosed = false
+      const closed = app.close().then(() => (isClosed = true))
+      while (!isClosed) {
+        for (const [socket, sinceMs] of unused) if (clock.monotonic() - sinceMs >= unusedMs) socket.destroy()
+        await Promise.race([closed, sleep(clock, unusedMs / 4)])
+      }
     },
   }
 }
