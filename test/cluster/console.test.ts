@@ -9,7 +9,6 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
-import { openPage } from '../page.ts'
 import { openCluster, type TestCluster } from './cluster.ts'
 import { deaf, guest, presets } from './vms.ts'
 
@@ -146,28 +145,6 @@ test('a screen is photographed, shown to several viewers, and takes keys', async
   expect(greetings).toEqual(['RFB 003.008\n', 'RFB 003.008\n'])
   for (const viewer of viewers) viewer.destroy()
   server.kill()
-})
-
-test('the page shows screen and console side by side, and both take keys', async () => {
-  const { page, errors, foreign, close } = await openPage('-n', cluster.namespace)
-  try {
-    await page.getByRole('link', { name: 'talks' }).click()
-    await page.locator('#console-state').getByText('connected').waitFor()
-    await page.locator('#screen-state').getByText('connected').waitFor()
-    await page.locator('#screen canvas').waitFor()
-    // The past of the console, then the guest's echo.
-    const rows = page.locator('#console .xterm-rows')
-    await rows.getByText(guestGreeting.trim()).first().waitFor()
-    await page.locator('#console').click()
-    await page.keyboard.type('typed in the browser')
-    await rows.getByText('typed in the browser').first().waitFor()
-    await page.locator('#screen canvas').click()
-    await page.keyboard.press('a')
-    await page.getByText('user', { exact: true }).first().waitFor()
-    expect([errors, foreign]).toEqual([[], []])
-  } finally {
-    await close()
-  }
 })
 
 const sshOptions = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes']
