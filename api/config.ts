@@ -1,5 +1,6 @@
 import type { Cause } from './cause.ts'
 import { wrongType } from './field-error.ts'
+import { checkClaimTemplates, claimTemplateFields, type ClaimTemplates } from './claim-template.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkSchema, isRecord, open } from './schema.ts'
@@ -37,13 +38,13 @@ export interface VirtualMachineConfig {
   readonly apiVersion: 'virtset.io/v1alpha1'
   readonly kind: 'VirtualMachineConfig'
   readonly metadata: ObjectMeta
-  readonly spec: { readonly template: VirtualMachineTemplate }
+  readonly spec: ClaimTemplates & { readonly template: VirtualMachineTemplate }
   readonly status?: ConfigStatus
 }
 
 export const configSpecSchema = open(
   'The definition that each start creates the VM from.',
-  { template: templateSchema },
+  { template: templateSchema, ...claimTemplateFields },
   ['template'],
 )
 
@@ -56,5 +57,6 @@ export function parseConfig(value: unknown): { readonly config: VirtualMachineCo
   if (shape.length > 0) return { causes }
   const config = value as unknown as VirtualMachineConfig
   causes.push(...checkTemplate(config.spec.template, 'spec.template'))
+  causes.push(...checkClaimTemplates(config.spec, config.spec.template, 'spec.claimTemplates'))
   return causes.length > 0 ? { causes } : { config }
 }

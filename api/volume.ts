@@ -1,10 +1,11 @@
 import type { Cause } from './cause.ts'
 import { invalidValue } from './field-error.ts'
-import { imageReferenceRule, isImageReference } from './image-reference.ts'
-import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
+import { checkCapacity } from './capacity.ts'
+import { checkClaimVolume, claimVolume, type ClaimVolume } from './claim-volume.ts'
+import { checkImageSource, imageSourceFields, type ImageSource } from './image-source.ts'
+import { dnsLabelRule, isDnsLabel } from './label.ts'
 import { checkMountedSources, configMapVolume, secretKey, secretVolume, type SecretKey } from './mounted-source.ts'
-import { quantityValue } from './quantity.ts'
-import { boolean, list, open, quantity, string, union, type SchemasOf } from './schema.ts'
+import { list, open, quantity, string, union, type SchemasOf } from './schema.ts'
 
 /** A named source of data for disks, in Kubernetes' terms; exactly one kind is set. */
 export interface Volume {
@@ -12,7 +13,7 @@ export interface Volume {
   /** A raw disk that is created empty with the pod and deleted with it. `capacity` is a Kubernetes quantity. */
   readonly emptyDisk?: { readonly capacity: string }
   readonly image?: ImageVolume
-  readonly persistentVolumeClaim?: { readonly claimName: string; readonly readOnly?: boolean }
+  readonly persistentVolumeClaim?: ClaimVolume
   /** A NoCloud ISO, label `cidata`. */
   readonly cloudInit?: CloudInit
   /** A read-only ISO with a file for each key. */
@@ -29,12 +30,7 @@ export interface CloudInit {
 }
 
 /** The disk in a container image. What the guest writes goes to a file of the launcher pod and is deleted with it. */
-export interface ImageVolume {
-  readonly reference: string
-  /** As for the image of a container: Always for the tag `latest`, otherwise IfNotPresent. */
-  readonly pullPolicy?: 'Always' | 'IfNotPresent' | 'Never'
-  /** The path of the disk in the image. If absent: the only file in the folder `disk`. */
-  readonly path?: string
+export interface ImageVolume extends ImageSource {
   /** The size of the disk as a quantity. If absent: the size of the disk in the image, up to `largestUnset`. */
   readonly capacity?: string
 }
@@ -63,28 +59,14 @@ const kinds = {
   image: open(
     'A disk in a container image, qcow2 or raw, as KubeVirt has them. The guest can write to it; its changes are deleted with the pod. Requires Kubernetes 1.35.',
     {
-      reference: string('The container image, e.g. quay.io/containerdisks/debian:13; with a digest it never changes.', {
-        minLength: 1,
-      }),
-      pullPolicy: string(
-        'When the image is pulled: Always, IfNotPresent or Never. If absent: Always for the tag latest, otherwise IfNotPresent.',
-        { enum: ['Always', 'IfNotPresent', 'Never'] },
-      ),
-      path: string('The path of the disk in the image. If absent: the only file in the folder disk.', { minLength: 1 }),
+      ...imageSourceFields,
       capacity: quantity(
         'The size of the disk as a quantity, not less than in the image; the node reserves it. If absent: the size in the image, which must then be at most 16Gi.',
       ),
     } satisfies SchemasOf<ImageVolume>,
     ['reference'],
   ),
-  persistentVolumeClaim: open(
-    'A claim in the namespace of the VM; a block volume is the disk, a file system contains it as disk.img.',
-    {
-      claimName: string('The name of the PersistentVolumeClaim.'),
-      readOnly: boolean('Whether the disk is read-only.'),
-    } satisfies SchemasOf<Required<Volume>['persistentVolumeClaim']>,
-    ['claimName'],
-  ),
+  persistentVolumeClaim: claimVolume,
   cloudInit: open('A NoCloud image (an ISO with the label cidata) for cloud-init in the guest.', {
     userData: string('The file user-data, e.g. beginning with `#cloud-config`.', file),
     userDataSecretRef: secretKey('userData'),
@@ -123,31 +105,21 @@ function checkVolume(volume: Volume, field: string): Cause[] {
   causes.push(...checkMountedSources(volume, field))
   if (emptyDisk !== undefined) causes.push(...checkCapacity(emptyDisk.capacity, `${field}.emptyDisk.capacity`))
   if (image !== undefined) causes.push(...checkImage(image, `${field}.image`))
-  if (persistentVolumeClaim !== undefined && !isDnsSubdomain(persistentVolumeClaim.claimName)) {
-    const { claimName } = persistentVolumeClaim
-    causes.push(invalidValue('claim-name', `${field}.persistentVolumeClaim.claimName`, claimName, dnsSubdomainRule))
+  if (persistentVolumeClaim !== undefined) {
+    causes.push(...checkClaimVolume(persistentVolumeClaim, `${field}.persistentVolumeClaim`))
   }
   return causes
 }
 
-function checkImage({ reference, path, capacity }: ImageVolume, field: string): Cause[] {
+function checkImage(image: ImageVolume, field: string): Cause[] {
+  const { capacity } = image
   const causes = capacity === undefined ? [] : checkCapacity(capacity, `${field}.capacity`)
-  if (!isImageReference(reference)) {
-    causes.push(invalidValue('image-reference', `${field}.reference`, reference, imageReferenceRule))
-  }
-  if (path !== undefined && !isPathInImage(path)) {
-    const message = 'must be the path of a file in the image, without empty parts, `.` and `..`, e.g. disk/disk.qcow2'
-    causes.push(invalidValue('image-path', `${field}.path`, path, message))
-  }
-  return causes
+  return [...causes, ...checkImageSource(image, field)]
 }
 
-/** Whether `path` names a file in an image: printable, and without parts that lead elsewhere. */
-export const isPathInImage = (path: string): boolean =>
-  path
-    .replace(/^\//, '')
-    .split('/')
-    .every((part) => part !== '.' && part !== '..' && /^\P{C}+$/u.test(part))
+/** The container image that the pod of the VM mounts for a volume until it has been copied, or always. */
+export const imageOf = ({ image, persistentVolumeClaim: claim }: Volume): ImageSource | undefined =>
+  image ?? claim?.source?.image
 
 /** The names of the volumes whose disk is in a container image. */
 export const imageVolumesOf = (given: readonly Volume[] = []): ReadonlySet<string> =>
@@ -166,15 +138,4 @@ function checkKind(volume: Volume, field: string): Cause[] {
     reason: 'FieldValueForbidden',
     message: `conflicts with ${first}: a volume has one kind`,
   }))
-}
-
-/** The largest size of a file in Linux, and of a quantity in Kubernetes. */
-const largestCapacity = 2n ** 63n - 1n
-
-function checkCapacity(capacity: string, field: string): Cause[] {
-  const bytes = quantityValue(capacity) ?? 0n
-  if (bytes > 0n && bytes <= largestCapacity) return []
-  const message =
-    bytes > 0n ? `must be at most ${largestCapacity} bytes, which is less than 8Ei` : 'must be more than 0'
-  return [{ rule: 'volume-capacity', field, value: capacity, reason: 'FieldValueInvalid', message }]
 }

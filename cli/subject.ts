@@ -1,4 +1,5 @@
 import type { Cause } from '../api/cause.ts'
+import { templateWithClaims } from '../api/claim-template.ts'
 import { parseConfig } from '../api/config.ts'
 import { validateDomain } from '../api/domain/validate.ts'
 import { parseGroup } from '../api/group.ts'
@@ -72,9 +73,11 @@ function parse(kind: Kind, object: unknown): Subject['parsed'] {
     case 'VirtualMachineConfig': {
       const parsed = parseConfig(object)
       if ('causes' in parsed) return parsed
-      const { metadata, spec } = parsed.config
+      const { metadata } = parsed.config
       return {
-        vm: vmOfTemplate(metadata, spec.template, { name: metadata.name ?? metadata.generateName ?? '' }),
+        vm: vmOfTemplate(metadata, templateWithClaims(parsed.config), {
+          name: metadata.name ?? metadata.generateName ?? '',
+        }),
       }
     }
     case 'VirtualMachineGroup': {

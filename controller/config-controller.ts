@@ -1,7 +1,8 @@
+import { claimsOfConfig, templateWithClaims } from '../api/claim-template.ts'
 import { controllerOf, gracePeriodAnnotation, isOwning, virtualMachineOf } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
+import { isAlreadyExists, isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
@@ -13,6 +14,7 @@ import { planConfig, refusedToRestart } from './config-plan.ts'
 import type { ConfigAction, ObservedConfig } from './config-plan.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { persistentVolumeClaims } from './pod.ts'
 import { configSlimmer } from './slim-owner.ts'
 import type { CachedConfig } from './slim-owner.ts'
 
@@ -61,7 +63,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     const observed = cached && (await observe(key, loop.newest(cached)))
     if (observed === undefined) return
     const target = { resource: cachedConfigs, object: observed.config }
-    await loop.perform(target, planConfig(observed), (action) => act(key, observed, action))
+    const refusals = await createClaims(observed)
+    await loop.perform(target, [...planConfig(observed), ...refusals], (action) => act(key, observed, action))
   }
 
   /** A restart must happen once: while one is requested, nothing is concluded from a cache, which may lag. */
@@ -71,6 +74,28 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     if (config === undefined) return undefined
     const vm = isRestarting ? await unlessNotFound(kube.get(virtualMachines, refOf(key))) : vms.store.get(key)
     return { config, vm, revision: config.revision ?? revisionOf(config.spec?.template), now: timestamp(clock) }
+  }
+
+  /** A VM that has its pod has its claims. Returns what to do where the API server refused a claim. */
+  const createClaims = async ({ config, vm }: ObservedConfig): Promise<readonly ConfigAction[]> => {
+    const templates = config.claims ?? config.spec
+    if (templates?.claimTemplates === undefined || config.metadata.deletionTimestamp !== undefined) return []
+    if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return []
+    const refusals: ConfigAction[] = []
+    for (const claim of claimsOfConfig(config.metadata, templates)) {
+      const ref = { ...refOf(keyOf(config.metadata)), name: claim.metadata.name }
+      if ((await unlessNotFound(kube.get(persistentVolumeClaims, ref))) !== undefined) continue
+      try {
+        await kube.create(persistentVolumeClaims, claim)
+      } catch (error) {
+        if (isAlreadyExists(error)) continue
+        if (!isForbidden(error) && !isInvalid(error)) throw error
+        const message = `the claim ${claim.metadata.name} could not be created: ${error.status.message}`
+        refusals.push({ do: 'recordEvent', type: 'Warning', reason: 'FailedCreateClaim', message })
+        refusals.push({ do: 'requeueAfter', afterMs: refusedRetryMs })
+      }
+    }
+    return refusals
   }
 
   const act = async (
@@ -86,7 +111,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
   const createVm = async (observed: ObservedConfig): Promise<readonly ConfigAction[] | undefined> => {
     const { config, revision } = observed
     if (config.spec === undefined) throw new Error('a VM is created only during a restart, when the config is whole')
-    const owner = { ...config, spec: config.spec, kind: 'VirtualMachineConfig' } as const
+    const spec = { template: templateWithClaims({ metadata: config.metadata, spec: config.spec }) }
+    const owner = { ...config, spec, kind: 'VirtualMachineConfig' } as const
     try {
       await unlessCounting(kube.create(virtualMachines, virtualMachineOf(owner, config.metadata.name, revision)))
       return undefined

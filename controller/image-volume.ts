@@ -1,5 +1,5 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import type { Volume } from '../api/volume.ts'
+import { imageOf, type Volume } from '../api/volume.ts'
 
 type Spec = Pick<VirtualMachine['spec'], 'volumes'>
 interface ImageOfVolume {
@@ -8,7 +8,10 @@ interface ImageOfVolume {
 }
 
 const imagesOf = ({ volumes = [] }: Spec): readonly ImageOfVolume[] =>
-  volumes.flatMap(({ name, image }: Volume) => (image === undefined ? [] : [{ name, reference: image.reference }]))
+  volumes.flatMap((volume: Volume) => {
+    const image = imageOf(volume)
+    return image === undefined ? [] : [{ name: volume.name, reference: image.reference }]
+  })
 
 /**
  * The kubelet pulls the images of volumes before it creates the container, and reports their faults at the container.

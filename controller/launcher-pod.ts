@@ -1,3 +1,5 @@
+import { filledAnnotation, sourceDeviceName, type ClaimSource, type ClaimVolume } from '../api/claim-volume.ts'
+import { imageOfPod, type ImageSource } from '../api/image-source.ts'
 import { cutName } from '../api/label.ts'
 import { emptyDiskBytes, launcherResources, mountedIsoBytes, overlayBytes } from '../api/launcher-resources.ts'
 import { mountedSources } from '../api/mounted-source.ts'
@@ -108,6 +110,22 @@ export function claimsOf({ spec }: VirtualMachine): readonly string[] {
   return [...new Set(names)]
 }
 
+/** The claims that others of the VM are filled from, which must be known too. */
+export function sourceClaimsOf({ spec }: VirtualMachine, claims: ReadonlyMap<string, Claim>): readonly string[] {
+  const names = (spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => {
+    const source = claim && sourceToMount(claim, claims)
+    return source?.claim === undefined ? [] : [source.claim.claimName]
+  })
+  return [...new Set(names)]
+}
+
+/** The source of a claim that has not been filled yet: afterwards, the VM starts without it. */
+const sourceToMount = (
+  { claimName, source }: ClaimVolume,
+  claims: ReadonlyMap<string, Claim>,
+): ClaimSource | undefined =>
+  claims.get(claimName)?.metadata.annotations?.[filledAnnotation] === undefined ? source : undefined
+
 function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
   const { ports = [], readinessProbe } = vm.spec
   return {
@@ -133,7 +151,7 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
       { name: 'tmp', mountPath: '/run/lock' },
       ...volumes.flatMap(({ mounts }) => mounts ?? []),
     ],
-    volumeDevices: volumes.flatMap(({ device }) => (device ? [device] : [])),
+    volumeDevices: volumes.flatMap(({ devices }) => devices ?? []),
   }
 }
 
@@ -152,7 +170,7 @@ const containerPort = (one: Port) => ({ name: one.name, containerPort: one.port,
 interface Placed {
   readonly volumes: Pod['spec']['volumes']
   readonly mounts?: Container['volumeMounts']
-  readonly device?: Container['volumeDevices'][number]
+  readonly devices?: Container['volumeDevices']
 }
 
 /** The names are of the volume's index, since its own name can be as long as the name of a pod's volume. */
@@ -175,19 +193,42 @@ function placed(volume: Volume, index: number, claims: ReadonlyMap<string, Claim
   }
   if (volume.cloudInit) return { volumes: [empty(seedBytes)], mounts: [mount] }
   if (volume.image) {
-    const { reference, pullPolicy } = volume.image
-    const image = { reference, ...(pullPolicy === undefined ? {} : { pullPolicy }) }
-    const mounted = { name: `image-${index}`, mountPath: `${root}/images/${volume.name}`, readOnly: true }
+    const image = mountedImage(volume.name, index, volume.image)
     return {
-      volumes: [empty(overlayBytes(volume.image)), { name: mounted.name, image }],
-      mounts: [mount, mounted],
+      volumes: [empty(overlayBytes(volume.image)), ...image.volumes],
+      mounts: [mount, ...image.mounts],
     }
   }
   if (!volume.persistentVolumeClaim) throw new Error(`volume ${volume.name} of a completed VM is of an unknown kind`)
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
   const inPod = { name, persistentVolumeClaim: { claimName, ...(readOnly ? { readOnly } : {}) } }
-  if (claims.get(claimName)?.spec?.volumeMode === 'Block') {
-    return { volumes: [inPod], device: { name, devicePath: `${root}/block/${volume.name}` } }
+  const source = placedSource(volume.name, index, sourceToMount(volume.persistentVolumeClaim, claims), claims)
+  const inFilled = { volumes: [inPod, ...source.volumes], devices: source.devices ?? [], mounts: source.mounts ?? [] }
+  if (isBlock(claims.get(claimName))) {
+    return { ...inFilled, devices: [{ name, devicePath: `${root}/block/${volume.name}` }, ...inFilled.devices] }
   }
-  return { volumes: [inPod], mounts: [{ ...mount, ...(readOnly ? { readOnly } : {}) }] }
+  return { ...inFilled, mounts: [{ ...mount, ...(readOnly ? { readOnly } : {}) }, ...inFilled.mounts] }
+}
+
+const isBlock = (claim: Claim | undefined): boolean => claim?.spec?.volumeMode === 'Block'
+
+function mountedImage(volume: string, index: number, image: ImageSource) {
+  const mounted = { name: `image-${index}`, mountPath: `${root}/images/${volume}`, readOnly: true }
+  return { volumes: [{ name: mounted.name, image: imageOfPod(image) }], mounts: [mounted] }
+}
+
+/** What a claim is filled from, read-only. */
+function placedSource(
+  volume: string,
+  index: number,
+  { image, claim }: ClaimSource = {},
+  claims: ReadonlyMap<string, Claim>,
+): Placed {
+  if (image !== undefined) return mountedImage(volume, index, image)
+  if (claim === undefined) return { volumes: [] }
+  const name = `source-${index}`
+  const volumes = [{ name, persistentVolumeClaim: { claimName: claim.claimName, readOnly: true } }]
+  return isBlock(claims.get(claim.claimName))
+    ? { volumes, devices: [{ name, devicePath: `${root}/block/${sourceDeviceName(volume)}` }] }
+    : { volumes, mounts: [{ name, mountPath: `${root}/sources/${volume}`, readOnly: true }] }
 }

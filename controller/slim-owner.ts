@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import type { ClaimTemplates } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import { maxSelector } from '../api/group.ts'
 import type { GroupSpec, VirtualMachineGroup } from '../api/group.ts'
@@ -13,7 +14,11 @@ import { pick, slimMetadata } from '../runtime/slim.ts'
  * read when a VM is created.
  */
 export type CachedConfig = Omit<VirtualMachineConfig, 'spec'> &
-  Revised & { readonly spec?: VirtualMachineConfig['spec'] }
+  Revised & {
+    readonly spec?: VirtualMachineConfig['spec']
+    /** Of a config with claims, what they are made of. */
+    readonly claims?: ClaimTemplates
+  }
 
 /** A group as the controller caches it, without its template. */
 export type CachedGroup = Omit<VirtualMachineGroup, 'spec'> &
@@ -49,9 +54,13 @@ export function configSlimmer(): (config: Persisted<CachedConfig>) => Persisted<
       ...pick(config, 'apiVersion', 'kind', 'status'),
       metadata: slimMetadata(config.metadata, 'generation', 'deletionTimestamp'),
       revision,
+      ...(config.spec.claimTemplates === undefined ? {} : { claims: claimsOf(config.spec) }),
     }
   }
 }
+
+const claimsOf = (spec: ClaimTemplates): ClaimTemplates =>
+  pick(spec, 'claimTemplates', 'persistentVolumeClaimRetentionPolicy')
 
 /** The selector is the same object until it changes, so it is compiled once. */
 export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<CachedGroup> {

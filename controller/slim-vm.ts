@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { controllerOf, gracePeriodAnnotation, templateRevisionAnnotation } from '../api/template.ts'
 import { isFinished, launcherPodFinalizer, macsOf } from '../api/virtual-machine.ts'
-import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
-import type { Volume } from '../api/volume.ts'
+import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { imageOf, type Volume } from '../api/volume.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import type { Revision } from './engine.ts'
@@ -79,22 +79,33 @@ function ownReferences(vm: VirtualMachine): Pick<VirtualMachine['metadata'], 'fi
 
 function slimSpec({ spec, status }: VirtualMachine): VirtualMachine['spec'] {
   const { terminationGracePeriodSeconds: grace, readinessProbe } = spec
-  const images = status?.phase === 'Scheduled' ? (spec.volumes ?? []).flatMap(slimImage) : []
+  const volumes = slimVolumes(spec.volumes ?? [], status?.phase)
   const interfaces = macsOf(spec).map((address) => ({ mac: { address } }))
   return {
     domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
-    ...(images.length === 0 ? {} : { volumes: images }),
+    ...(volumes.length === 0 ? {} : { volumes }),
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
     // Only whether there is one is read.
     ...(readinessProbe === undefined ? {} : { readinessProbe: none }),
   }
 }
 
+function slimVolumes(volumes: readonly Volume[], phase: Phase | undefined): readonly Volume[] {
+  if (phase === 'Scheduled') return volumes.flatMap(slimImage)
+  return phase === 'Running' ? volumes.flatMap(slimClaim) : []
+}
+
 const none = Object.freeze({})
 
 /** Until the guest runs, a message about an image must name its volume. */
-const slimImage = ({ name, image }: Volume): readonly Volume[] =>
-  image === undefined ? [] : [{ name, image: { reference: image.reference } }]
+function slimImage(volume: Volume): readonly Volume[] {
+  const image = imageOf(volume)
+  return image === undefined ? [] : [{ name: volume.name, image: { reference: image.reference } }]
+}
+
+/** Once the guest runs, its claims are marked as filled. */
+const slimClaim = ({ name, persistentVolumeClaim: claim }: Volume): readonly Volume[] =>
+  claim?.source === undefined ? [] : [{ name, persistentVolumeClaim: { claimName: claim.claimName, source: none } }]
 
 function slimStatus(status: VirtualMachineStatus): VirtualMachineStatus {
   const { domain: _domain, interfaces: _interfaces, podIP: _ip, ...rest } = status

@@ -11,6 +11,8 @@ export type Action =
   | { readonly do: 'addFinalizer' }
   | { readonly do: 'removeFinalizer' }
   | { readonly do: 'createPod'; readonly pod: Pod }
+  /** Mark the VM's claims with a source as filled. */
+  | { readonly do: 'markFilled' }
   | { readonly do: 'deletePod'; readonly pod: LauncherPod }
 
 /** Writes a status unless it is the current one. */

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { filledAnnotation } from '../api/claim-volume.ts'
 import { isFinished, macsOf } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
@@ -16,7 +17,15 @@ import type { CommonAction } from './action.ts'
 import type { Engine } from './engine.ts'
 import { withFinalizer, withoutFinalizer } from './finalizer.ts'
 import { excludeNodes } from './exclude-nodes.ts'
-import { claimsOf, nameLabelOf, podGraceSeconds, podName, vmNameLabel, vmUidLabel } from './launcher-pod.ts'
+import {
+  claimsOf,
+  nameLabelOf,
+  podGraceSeconds,
+  podName,
+  sourceClaimsOf,
+  vmNameLabel,
+  vmUidLabel,
+} from './launcher-pod.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { nodes, slimNode, stateOf } from './node.ts'
@@ -111,6 +120,8 @@ export function startVmController(options: VmControllerOptions): VmController {
   const stopwatch = createStopwatch<Mark>(clock)
   /** Uids of removed pods whose containers this process saw end. An entry is removed with its VM. */
   const endedPods = new Set<string>()
+  /** Uids of VMs whose claims this process marked as filled. An entry is removed with its VM. */
+  const filledVms = new Set<string>()
 
   /** Queues the VM with this key after a change of it or of a pod. */
   const note = (change: Change<KubeObject>, key: string) => {
@@ -125,6 +136,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       stopwatch.forget(object.metadata.uid)
       engine.forget(object.metadata.uid)
       endedPods.delete(object.status?.podUID ?? '')
+      filledVms.delete(object.metadata.uid)
     }
     note(change, keyOf(object.metadata))
   })
@@ -175,6 +187,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       predecessors: isStarting ? predecessorsOf(vm) : [],
       isEndObserved: endedPods.has(vm.status?.podUID ?? ''),
       completion,
+      isFillRecorded: filledVms.has(vm.metadata.uid),
       image,
       claims: isStarting ? await findClaims(vm) : new Map<string, Claim>(),
       node,
@@ -212,12 +225,28 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   const findClaims = async (vm: Vm): Promise<Map<string, Claim>> => {
     const found = new Map<string, Claim>()
-    for (const name of claimsOf(vm)) {
-      const ref = { ...refOf(keyOf(vm.metadata)), name }
-      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
+    const find = async (name: string) => {
+      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, claimRef(vm, name)))
       if (claim) found.set(name, claim)
     }
+    for (const name of claimsOf(vm)) await find(name)
+    for (const name of sourceClaimsOf(vm, found)) await find(name)
     return found
+  }
+
+  /** A claim that was deleted meanwhile needs no mark. */
+  const markFilled = async (vm: Vm): Promise<void> => {
+    const sourced = (vm.spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) =>
+      claim?.source === undefined ? [] : [claim.claimName],
+    )
+    for (const name of new Set(sourced)) {
+      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, claimRef(vm, name)))
+      if (claim === undefined || claim.metadata.annotations?.[filledAnnotation] !== undefined) continue
+      const { uid } = claim.metadata
+      const body = { metadata: { uid, annotations: { [filledAnnotation]: timestamp(clock) } } }
+      await unlessNotFound(kube.patch(persistentVolumeClaims, claimRef(vm, name), { type: 'merge', body }))
+    }
+    filledVms.add(vm.metadata.uid)
   }
 
   const completionOf = (vm: Vm): Completion => {
@@ -245,6 +274,9 @@ export function startVmController(options: VmControllerOptions): VmController {
         return undefined
       case 'removeFinalizer':
         await unlessNotFound(patchFinalizers(vm, withoutFinalizer(vm)))
+        return undefined
+      case 'markFilled':
+        await markFilled(vm)
         return undefined
       case 'createPod':
         return createPod(observed, excludeNodes(action.pod, engine.unfitNodes(vm)))
@@ -326,6 +358,8 @@ function withIdentity(completed: VirtualMachine, stored: Vm): Vm {
   const finalizers = withFinalizer(stored)
   return { ...completed, metadata: { ...completed.metadata, name, uid, resourceVersion, finalizers } }
 }
+
+const claimRef = (vm: Vm, name: string) => ({ ...refOf(keyOf(vm.metadata)), name })
 
 const namedPod = (vm: Vm) => ({ ...refOf(keyOf(vm.metadata)), name: podName(vm) })
 

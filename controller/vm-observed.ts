@@ -25,6 +25,8 @@ export interface Observed {
   /** Whether this process saw the containers of the VM's pod end before the pod was removed. */
   readonly isEndObserved: boolean
   readonly completion: Completion
+  /** Whether this process has marked the claims that the VM was to fill. */
+  readonly isFillRecorded: boolean
   /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
   readonly claims: ReadonlyMap<string, Claim>
   /** Of the node that `status.nodeName` names. */

@@ -32,6 +32,11 @@ const inPhase = (phase: NonNullable<VirtualMachineStatus['phase']>, secondsAgo =
     phaseTransitionTimestamps: [{ phase, time: at(secondsAgo) }],
   }) as const
 const running = withStatus(inPhase('Running'))
+const claimVolume = { claimName: 'data', source: { empty: {} }, capacity: '1Gi' }
+const withSource = {
+  ...running,
+  spec: { ...running.spec, volumes: [{ name: 'data', persistentVolumeClaim: claimVolume }] },
+}
 /** A VM whose handler reported Running after the phase was Unknown. */
 const returned = withStatus({
   ...inPhase('Running'),
@@ -73,6 +78,7 @@ const observed = ({ pod, copies = [], elapsed = {}, vm = fresh, ...over }: Varia
     foreignPod: isOwn ? undefined : pod,
     predecessors: [],
     isEndObserved: false,
+    isFillRecorded: false,
     completion: { kind: 'done', presets: [] },
     claims: new Map(),
     node: 'responds',
@@ -341,6 +347,16 @@ const table: [string, Variation, string[]][] = [
   [
     'after the hand-over, the handler acts',
     { vm: withStatus(inPhase('Scheduled')), pod: seen({ nodeName: 'n1' }) },
+    [],
+  ],
+  [
+    'a claim that the running guest was to fill is marked once',
+    { vm: withSource, pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }) },
+    ['markFilled'],
+  ],
+  [
+    'and not again',
+    { vm: withSource, pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }), isFillRecorded: true },
     [],
   ],
   [

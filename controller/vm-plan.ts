@@ -8,7 +8,7 @@ import type { Disruption } from './disruption.ts'
 import { isHeld } from './finalizer.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
 import { lastLine } from './termination-message.ts'
-import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
+import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
 import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
@@ -82,7 +82,7 @@ export function plan(observed: Observed): Action[] {
   if (!isHeld(vm)) return [{ do: 'addFinalizer' }]
   if (own !== undefined) {
     const refused = isAdopted ? undefined : refuseForeign(observed, own)
-    return [...(refused ?? follow(observed, own)), ...deleteOthers(observed, own)]
+    return [...(refused ?? follow(observed, own)), ...markFilled(observed), ...deleteOthers(observed, own)]
   }
   if (foreignPod !== undefined) {
     const message = `the pod ${foreignPod.metadata.name} does not belong to this VM`
@@ -121,6 +121,13 @@ function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefin
   const actions = wait(observed, reason, message)
   const isNew = actions.some((action) => action.do === 'updateStatus')
   return isNew ? [...actions, { do: 'recordEvent', type: 'Warning', reason, message }] : actions
+}
+
+/** The guest has been started with its disks, so they are whole. */
+function markFilled({ vm, isFillRecorded }: Observed): Action[] {
+  if (vm.status?.phase !== 'Running' || isFillRecorded) return []
+  const filled = (vm.spec.volumes ?? []).filter(({ persistentVolumeClaim: claim }) => claim?.source !== undefined)
+  return filled.length === 0 ? [] : [{ do: 'markFilled' }]
 }
 
 type Waiting = Pick<Observed, 'vm' | 'elapsed' | 'now'>
@@ -202,7 +209,7 @@ function start(observed: Observed): Action[] {
     const message = `the launcher pod ${predecessor.metadata.name} of an earlier VM of this name still exists; this VM starts when it has ended`
     return wait(observed, 'PredecessorPodExists', message)
   }
-  const missing = claimsOf(vm).filter((name) => !claims.has(name))
+  const missing = [...claimsOf(vm), ...sourceClaimsOf(vm, claims)].filter((name) => !claims.has(name))
   if (missing.length > 0) {
     const message = `persistentvolumeclaim ${missing.map((name) => `"${name}"`).join(', ')} not found`
     return wait(observed, 'ClaimNotFound', message)

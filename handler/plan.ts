@@ -1,6 +1,6 @@
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
-import { launcherVersion, type DomainReport, type LauncherErrorReason } from '../runtime/launcher-api.ts'
+import { fillingDisk, launcherVersion, type DomainReport, type LauncherErrorReason } from '../runtime/launcher-api.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
 import { endConfirmedStatus, failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
 
@@ -203,7 +203,9 @@ function onReport(
   }
   const violation = misbehaviour === undefined ? undefined : misbehaviourMessage(misbehaviour)
   const status = statusOf(vm, report, podIP, now, violation)
-  if (report.phase === 'Defined' && report.exit === undefined && !hasRun) return onStart(vm, status, startingForMs)
+  if (report.phase === 'Defined' && report.exit === undefined && !hasRun) {
+    return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]
+  }
   if (report.exit !== undefined) {
     return [{ do: 'updateStatus', status }, ...recordEnd(reported, report), { do: 'releaseLauncher' }]
   }
@@ -221,10 +223,16 @@ function onReport(
   ]
 }
 
+function recordFilling(vm: VirtualMachine, { reason, message = '' }: DomainReport): Action[] {
+  if (reason !== fillingDisk || vm.status?.conditions?.some((one) => one.reason === 'FillingDisk')) return []
+  return [{ do: 'recordEvent', type: 'Normal', reason: 'FillingDisk', message: message.replace(/: \d+ %$/, '') }]
+}
+
 /** The launcher reports the end of the start with an event; the requeue is for a launcher that does not. */
 function onStart(vm: VirtualMachine, status: VirtualMachineStatus, startingForMs: number): Action[] {
+  const isFilling = status.conditions?.some(({ reason }) => reason === 'FillingDisk') ?? false
   return [
-    ...(startingForMs < slowStartMs ? [] : updateStatus(vm, status)),
+    ...(startingForMs < slowStartMs && !isFilling ? [] : updateStatus(vm, status)),
     { do: 'requeueAfter', afterMs: slowStartMs },
   ]
 }

@@ -53,7 +53,13 @@ test('a domain without state is not changed', () => {
 test('the files are in the volume, which must be a file system', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'state-'))
   onTestFinished(() => rm(directory, { recursive: true }))
-  const volumes = { files: dirname(directory), blocks: '/block', images: '/images', sources: '/sources' }
+  const volumes = {
+    files: dirname(directory),
+    blocks: '/block',
+    images: '/images',
+    sources: '/sources',
+    scratch: '/tmp',
+  }
   const at = (deviceStateVolume?: string) =>
     stateFiles(deviceStateVolume === undefined ? {} : { deviceStateVolume }, vm, { nvram: '/private/nvram', volumes })
   expect(await at()).toEqual(inPod)

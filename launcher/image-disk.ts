@@ -3,7 +3,8 @@ import { opendir, realpath, rename, rm, stat } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { quantityValue } from '../api/quantity.ts'
-import { type ImageVolume, isPathInImage, largestUnset } from '../api/volume.ts'
+import { type ImageSource, isPathInImage } from '../api/image-source.ts'
+import { type ImageVolume, largestUnset } from '../api/volume.ts'
 import { type Disk, examineDisk } from './disk-format.ts'
 import { Refused } from './refused.ts'
 
@@ -26,8 +27,7 @@ const diskFolder = 'disk'
 const mostNames = 5
 
 /**
- * Finds the disk in a container image, and creates the qcow2 file for what the guest writes unless it exists. The image
- * can be hostile: the disk must be a file of the image itself, and nothing opens it before its header was examined.
+ * Finds the disk in a container image, and creates the qcow2 file for what the guest writes unless it exists.
  * @throws Refused VolumeUnavailable, with a message for the user
  */
 export async function prepareImageDisk(
@@ -36,28 +36,44 @@ export async function prepareImageDisk(
   directories: ImageDirectories,
 ): Promise<{ readonly path: string; readonly backing: Backing }> {
   const refuse = refuserOf(name, image)
-  const file = await findDisk(image, directories.image, refuse)
-  const within = relative(await realpath(directories.image), file)
-  const disk = await examineDisk(file).catch((error: unknown) => refuse(unreadable(within, error), error))
-  if ('refused' in disk) return refuse(`${shown(within)} ${disk.refused}`)
-  const bytes = sizeOf(image, disk, (fault) => refuse(`${shown(within)} ${fault}`))
+  const { shownPath, bytes: bytesInImage, ...backing } = await findImageDisk(name, image, directories.image)
+  const bytes = sizeOf(image, bytesInImage, (fault) => refuse(`${shownPath} ${fault}`))
   const path = join(directories.changes, 'disk.qcow2')
-  const backing = { path: file, format: disk.format }
   await createOverlay(path, backing, bytes).catch((error: unknown) => refuse(wordsOf(error), error))
   return { path, backing }
+}
+
+/** A disk in an image, and its path in the image for messages. */
+export interface FoundDisk extends Backing {
+  readonly bytes: bigint
+  readonly shownPath: string
+}
+
+/**
+ * Finds the disk in a container image. The image can be hostile: the disk must be a file of the image itself, and
+ * nothing opens it before its header was examined.
+ * @throws Refused VolumeUnavailable, with a message for the user
+ */
+export async function findImageDisk(name: string, image: ImageSource, directory: string): Promise<FoundDisk> {
+  const refuse = refuserOf(name, image)
+  const path = await findDisk(image, directory, refuse)
+  const within = relative(await realpath(directory), path)
+  const disk = await examineDisk(path).catch((error: unknown) => refuse(unreadable(within, error), error))
+  if ('refused' in disk) return refuse(`${shown(within)} ${disk.refused}`)
+  return { path, ...disk, shownPath: shown(within) }
 }
 
 type Refuse = (message: string, cause?: unknown) => never
 
 const refuserOf =
-  (name: string, { reference }: ImageVolume): Refuse =>
+  (name: string, { reference }: ImageSource): Refuse =>
   (message, cause) => {
     const text = `volume "${name}": the image ${reference}: ${message}`
     throw new Refused('VolumeUnavailable', text, cause === undefined ? {} : { cause })
   }
 
 /** The absolute path of the disk, without symbolic links. */
-async function findDisk(image: ImageVolume, directory: string, refuse: Refuse): Promise<string> {
+async function findDisk(image: ImageSource, directory: string, refuse: Refuse): Promise<string> {
   const root = await realpath(directory).catch((error: unknown) => refuse('is not in the pod', error))
   const within = image.path?.replace(/^\//, '') ?? join(diskFolder, await onlyName(root, refuse))
   const file = await resolveInside(root, within, refuse)
@@ -101,7 +117,7 @@ async function namesIn(folder: string, refuse: Refuse): Promise<readonly string[
   return names.toSorted()
 }
 
-function sizeOf({ capacity }: ImageVolume, { bytes }: Disk, refuse: Refuse): bigint {
+function sizeOf({ capacity }: ImageVolume, bytes: bigint, refuse: Refuse): bigint {
   const wanted = capacity === undefined ? undefined : quantityValue(capacity)
   if (wanted === undefined) {
     if (bytes <= largestUnset) return bytes

@@ -6,6 +6,7 @@ import {
   type JsonObject,
   type LauncherExit,
   type SpecDrift,
+  fillingDisk,
   launcherVersion,
   maxTextLength,
 } from '../runtime/launcher-api.ts'
@@ -81,8 +82,15 @@ interface LifeOptions {
   readonly clock: Clock
   /** The uid of the VM that this launcher was created for, if it is known. */
   readonly vmUID?: string
-  /** Prepares the volumes; returns the domain to define. @throws Refused */
-  readonly prepare: (spec: VirtualMachineSpec, identity: Identity) => Promise<Domain>
+  /**
+   * Prepares the volumes; returns the domain to define. Calls `onProgress` with a message while it fills a disk.
+   * @throws Refused
+   */
+  readonly prepare: (
+    spec: VirtualMachineSpec,
+    identity: Identity,
+    onProgress: (message: string) => void,
+  ) => Promise<Domain>
   readonly readMemoryUse: () => Promise<MemoryUse>
   /** Whether these disks, by target, can be written again after they were full. */
   readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
@@ -104,6 +112,8 @@ export class Life {
   readonly #listeners = new Set<(report: DomainReport) => void>()
   readonly #ended = Promise.withResolvers<LauncherExit>()
   #vm: VirtualMachine | undefined
+  /** How far a disk is filled. */
+  #progress: string | undefined
   /** The error of a start that is retried. */
   #trouble: string | undefined
   #dom: DomainRef | undefined
@@ -250,6 +260,7 @@ export class Life {
       this.#trouble = undefined
       this.#resync()
     } catch (error) {
+      this.#progress = undefined
       const message = (error instanceof Error ? error.message : String(error)).slice(0, maxTextLength)
       if (error instanceof Refused) {
         const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
@@ -266,7 +277,11 @@ export class Life {
 
   async #define(vm: VirtualMachine, identity: Identity): Promise<void> {
     const { client, clock, prepare, writeXml, compare, log } = this.#options
-    const domain = await prepare(vm.spec, identity)
+    const domain = await prepare(vm.spec, identity, (message) => {
+      this.#progress = message
+      this.hint()
+    })
+    this.#progress = undefined
     this.#domain = domain
     const beginMs = clock.monotonic()
     this.#dom = await refusedAs('DefineRefused', () => defineDomain(client, writeXml(domain)))
@@ -420,9 +435,11 @@ export class Life {
   }
 
   #starting(vmUID: string): DomainReport {
-    const message = this.#trouble === undefined ? {} : { message: this.#trouble }
+    const text = this.#progress ?? this.#trouble
+    const message = text === undefined ? {} : { message: text }
+    const reason = this.#progress === undefined ? 'starting' : fillingDisk
     const observedAt = new Date(this.#options.clock.now()).toISOString()
-    return { version: launcherVersion, vmUID, phase: 'Defined', reason: 'starting', ...message, observedAt }
+    return { version: launcherVersion, vmUID, phase: 'Defined', reason, ...message, observedAt }
   }
 
   #phaseOf(state: DomainState | undefined): PhaseReport {

@@ -50,7 +50,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     clock,
     log,
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
-    prepare: (spec, vm) => prepare(spec, vm, settings),
+    prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, onProgress }),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
     // In libvirt's order: libvirt refuses a serial console after another console.
@@ -115,13 +115,19 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   process.exit(exit === 'Succeeded' ? 0 : 1)
 }
 
-async function prepare(spec: VirtualMachineSpec, vm: Identity, settings: Settings): Promise<Domain> {
+interface Preparation {
+  readonly vm: Identity
+  readonly settings: Settings
+  readonly onProgress: (message: string) => void
+}
+
+async function prepare(spec: VirtualMachineSpec, { vm, settings, onProgress }: Preparation): Promise<Domain> {
   const sources = new Map<string, VolumeSource>()
   const disks = diskVolumes(spec)
   for (const volume of spec.volumes ?? []) {
     // A claim for the state of devices contains no disk.
     if (volume.name === spec.deviceStateVolume && !disks.has(volume.name)) continue
-    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm }))
+    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm, onProgress }))
   }
   const state = await stateFiles(spec, vm, settings)
   const domain = placeDeviceState(renderDomain(spec.domain, vm, sources), state)

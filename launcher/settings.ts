@@ -39,6 +39,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
       blocks: env['VIRTSET_BLOCK_DIR'] ?? '/var/run/virtset/block',
       images: env['VIRTSET_IMAGES_DIR'] ?? '/var/run/virtset/images',
       sources: env['VIRTSET_SOURCES_DIR'] ?? '/var/run/virtset/sources',
+      scratch: env['VIRTSET_TMP_DIR'] ?? '/tmp',
     },
     libvirtd: {
       PATH: env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -21,8 +21,10 @@ const prepare = (volume: Volume) =>
       blocks: join(pod, 'block'),
       images: join(pod, 'images'),
       sources: join(pod, 'sources'),
+      scratch: join(pod, 'tmp'),
     },
     vm: { uid: 'u-1', name: 'testvm' },
+    onProgress: () => {},
   })
 
 const mount = (name: string) => mkdir(join(pod, 'volumes', name), { recursive: true })
@@ -57,6 +59,25 @@ describe('a claim', () => {
       path: join(pod, 'volumes/root/disk.img'),
       isReadOnly: true,
     })
+  })
+
+  const empty = { name: 'root', persistentVolumeClaim: { claimName: 'c', source: { empty: {} }, capacity: '3Mi' } }
+  const disk = () => join(pod, 'volumes/root/disk.img')
+
+  test('that is to be empty gets a disk of its capacity, and nothing that an earlier attempt left', async () => {
+    await mount('root')
+    await writeFile(`${disk()}.u-0.unfinished`, 'half')
+    expect(await prepare(empty)).toMatchObject({ kind: 'file', path: disk(), isReadOnly: false })
+    expect((await stat(disk())).size).toBe(3 * 1024 ** 2)
+    expect(await readdir(join(pod, 'volumes/root'))).toEqual(['disk.img'])
+  })
+
+  test('that has a disk keeps it, and the disk grows', async () => {
+    await mount('root')
+    await writeFile(disk(), 'data')
+    await prepare(empty)
+    expect((await readFile(disk())).subarray(0, 6).toString()).toBe('data\0\0')
+    expect((await stat(disk())).size).toBe(3 * 1024 ** 2)
   })
 })
 

@@ -1,11 +1,14 @@
-import { open, stat } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Volume } from '../api/volume.ts'
 import { quantityValue } from '../api/quantity.ts'
+import { sourceDeviceName } from '../api/claim-volume.ts'
+import { prepareClaim } from './claim-disk.ts'
 import { seedFiles, seedLabel } from './cloud-init.ts'
 import { type Backing, prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
 import { filesIn, longestLabel, makeIso } from './iso.ts'
+import { kindOf } from './path-kind.ts'
 import { Refused } from './refused.ts'
 
 /** The source of a disk that uses the volume. */
@@ -17,25 +20,32 @@ export type VolumeSource =
 
 /**
  * The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device, and `images/NAME` the
- * root of a container image, and `sources/NAME` has the files of Secrets and ConfigMaps.
+ * root of a container image. `sources/NAME` has the files of Secrets and ConfigMaps, or the claim that is copied.
  */
 export interface VolumeDirectories {
   readonly files: string
   readonly blocks: string
   readonly images: string
   readonly sources: string
+  /** For small temporary files. */
+  readonly scratch: string
 }
 
 interface VolumeContext {
   readonly directories: VolumeDirectories
   readonly vm: Identity
+  /** Called with a message for the user while a claim is being filled. */
+  readonly onProgress: (message: string) => void
 }
 
 /**
  * Creates the missing files of a volume in the pod, and returns its source. Idempotent: existing files are not changed.
  * @throws Refused VolumeUnavailable, with a message for the user
  */
-export async function prepareVolume(volume: Volume, { directories, vm }: VolumeContext): Promise<VolumeSource> {
+export async function prepareVolume(
+  volume: Volume,
+  { directories, vm, onProgress }: VolumeContext,
+): Promise<VolumeSource> {
   const { name } = volume
   const directory = join(directories.files, name)
   if (volume.emptyDisk !== undefined) {
@@ -62,37 +72,18 @@ export async function prepareVolume(volume: Volume, { directories, vm }: VolumeC
     return { kind: 'overlay', ...found, isReadOnly: false }
   }
   if (volume.persistentVolumeClaim !== undefined) {
-    return findClaim(name, directories, volume.persistentVolumeClaim)
+    return prepareClaim(name, volume.persistentVolumeClaim, {
+      directory,
+      block: join(directories.blocks, name),
+      image: join(directories.images, name),
+      sourceDirectory: join(directories.sources, name),
+      sourceBlock: join(directories.blocks, sourceDeviceName(name)),
+      scratch: directories.scratch,
+      writer: vm.uid,
+      onProgress,
+    })
   }
   throw new Refused('VolumeUnavailable', `volume "${name}" is of a kind that this launcher does not support`)
-}
-
-async function findClaim(
-  name: string,
-  directories: VolumeDirectories,
-  claim: NonNullable<Volume['persistentVolumeClaim']>,
-): Promise<VolumeSource> {
-  const isReadOnly = claim.readOnly ?? false
-  const block = join(directories.blocks, name)
-  if ((await kindOf(block)) === 'block') return { kind: 'block', path: block, isReadOnly }
-  const directory = join(directories.files, name)
-  if ((await kindOf(directory)) !== 'directory') {
-    throw new Refused('VolumeUnavailable', `volume "${name}": the claim ${claim.claimName} is not in the pod`)
-  }
-  const path = join(directory, 'disk.img')
-  if ((await kindOf(path)) === 'file') return { kind: 'file', path, isReadOnly }
-  throw new Refused('VolumeUnavailable', `volume "${name}": the claim ${claim.claimName} has no file disk.img`)
-}
-
-async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'other' | 'absent'> {
-  try {
-    const found = await stat(path)
-    if (found.isFile()) return 'file'
-    if (found.isDirectory()) return 'directory'
-    return found.isBlockDevice() ? 'block' : 'other'
-  } catch {
-    return 'absent'
-  }
 }
 
 async function makeSparse(path: string, capacity: string): Promise<void> {

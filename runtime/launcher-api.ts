@@ -73,6 +73,9 @@ export const launcherSocketName = 'launcher.sock'
 /** A stream of `GET /events` that is silent for three intervals is dead. */
 export const heartbeatIntervalMs = 10_000
 
+/** The reason of a report while a claim is being filled; its message has the per cent. */
+export const fillingDisk = 'fillingDisk'
+
 /** The line on `GET /events` without a change. Every other line is a change. */
 export const heartbeatLine = '{"heartbeat":true}'
 

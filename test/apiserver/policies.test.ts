@@ -91,6 +91,12 @@ const aboutNode = event('virtset-controller', 'controller-0', ofKind('v1', 'Node
 
 const pdbs = '/apis/policy/v1/namespaces/default/poddisruptionbudgets'
 
+const claims = '/api/v1/namespaces/default/persistentvolumeclaims'
+const claimOf = (name: string, metadata: object = {}, spec: object = {}) => ({
+  metadata: { name, ...metadata },
+  spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } }, ...spec },
+})
+
 /** A request that each policy refuses; once it is refused, the API server enforces the policy. */
 const foreign: readonly (readonly [string, object, { readonly user: string }])[] = [
   [pods, barePod('bare'), controller],
@@ -99,6 +105,7 @@ const foreign: readonly (readonly [string, object, { readonly user: string }])[]
   [secrets, secretOf('foreign'), webhooks],
   [events, aboutNode, controller],
   [pdbs, { metadata: { name: 'foreign' } }, controller],
+  [claims, claimOf('foreign'), controller],
 ]
 
 beforeAll(async () => {
@@ -111,7 +118,7 @@ beforeAll(async () => {
   await kubectl('create', 'namespace', 'virtset-system')
   await kubectl('apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml')
   for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
-  const inController = ['policy', 'pods', 'pod-status', 'budgets'].map((name) => `controller/${name}`)
+  const inController = ['policy', 'pods', 'claims', 'pod-status', 'budgets'].map((name) => `controller/${name}`)
   for (const file of [...inController, 'webhooks/policy', 'base/events', 'base/status'])
     await kubectl('apply', '-f', `manifests/${file}.yaml`)
   await ask('POST', vms, vm('probe'))
@@ -279,6 +286,35 @@ describe('the controller and budgets', () => {
       await ask('DELETE', `${pdbs}/g`, {}, controller),
     ].map(({ code }) => code)
     expect(codes).toEqual([403, 403, 200, 200])
+  })
+})
+
+describe('the controller and claims', () => {
+  const labels = { 'virtset.io/config': 'web' }
+
+  test.each<[string, object, number]>([
+    ['of a config', claimOf('root-web', { labels }), 201],
+    ['without a label', claimOf('root-web'), 403],
+    ['of a chosen volume', claimOf('root-web', { labels }, { volumeName: 'db' }), 403],
+    [
+      'that copies another',
+      claimOf('root-web', { labels }, { dataSource: { kind: 'PersistentVolumeClaim', name: 'db' } }),
+      403,
+    ],
+  ])('creates one %s', async (_, claim, code) => {
+    expect((await ask('POST', `${claims}?dryRun=All`, claim, controller)).code).toBe(code)
+  })
+
+  test('marks them as filled, and changes nothing else', async () => {
+    expect((await ask('POST', claims, claimOf('db', { annotations: { owner: 'jane' } }), jane)).code).toBe(201)
+    const codes = [
+      { annotations: { 'virtset.io/filled': 'now' } },
+      { annotations: { owner: 'other' } },
+      { annotations: { owner: null } },
+      { finalizers: [] },
+      { labels },
+    ].map(async (metadata) => (await ask('PATCH', `${claims}/db`, { metadata }, controller)).code)
+    expect(await Promise.all(codes)).toEqual([200, 403, 403, 403, 403])
   })
 })
 

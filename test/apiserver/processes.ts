@@ -43,6 +43,7 @@ const policies = (): string =>
   [
     'controller/policy',
     'controller/pods',
+    'controller/claims',
     'controller/pod-status',
     'controller/budgets',
     'webhooks/policy',

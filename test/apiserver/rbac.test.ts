@@ -262,9 +262,12 @@ test('every permission is used, and none is missing', async () => {
   // Repeating it increments the count of the event.
   await loseSecret()
 
-  await apply(object('VirtualMachineConfig', 'config', { template: { spec: { domain } } }))
+  const claimTemplates = [{ name: 'root', spec: claim }]
+  await apply(object('VirtualMachineConfig', 'config', { template: { spec: { domain } }, claimTemplates }))
   await subresource('start')
   await runs('config')
+  const filled = () => field('{.metadata.annotations.virtset\\.io/filled}', 'pvc', 'root-config')
+  await eventually('the claim of the config is marked as filled', async () => (await filled()) !== '')
   await subresource('restart')
   await podsEnd('config')
   await runs('config')

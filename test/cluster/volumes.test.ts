@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs'
 import { chown, mkdir, open, readFile, rm, stat, truncate } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
+import { listReferences } from '../../cluster/layout.ts'
+import { readSettings } from '../../cluster/settings.ts'
 import { openCluster, podDirectory, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, presets } from './vms.ts'
 
@@ -66,35 +68,37 @@ async function guestImage(path: string): Promise<void> {
   await truncate(path, 2 * mebibyte)
 }
 
-/** A claim, and a volume that is reserved for it. */
-async function claim(name: string, volumeMode: string, source: object): Promise<void> {
-  const shared = {
-    volumeMode,
-    accessModes: ['ReadWriteOnce'],
-    storageClassName: '',
-  }
+/** A volume that is reserved for the claim of this name. */
+async function persistentVolume(name: string, volumeMode: string, source: object): Promise<string> {
   const volumeName = `${cluster.namespace}-${name}`
   persistentVolumes.push(volumeName)
-  await cluster.apply(
-    {
-      apiVersion: 'v1',
-      kind: 'PersistentVolume',
-      metadata: { name: volumeName },
-      spec: {
-        ...shared,
-        ...source,
-        capacity: { storage: '8Mi' },
-        persistentVolumeReclaimPolicy: 'Retain',
-        claimRef: { namespace: cluster.namespace, name },
-      },
+  await cluster.apply({
+    apiVersion: 'v1',
+    kind: 'PersistentVolume',
+    metadata: { name: volumeName },
+    spec: {
+      volumeMode,
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: '',
+      ...source,
+      capacity: { storage: '8Mi' },
+      persistentVolumeReclaimPolicy: 'Retain',
+      claimRef: { namespace: cluster.namespace, name },
     },
-    {
-      apiVersion: 'v1',
-      kind: 'PersistentVolumeClaim',
-      metadata: { name },
-      spec: { ...shared, volumeName, resources: { requests: { storage: '8Mi' } } },
-    },
-  )
+  })
+  return volumeName
+}
+
+/** A claim, and a volume that is reserved for it. */
+async function claim(name: string, volumeMode: string, source: object): Promise<void> {
+  const volumeName = await persistentVolume(name, volumeMode, source)
+  const resources = { requests: { storage: '8Mi' } }
+  await cluster.apply({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name },
+    spec: { volumeMode, accessModes: ['ReadWriteOnce'], storageClassName: '', volumeName, resources },
+  })
 }
 
 async function greets(vm: VirtualMachine): Promise<void> {
@@ -169,6 +173,50 @@ test('persistentVolumeClaim: a guest boots from a block device', async () => {
   expect(liveDisks(vm)).toMatchObject([{ type: 'block', source: { dev: '/var/run/virtset/block/root' } }])
   await greets(vm)
   await remove(vm)
+})
+
+test('claimTemplates: the config’s claim is filled from an image once, and its guest boots', async () => {
+  const directory = join(storage, 'filled')
+  await mkdir(directory)
+  await chown(directory, launcherUser, launcherUser)
+  await persistentVolume('root-web', 'Filesystem', { hostPath: { path: directory } })
+  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
+  const reference = listReferences(join(cache, 'images')).findLast((name) => name.includes('/demo-disk:'))
+  const { spec } = deaf('web', impatient, { devices: { disks: [disk('root', 'vda')] } }) as { spec: object }
+  const claimTemplate = {
+    name: 'root',
+    source: { image: { reference } },
+    spec: { storageClassName: '', resources: { requests: { storage: '8Mi' } } },
+  }
+  await cluster.apply({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachineConfig',
+    metadata: { name: 'web' },
+    spec: {
+      template: { spec },
+      claimTemplates: [claimTemplate],
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' },
+    },
+  })
+  const main = resolve(import.meta.dirname, '../../cli/main.ts')
+  const vm = (...rest: string[]) => run([process.execPath, main, ...rest, 'web', '-n', cluster.namespace, '--wait'])
+  await vm('start')
+  const first = await cluster.untilVm('web', 'runs', inPhase('Running'))
+  await greets(first)
+  expect((await stat(join(directory, 'disk.img'))).size).toBe(8 * mebibyte)
+  const filled = '{.metadata.annotations.virtset\\.io/filled}'
+  await cluster.until('the claim is marked', async () =>
+    (await cluster.kubectl('get', 'pvc', 'root-web', '-o', `jsonpath=${filled}`)) === '' ? undefined : true,
+  )
+  await vm('restart')
+  const second = await cluster.untilVm('web', 'runs again', ({ metadata, status }) =>
+    metadata.uid !== first.metadata.uid ? status?.phase === 'Running' : false,
+  )
+  // The second pod needs no image.
+  const sources = ['get', 'pod', '-l', `virtset.io/vm-uid=${second.metadata.uid}`]
+  expect(await cluster.kubectl(...sources, '-o', 'jsonpath={.items[*].spec.volumes[*].image.reference}')).toBe('')
+  await cluster.kubectl('delete', 'vmc', 'web', '--timeout=120s')
+  await cluster.kubectl('wait', 'pvc/root-web', '--for=delete', '--timeout=120s')
 })
 
 test('a VM waits for a missing claim, reports that, and runs once the claim exists', async () => {

@@ -48,7 +48,7 @@ async function bootable(
   return inImage(name)
 }
 
-const put = (image: Partial<ImageVolume> = {}) =>
+const put = (image: Partial<ImageVolume> = {}, volumes?: readonly object[]) =>
   launcher.put({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -65,14 +65,14 @@ const put = (image: Partial<ImageVolume> = {}) =>
             {
               type: 'volume',
               device: 'disk',
-              driver: { name: 'qemu', type: 'qcow2' },
+              driver: { name: 'qemu', type: volumes === undefined ? 'qcow2' : 'raw' },
               source: { volume: 'root' },
               target: { dev: 'vda', bus: 'virtio' },
             },
           ],
         },
       },
-      volumes: [{ name: 'root', image: { reference: 'disks/test:1', ...image } }],
+      volumes: volumes ?? [{ name: 'root', image: { reference: 'disks/test:1', ...image } }],
     },
   })
 
@@ -213,4 +213,101 @@ test('a guest whose changes find no space is paused, and continues when there is
   const changes = join(await launcher.inPod('volumes'), 'root/disk.qcow2')
   await eventually('the guest has written to the whole disk', async () => (await stat(changes)).size > 4 * mebibyte)
   expect(await launcher.report()).toMatchObject({ phase: 'Running', reason: 'unpaused' })
+})
+
+describe('a claim that has no disk', () => {
+  beforeEach(() => startPod())
+
+  const claimed = (claim: object) => put({}, [{ name: 'root', persistentVolumeClaim: { claimName: 'data', ...claim } }])
+  const fromImage = { source: { image: { reference: 'disks/test:1' } } }
+  const disk = () => join(launcher.volumes, 'root/disk.img')
+
+  test('is filled from an image, and its disk has the size of its capacity', async () => {
+    const base = await readFile(await bootable('disk', 'qcow2').then(() => rawOf('disk')))
+    // What another attempt left when it was killed.
+    await writeFile(join(launcher.volumes, 'root/disk.img.other-vm.unfinished'), 'half')
+    const report = await claimed({ ...fromImage, capacity: '8Mi' })
+    expect(report).toMatchObject({ phase: 'Running' })
+    await guestEchoes()
+    expect(await readdir(join(launcher.volumes, 'root'))).toEqual(['disk.img'])
+    const filled = await readFile(disk())
+    expect(filled.length).toBe(8 * mebibyte)
+    expect(filled.subarray(0, base.length).equals(base)).toBe(true)
+    expect(await openFiles()).toEqual(['volumes/root/disk.img'])
+  })
+
+  test('is not filled again, and grows', async () => {
+    await writeFile(disk(), guestDisk('echo'))
+    await chown(disk(), launcherUid, launcherUid)
+    await bootable('disk', 'raw', 'fillDisk')
+    expect(await claimed({ ...fromImage, capacity: '4Mi' })).toMatchObject({ phase: 'Running' })
+    await guestEchoes()
+    expect((await stat(disk())).size).toBe(4 * mebibyte)
+  })
+
+  test('is a copy of another claim, which is raw whatever its guest wrote to it', async () => {
+    const source = join(launcher.sources, 'root')
+    await mkdir(source)
+    await qemuImg('create', '-f', 'qcow2', '-b', '/etc/hostname', '-F', 'raw', inside(join(source, 'disk.img')), '1M')
+    await chmod(join(source, 'disk.img'), 0o444)
+    await claimed({ source: { claim: { claimName: 'other' } } })
+    const copied = await readFile(join(source, 'disk.img'))
+    // Without the zeros up to the end of a sector.
+    expect((await readFile(disk())).subarray(0, copied.length).equals(copied)).toBe(true)
+  })
+
+  test('fails the VM when there is no space, and leaves nothing', async () => {
+    await launcher.stop()
+    await startPod({ volumesBytes: 4 * mebibyte })
+    await writeFile(inImage('disk'), Buffer.alloc(8 * mebibyte, 1))
+    const report = await claimed(fromImage)
+    expect(report).toMatchObject({ phase: 'Gone', reason: 'volumeUnavailable' })
+    expect(report.message).toContain('volume "root": the claim data cannot be filled: ')
+    expect(report.message).toContain('No space left on device')
+  })
+
+  describe('and is a block volume', () => {
+    let device: string
+    let backing: string
+    beforeEach(async () => {
+      backing = join(launcher.blocks, 'backing')
+      await writeFile(backing, Buffer.alloc(4 * mebibyte))
+      device = (await promisify(execFile)('losetup', ['--find', '--show', backing])).stdout.trim()
+      const { rdev } = await stat(device)
+      const node = join(launcher.blocks, 'root')
+      await promisify(execFile)('mknod', ['-m', '660', node, 'b', `${rdev >> 8}`, `${rdev & 255}`])
+      await chown(node, launcherUid, launcherUid)
+    })
+    afterEach(() => promisify(execFile)('losetup', ['--detach', device]))
+
+    test.each([
+      ['is filled', async () => {}],
+      ['is filled from the beginning after an attempt that was killed', () => killedAttempt()],
+    ])('%s', async (_, arrange) => {
+      await bootable('disk', 'qcow2')
+      const base = await readFile(await rawOf('disk'))
+      await arrange()
+      expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
+      await guestEchoes()
+      expect((await readFile(device)).subarray(0, base.length).equals(base)).toBe(true)
+    })
+
+    /** The sectors that are written last are torn: one has its data, the others still have the mark. */
+    async function killedAttempt(): Promise<void> {
+      const mark = Buffer.alloc(512)
+      mark.write('virtset: this disk is being filled\n')
+      const sectors = [Buffer.alloc(512, 7), ...Array.from({ length: 7 }, () => mark)]
+      await promisify(execFile)('dd', ['if=/dev/urandom', `of=${device}`, 'bs=1M', 'count=2', 'conv=fsync'])
+      await writeFile(inImage('sectors'), Buffer.concat(sectors))
+      await promisify(execFile)('dd', [`if=${inImage('sectors')}`, `of=${device}`, 'conv=notrunc,fsync'])
+      await rm(inImage('sectors'))
+    }
+  })
+
+  /** The content of a disk in the image. */
+  async function rawOf(name: string): Promise<string> {
+    const raw = join(launcher.sources, 'raw')
+    await qemuImg('convert', '-O', 'raw', inside(inImage(name)), inside(raw))
+    return raw
+  }
 })

@@ -189,6 +189,7 @@ export function createWorld() {
       ...found,
       predecessors: vm.status?.podUID === undefined && !isDeleting ? predecessors : [],
       isEndObserved: controller.endedPods.has(vm.status?.podUID ?? ''),
+      isFillRecorded: true,
       completion: { kind: 'done', presets: [] },
       claims: new Map(),
       node,

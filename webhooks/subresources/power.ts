@@ -1,6 +1,7 @@
 import type { RestartRequest, VirtualMachineConfig } from '../../api/config.ts'
 import { isFinished } from '../../api/virtual-machine.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { templateWithClaims } from '../../api/claim-template.ts'
 import { generateNameFor, gracePeriodAnnotation, isControlledBy, virtualMachineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
 import { isAlreadyExists, isConflict, unlessNotFound } from '../../runtime/api-error.ts'
@@ -120,7 +121,9 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     config: Config,
     isFree: boolean,
   ): Promise<PowerResponse> => {
-    const vm = virtualMachineOf({ ...config, kind: 'VirtualMachineConfig' }, name, revisionOf(config.spec.template))
+    const spec = { template: templateWithClaims(config) }
+    const owner = { ...config, kind: 'VirtualMachineConfig', spec } as const
+    const vm = virtualMachineOf(owner, name, revisionOf(config.spec.template))
     const { name: _taken, ...nameless } = vm.metadata
     // A dry run must not fail because of the old VM, which a real start would have deleted first.
     const object = isFree ? vm : { ...vm, metadata: { ...nameless, generateName: generateNameFor(name) } }

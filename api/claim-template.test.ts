@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import { checkClaimTemplates, claimsOfConfig, templateWithClaims } from './claim-template.ts'
+
+const size = (storage: string) => ({ resources: { requests: { storage } } })
+const source = { image: { reference: 'quay.io/containerdisks/debian:13' } }
+const claimTemplates = [{ name: 'root', source, spec: { ...size('20Gi'), storageClassName: 'fast' } }]
+const template = { spec: { domain: {}, volumes: [{ name: 'seed', cloudInit: {} }] } }
+const config = { name: 'web', namespace: 'shop', uid: 'u-1' }
+
+test('the VM of a config has a volume for each claim template', () => {
+  expect(templateWithClaims({ metadata: config, spec: { template, claimTemplates } }).spec.volumes).toEqual([
+    { name: 'seed', cloudInit: {} },
+    { name: 'root', persistentVolumeClaim: { claimName: 'root-web', capacity: '20Gi', source } },
+  ])
+})
+
+const claim = {
+  apiVersion: 'v1',
+  kind: 'PersistentVolumeClaim',
+  metadata: { name: 'root-web', namespace: 'shop', labels: { 'virtset.io/config': 'web' } },
+  spec: { accessModes: ['ReadWriteOnce'], storageClassName: 'fast', ...size('20Gi') },
+}
+
+test('a claim remains when the config is deleted, unless the policy says Delete', () => {
+  expect(claimsOfConfig(config, { claimTemplates })).toEqual([claim])
+  const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', name: 'web', uid: 'u-1' }
+  const policy = { persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' } } as const
+  expect(claimsOfConfig(config, { claimTemplates, ...policy })).toEqual([
+    { ...claim, metadata: { ...claim.metadata, ownerReferences: [owner] } },
+  ])
+})
+
+test.each<[string, object, string]>([
+  ['a name that no volume can have', { name: 'Root' }, 'spec.claimTemplates[0].name'],
+  ['the name of a volume of the template', { name: 'seed' }, 'spec.claimTemplates[0].name'],
+  ['no size', { spec: size('0') }, 'spec.claimTemplates[0].spec.resources.requests.storage'],
+  ['two sources', { source: { ...source, empty: {} } }, 'spec.claimTemplates[0].source.image'],
+  [
+    'a source that is no claim',
+    { source: { claim: { claimName: 'No' } } },
+    'spec.claimTemplates[0].source.claim.claimName',
+  ],
+])('%s is refused', (_, over, field) => {
+  const given = [{ ...claimTemplates[0], ...over }] as typeof claimTemplates
+  const causes = checkClaimTemplates({ claimTemplates: given }, template, 'spec.claimTemplates')
+  expect(causes.map((cause) => cause.field)).toEqual([field])
+})

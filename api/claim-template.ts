@@ -1,0 +1,144 @@
+import type { Cause } from './cause.ts'
+import { checkCapacity } from './capacity.ts'
+import { checkClaimSource, claimSource, type ClaimSource } from './claim-volume.ts'
+import { invalidValue } from './field-error.ts'
+import { dnsLabelRule, isDnsLabel } from './label.ts'
+import { apiVersion, type ObjectMeta } from './object.ts'
+import { bounded, list, open, quantity, string, type SchemasOf } from './schema.ts'
+import type { VirtualMachineTemplate } from './template.ts'
+
+/** A claim that the controller creates for a config, and the volume of its VMs with it. */
+export interface ClaimTemplate {
+  readonly name: string
+  /** If absent: empty. */
+  readonly source?: ClaimSource
+  readonly spec: ClaimSpec
+}
+
+interface ClaimSpec {
+  readonly accessModes?: readonly string[]
+  readonly storageClassName?: string
+  readonly volumeMode?: 'Filesystem' | 'Block'
+  readonly resources: { readonly requests: { readonly storage: string } }
+}
+
+/** The part of a config's spec that its claims are made of. */
+export interface ClaimTemplates {
+  readonly claimTemplates?: readonly ClaimTemplate[]
+  readonly persistentVolumeClaimRetentionPolicy?: { readonly whenDeleted?: 'Retain' | 'Delete' }
+}
+
+/** On a claim: the config that it was created for. */
+export const configLabel = 'virtset.io/config'
+
+export const claimTemplateFields = {
+  claimTemplates: bounded(
+    list(
+      'Claims that are created for the config, with the name TEMPLATE-CONFIG, before its VM starts. Each is a volume of the VM with the name of the template. An existing claim is not changed.',
+      open(
+        'A claim, and what its disk is made from.',
+        {
+          name: string('The name of the volume, and the first part of the name of the claim.', { maxLength: 63 }),
+          source: claimSource,
+          spec: open(
+            "The claim's spec, as of a PersistentVolumeClaim.",
+            {
+              accessModes: list('The access modes. If absent: ReadWriteOnce.', string('An access mode.')),
+              storageClassName: string('The storage class. If absent: the default one of the cluster.'),
+              volumeMode: string('Filesystem, with the disk as the file disk.img, or Block. If absent: Filesystem.', {
+                enum: ['Filesystem', 'Block'],
+              }),
+              resources: open(
+                'The size.',
+                {
+                  requests: open(
+                    'The size.',
+                    { storage: quantity('The size of the claim, and of its disk, e.g. 20Gi.') },
+                    ['storage'],
+                  ),
+                },
+                ['requests'],
+              ),
+            } satisfies SchemasOf<ClaimSpec>,
+            ['resources'],
+          ),
+        } satisfies SchemasOf<ClaimTemplate>,
+        ['name', 'spec'],
+      ),
+      { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: 16 },
+    ),
+  ),
+  persistentVolumeClaimRetentionPolicy: open('What happens to the claims of claimTemplates, as of a StatefulSet.', {
+    whenDeleted: string(
+      'When the config is deleted. Retain, the default: they remain. Delete: they are deleted. Applies to claims that are created afterwards.',
+      { enum: ['Retain', 'Delete'] },
+    ),
+  }),
+} satisfies SchemasOf<ClaimTemplates>
+
+/** The name of the claim of a template, the same for every VM of the config. */
+export const claimNameOf = (template: string, config: string): string => `${template}-${config}`
+
+/** The config's template with a volume for each of its claims. */
+export function templateWithClaims({
+  metadata,
+  spec,
+}: {
+  readonly metadata: ObjectMeta
+  readonly spec: ClaimTemplates & { readonly template: VirtualMachineTemplate }
+}): VirtualMachineTemplate {
+  const { template, claimTemplates = [] } = spec
+  if (claimTemplates.length === 0) return template
+  const own = claimTemplates.map(({ name, source = { empty: {} }, spec: claim }) => {
+    const capacity = claim.resources.requests.storage
+    const claimName = claimNameOf(name, metadata.name ?? metadata.generateName ?? '')
+    return { name, persistentVolumeClaim: { claimName, capacity, source } }
+  })
+  return { ...template, spec: { ...template.spec, volumes: [...(template.spec.volumes ?? []), ...own] } }
+}
+
+/** The claims of a config as they are created. */
+export function claimsOfConfig(
+  { name, namespace, uid }: { readonly name: string; readonly namespace?: string; readonly uid: string },
+  { claimTemplates = [], persistentVolumeClaimRetentionPolicy: policy = {} }: ClaimTemplates,
+) {
+  const owner = { apiVersion, kind: 'VirtualMachineConfig', name, uid }
+  return claimTemplates.map(({ name: template, spec }) => ({
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: {
+      name: claimNameOf(template, name),
+      ...(namespace === undefined ? {} : { namespace }),
+      labels: { [configLabel]: name.slice(0, 63) },
+      ...(policy.whenDeleted === 'Delete' ? { ownerReferences: [owner] } : {}),
+    },
+    spec: { accessModes: ['ReadWriteOnce'], ...spec },
+  }))
+}
+
+/** Checks claim templates that match their schema, beside the template of the VM. */
+export function checkClaimTemplates(
+  { claimTemplates = [] }: ClaimTemplates,
+  { spec }: VirtualMachineTemplate,
+  field: string,
+): Cause[] {
+  const taken = new Set((spec.volumes ?? []).map(({ name }) => name))
+  return claimTemplates.flatMap(({ name, source, spec: claim }, index) => {
+    const at = `${field}[${index}]`
+    const { storage } = claim.resources.requests
+    return [
+      ...(isDnsLabel(name) ? [] : [invalidValue('volume-name', `${at}.name`, name, dnsLabelRule)]),
+      ...(taken.has(name) ? [nameTaken(`${at}.name`, name)] : []),
+      ...(source === undefined ? [] : checkClaimSource(source, `${at}.source`)),
+      ...checkCapacity(storage, `${at}.spec.resources.requests.storage`),
+    ]
+  })
+}
+
+const nameTaken = (field: string, value: string): Cause => ({
+  rule: 'claim-template-name',
+  field,
+  value,
+  reason: 'FieldValueDuplicate',
+  message: 'is already the name of a volume in the template: the VM gets a volume for each claim template',
+})

@@ -1,0 +1,145 @@
+import { execFile } from 'node:child_process'
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { ClaimVolume } from '../api/claim-volume.ts'
+import { quantityValue } from '../api/quantity.ts'
+import type { ConvertedDisk } from './convert-disk.ts'
+import { fillDevice, stateOfDevice } from './fill-device.ts'
+import { fillFile, growFile, sizeInFileSystem } from './fill-file.ts'
+import { findImageDisk } from './image-disk.ts'
+import { kindOf } from './path-kind.ts'
+import { Refused } from './refused.ts'
+import type { VolumeSource } from './volume.ts'
+
+interface ClaimContext {
+  /** The claim, if it is a file system. */
+  readonly directory: string
+  /** The claim, if it is a block volume. */
+  readonly block: string
+  /** The root of the image that the claim is filled from, until it is filled. */
+  readonly image: string
+  /** The claim that it is filled from. */
+  readonly sourceDirectory: string
+  readonly sourceBlock: string
+  readonly scratch: string
+  /** The uid of the VM. */
+  readonly writer: string
+  readonly onProgress: (message: string) => void
+}
+
+/** A disk to copy, and what it is for messages. */
+interface Source extends ConvertedDisk {
+  readonly name: string
+}
+
+/**
+ * Finds the disk in a claim. If the claim has none, makes it of the claim's source; lets its file grow to the capacity.
+ * @throws Refused VolumeUnavailable, with a message for the user
+ */
+export async function prepareClaim(name: string, claim: ClaimVolume, context: ClaimContext): Promise<VolumeSource> {
+  const isReadOnly = claim.readOnly ?? false
+  const refuse = (message: string, cause?: unknown): never => {
+    const text = `volume "${name}": the claim ${claim.claimName} ${message}`
+    throw new Refused('VolumeUnavailable', text, cause === undefined ? {} : { cause })
+  }
+  const refusing = <T>(what: string, work: Promise<T>): Promise<T> =>
+    work.catch((error: unknown) => {
+      if (error instanceof Refused) throw error
+      return refuse(`${what}: ${error instanceof Error ? error.message : String(error)}`, error)
+    })
+  const task = { name, claim, context, refuse }
+  if ((await kindOf(context.block)) === 'block') {
+    if (claim.source !== undefined) await refusing('cannot be filled', prepareDevice(task))
+    return { kind: 'block', path: context.block, isReadOnly }
+  }
+  if ((await kindOf(context.directory)) !== 'directory') return refuse('is not in the pod')
+  if (claim.source !== undefined || claim.capacity !== undefined) {
+    await refusing('cannot be filled', prepareFile(task))
+  }
+  const path = join(context.directory, 'disk.img')
+  return (await kindOf(path)) === 'file' ? { kind: 'file', path, isReadOnly } : refuse('has no file disk.img')
+}
+
+interface Task {
+  readonly name: string
+  readonly claim: ClaimVolume
+  readonly context: ClaimContext
+  readonly refuse: (message: string) => never
+}
+
+async function prepareFile(task: Task): Promise<void> {
+  const { claim, context, refuse } = task
+  const { directory, writer } = context
+  const isFilled = (await kindOf(join(directory, 'disk.img'))) === 'file'
+  const capacity = claim.capacity === undefined ? undefined : quantityValue(claim.capacity)
+  if (isFilled) {
+    if (capacity === undefined || claim.readOnly === true) return
+    return growFile(directory, await sizeInFileSystem(directory, capacity, 0n))
+  }
+  const source = await findSource(task)
+  if (source === undefined && claim.source?.empty === undefined) return
+  if (capacity !== undefined && source !== undefined && capacity < source.bytes) {
+    refuse(`has a capacity of ${claim.capacity}, and ${source.name} is a disk of ${source.bytes} bytes`)
+  }
+  const smallest = source?.bytes ?? 0n
+  const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, smallest)
+  await fillFile(source, { directory, writer, bytes, onPercent: reporter(task, source) })
+}
+
+async function prepareDevice(task: Task): Promise<void> {
+  const { context, refuse } = task
+  const state = await stateOfDevice(context.block)
+  if (state === 'filled') return
+  const source = await findSource(task)
+  if (source === undefined) {
+    if (state === 'unfinished') refuse('was not filled to the end, and its source is not in the pod')
+    return
+  }
+  const bytes = await sizeOfDevice(context.block)
+  if (bytes < source.bytes) refuse(`has ${bytes} bytes, and ${source.name} is a disk of ${source.bytes} bytes`)
+  const onPercent = reporter(task, source)
+  onPercent(0)
+  await fillDevice(source, context.block, { scratch: context.scratch, onPercent })
+}
+
+/** Undefined if the pod has none, because the claim was filled before. */
+async function findSource({ name, claim, context, refuse }: Task): Promise<Source | undefined> {
+  const { image, claim: other } = claim.source ?? {}
+  if (image !== undefined && (await kindOf(context.image)) === 'directory') {
+    const { path, format, bytes } = await findImageDisk(name, image, context.image)
+    return { path, format, bytes, isDevice: false, name: `the image ${image.reference}` }
+  }
+  if (other === undefined) return undefined
+  // A guest writes what it likes to its disk, a header of qcow2 too. It stays raw.
+  const found = { format: 'raw' as const, name: `the claim ${other.claimName}` }
+  if ((await kindOf(context.sourceBlock)) === 'block') {
+    return { ...found, path: context.sourceBlock, isDevice: true, bytes: await sizeOfDevice(context.sourceBlock) }
+  }
+  if ((await kindOf(context.sourceDirectory)) !== 'directory') return undefined
+  const path = join(context.sourceDirectory, 'disk.img')
+  if ((await kindOf(path)) !== 'file') refuse(`cannot be filled: the claim ${other.claimName} has no file disk.img`)
+  return { ...found, path, isDevice: false, bytes: (await stat(path, { bigint: true })).size }
+}
+
+/** In bytes; whatever its content, it is raw. */
+async function sizeOfDevice(path: string): Promise<bigint> {
+  const { stdout } = await promisify(execFile)('qemu-img', ['info', '-U', '-f', 'raw', '--output=json', path])
+  const size: unknown = JSON.parse(stdout)['virtual-size']
+  if (typeof size !== 'number') throw new Error(`qemu-img does not report the size of ${path}`)
+  return BigInt(size)
+}
+
+/** Each step is a write to the API server. */
+const percentPerReport = 10
+
+function reporter({ name, claim, context }: Task, source: Source | undefined): (percent: number) => void {
+  let next = 0
+  return (percent) => {
+    if (percent < next) return
+    next = percent - (percent % percentPerReport) + percentPerReport
+    context.onProgress(
+      `volume "${name}": the claim ${claim.claimName} is being filled from ${source?.name}: ${percent} %`,
+    )
+  }
+}

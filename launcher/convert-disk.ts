@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process'
+import type { Disk } from './disk-format.ts'
+
+/** A disk whose header was examined, or one that is raw whatever it contains. */
+export interface ConvertedDisk {
+  readonly path: string
+  readonly format: Disk['format']
+  readonly isDevice: boolean
+  readonly bytes: bigint
+}
+
+interface Part {
+  /** In bytes, in source and target alike. */
+  readonly offset: number
+  /** If absent: to the end of the source. */
+  readonly size?: number
+}
+
+/**
+ * Copies a part of a disk to the same place of a raw file or device, which keeps the rest of its content. Zeros are
+ * written too, as holes if the target is a file.
+ * @param target a new file unless it is a device
+ * @param onPercent called with each whole per cent
+ * @throws Error with qemu-img's own message
+ */
+export async function convertDisk(
+  source: ConvertedDisk,
+  target: { readonly path: string; readonly isDevice: boolean },
+  part: Part,
+  onPercent: (percent: number) => void,
+): Promise<void> {
+  const file = (path: string, isDevice: boolean) => ({ driver: isDevice ? 'host_device' : 'file', filename: path })
+  const disk = { driver: source.format, file: file(source.path, source.isDevice) }
+  const from = imageOf({ driver: 'raw', ...part, file: disk })
+  // `-n`: the target exists. `-W` writes out of order, which is faster: nothing uses the target before it is whole.
+  const to = target.isDevice
+    ? ['-n', from, imageOf({ driver: 'raw', offset: part.offset, file: file(target.path, true) })]
+    : [from, target.path]
+  await runQemuImg(['convert', '-p', '-O', 'raw', '-W', ...to], onPercent)
+}
+
+/** As one argument: commas and colons of a path in a hostile image are no options. */
+const imageOf = (options: object): string => `json:${JSON.stringify(options)}`
+
+/** The longest message of qemu-img that is kept. */
+const maxErrorLength = 2000
+
+function runQemuImg(args: readonly string[], onPercent: (percent: number) => void): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const process = spawn('qemu-img', args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  let shown = -1
+  let errors = ''
+  process.stdout.on('data', (chunk: Buffer) => {
+    const percent = Math.floor(Number(/\((\d+(?:\.\d+)?)\/100%\)[^(]*$/.exec(chunk.toString())?.[1] ?? shown))
+    if (percent <= shown) return
+    shown = percent
+    onPercent(percent)
+  })
+  process.stderr.on('data', (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(0, maxErrorLength)))
+  process.on('error', reject)
+  process.on('close', (code, signal) => {
+    if (code === 0) resolve()
+    else reject(new Error(errors.trim() || `qemu-img ended with ${signal ?? code}`))
+  })
+  return promise
+}

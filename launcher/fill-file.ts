@@ -1,0 +1,95 @@
+import { link, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type ConvertedDisk, convertDisk } from './convert-disk.ts'
+
+const diskName = 'disk.img'
+const unfinished = /^disk\.img\.[\w-]+\.unfinished$/
+const mebibyte = 1024n * 1024n
+
+interface FileTarget {
+  readonly directory: string
+  /** The uid of the VM, which is in the name of the unfinished file. */
+  readonly writer: string
+  /** The size that the disk shall have, in bytes. */
+  readonly bytes: bigint
+  readonly onPercent: (percent: number) => void
+}
+
+/**
+ * Makes `disk.img` of a source, or empty without one. It is made under a name of this VM's own, synchronized, and then
+ * linked to its name: whenever the launcher or the node is killed, `disk.img` is whole or absent. Files that another
+ * attempt left unfinished are removed; if that attempt is still running, it fails.
+ */
+export async function fillFile(
+  source: ConvertedDisk | undefined,
+  { directory, writer, bytes, onPercent }: FileTarget,
+): Promise<void> {
+  for (const name of await readdir(directory))
+    if (unfinished.test(name)) await rm(join(directory, name), { force: true })
+  const path = join(directory, `${diskName}.${writer}.unfinished`)
+  try {
+    if (source !== undefined) await convertDisk(source, { path, isDevice: false }, { offset: 0 }, onPercent)
+    const file = await open(path, source === undefined ? 'wx' : 'r+')
+    try {
+      const { size } = await file.stat({ bigint: true })
+      if (bytes > size) await file.truncate(Number(bytes))
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await publish(path, join(directory, diskName))
+  } finally {
+    await rm(path, { force: true })
+  }
+  await synchronize(directory)
+}
+
+/** A link fails where another VM was faster and uses its `disk.img` already; a rename would replace it. */
+async function publish(path: string, name: string): Promise<void> {
+  try {
+    await link(path, name)
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'EEXIST') return
+    // A file system without links, such as SMB.
+    if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error
+    await rename(path, name)
+  }
+}
+
+async function synchronize(directory: string): Promise<void> {
+  const handle = await open(directory)
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/**
+ * The size in bytes of the disk in a file system: the capacity, or what the file system has room for if that is less.
+ * A file system of 1 GiB has no room for a file of 1 GiB.
+ */
+export async function sizeInFileSystem(directory: string, capacity: bigint, smallest: bigint): Promise<bigint> {
+  const { bavail, bsize } = await statfs(directory, { bigint: true })
+  const own = await stat(join(directory, diskName), { bigint: true }).then(
+    ({ blocks }) => blocks * 512n,
+    () => 0n,
+  )
+  const room = ((bavail * bsize + own) / mebibyte) * mebibyte
+  const fitting = capacity < room ? capacity : room
+  return fitting > smallest ? fitting : smallest
+}
+
+/** Lets an existing `disk.img` grow to `bytes`; it never shrinks. */
+export async function growFile(directory: string, bytes: bigint): Promise<void> {
+  const file = await open(join(directory, diskName), 'r+')
+  try {
+    const { size } = await file.stat({ bigint: true })
+    if (bytes <= size) return
+    await file.truncate(Number(bytes))
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
