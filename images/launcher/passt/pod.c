@@ -1,19 +1,97 @@
 /*
- * Preloaded into passt. passt isolates itself in namespaces of its own and exits if it cannot create them. A container
- * with the seccomp profile RuntimeDefault and without capabilities cannot, and needs none: the pod is the isolation, and
- * passt runs as QEMU's user. So the system calls that passt uses for this succeed without effect. Its own seccomp filter
- * and the removal of its capabilities are not affected.
+ * Preloaded into passt, to run it in a launcher pod.
+ *
+ * passt isolates itself in namespaces of its own and exits if it cannot create them. A container with the seccomp
+ * profile RuntimeDefault and without capabilities cannot, and needs none: the pod is the isolation, and passt runs as
+ * QEMU's user. So the system calls that passt uses for this succeed without effect. Its own seccomp filter and the
+ * removal of its capabilities are not affected.
+ *
+ * passt learns the guest's MAC address from the first frame that the guest sends, and cannot reach it before. A passt
+ * that replaces one that ended finds a guest that may be silent for hours. So when QEMU connects, the guest is asked
+ * for its MAC address by ARP: whichever of the pod's addresses the guest has, it answers. Newer versions of passt do
+ * this themselves.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/if_ether.h>
+#include <netinet/in.h>
 #include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 static long (*libc_syscall)(long, ...);
+static int (*libc_accept4)(int, struct sockaddr *, socklen_t *, int);
 
-/* Looked up before passt installs its filter. */
-__attribute__((constructor)) static void find_syscall(void) {
+/* A frame as QEMU's stream socket carries it. */
+struct arp_frame {
+  uint32_t length;
+  struct ether_header ethernet;
+  struct ether_arp arp;
+} __attribute__((packed));
+
+/* One for each address of the pod; a pod with more than one network has a few. */
+static struct arp_frame questions[8];
+static size_t question_count;
+
+static const uint8_t broadcast[ETH_ALEN] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+/* passt's own address in its network with the guest, where nothing else has one. */
+static const uint8_t own[ETH_ALEN] = {0x9a, 0x55, 0x9a, 0x55, 0x9a, 0x55};
+
+/* Without an address of the sender, as RFC 5227 defines a probe, the guest answers and stores nothing. */
+static struct arp_frame ask_for(struct in_addr address) {
+  struct arp_frame frame = {.length = htonl(sizeof(frame) - sizeof(frame.length))};
+  memcpy(frame.ethernet.ether_dhost, broadcast, ETH_ALEN);
+  memcpy(frame.ethernet.ether_shost, own, ETH_ALEN);
+  frame.ethernet.ether_type = htons(ETHERTYPE_ARP);
+  frame.arp.arp_hrd = htons(ARPHRD_ETHER);
+  frame.arp.arp_pro = htons(ETHERTYPE_IP);
+  frame.arp.arp_hln = ETH_ALEN;
+  frame.arp.arp_pln = sizeof(address);
+  frame.arp.arp_op = htons(ARPOP_REQUEST);
+  memcpy(frame.arp.arp_sha, own, ETH_ALEN);
+  memcpy(frame.arp.arp_tpa, &address, sizeof(address));
+  return frame;
+}
+
+/* The socket of vhost-user carries no frames, and a guest with vhost-user recovers by itself. */
+static int uses_vhost_user(int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--vhost-user") == 0) return 1;
+  return 0;
+}
+
+/* Before passt installs its filter. */
+__attribute__((constructor)) static void prepare(int argc, char **argv) {
   libc_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+  libc_accept4 = (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
+  struct ifaddrs *list;
+  if (uses_vhost_user(argc, argv) || getifaddrs(&list) != 0) return;
+  for (struct ifaddrs *each = list; each != NULL; each = each->ifa_next) {
+    if (question_count == sizeof(questions) / sizeof(questions[0])) break;
+    if (each->ifa_addr == NULL || each->ifa_addr->sa_family != AF_INET || each->ifa_flags & IFF_LOOPBACK) continue;
+    questions[question_count++] = ask_for(((struct sockaddr_in *)each->ifa_addr)->sin_addr);
+  }
+  freeifaddrs(list);
+}
+
+/* QEMU's connection is the only one of this family. A new connection has room for these frames. */
+int accept4(int listening, struct sockaddr *address, socklen_t *length, int flags) {
+  int accepted = libc_accept4(listening, address, length, flags);
+  int domain = AF_UNSPEC;
+  socklen_t size = sizeof(domain);
+  if (accepted < 0 || getsockopt(accepted, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)
+    return accepted;
+  struct iovec part = {.iov_base = questions, .iov_len = question_count * sizeof(questions[0])};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (question_count > 0) sendmsg(accepted, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return accepted;
 }
 
 int unshare(int flags) {
