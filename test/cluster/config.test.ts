@@ -26,7 +26,7 @@ function config(name: string): object {
 const main = resolve(import.meta.dirname, '../../cli/main.ts')
 const vm = (...rest: string[]) => promisify(execFile)(process.execPath, [main, ...rest, '-n', cluster.namespace])
 
-test('kubectl vm starts, stops and starts again; the second VM has the changed template and the same hardware addresses', async () => {
+test.concurrent('kubectl vm starts, stops and starts again; the second VM has the changed template and the same hardware addresses', async () => {
   await cluster.apply(config('web'))
   await vm('start', 'web', '--wait')
   const first = await cluster.untilVm('web', 'runs', running)
@@ -60,7 +60,7 @@ test('kubectl vm starts, stops and starts again; the second VM has the changed t
   expect(second.metadata.uid).not.toBe(first.metadata.uid)
 })
 
-test('a raw request to the subresource does the same, and a second one is refused', async () => {
+test.concurrent('a raw request to the subresource does the same, and a second one is refused', async () => {
   await cluster.apply(config('raw'))
   const path = `/apis/subresources.virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachineconfigs/raw`
   await cluster.kubectl('get', '--raw', `${path}/start`)

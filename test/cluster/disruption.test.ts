@@ -66,7 +66,7 @@ async function untilCountedAsDisrupted(name: string): Promise<void> {
   expect(status.failed ?? 0).toBe(0)
 }
 
-test('a VM whose pod is deleted fails, and reports that', async () => {
+test.concurrent('a VM whose pod is deleted fails, and reports that', async () => {
   const { pod } = await running('pod-deleted', 0)
   await cluster.kubectl('delete', 'pod', pod, '--wait=false')
   const failed = await cluster.untilVm('pod-deleted', 'has failed', endedAs('PodDeleted'))
@@ -74,7 +74,7 @@ test('a VM whose pod is deleted fails, and reports that', async () => {
   expect(qemusOf(failed)).toEqual([])
 })
 
-test('a VM of a group that is evicted reports that, is not a failure of the group, and is replaced', async () => {
+test.concurrent('a VM of a group that is evicted reports that, is not a failure of the group, and is replaced', async () => {
   await cluster.apply(group('evicted'))
   const { metadata } = await cluster.until('a VM of the group', () => runningVmOf('evicted'))
   await evict(await podOf(metadata.name))
@@ -85,7 +85,7 @@ test('a VM of a group that is evicted reports that, is not a failure of the grou
   await cluster.kubectl('delete', 'vmg', 'evicted', '--timeout=60s')
 })
 
-test('a VM whose pod is deleted by force has not failed before its QEMU has ended', async () => {
+test.concurrent('a VM whose pod is deleted by force has not failed before its QEMU has ended', async () => {
   const { vm, pod } = await running('pod-forced', 0)
   const [qemu = 0] = qemusOf(vm)
   // Only the kubelet can end it now, so the API server has no pod before it ends.
@@ -99,7 +99,7 @@ test('a VM whose pod is deleted by force has not failed before its QEMU has ende
   })
 })
 
-test('the name of a VM that is deleted with --cascade=orphan is taken until its QEMU has ended', async () => {
+test.concurrent('the name of a VM that is deleted with --cascade=orphan is taken until its QEMU has ended', async () => {
   const graceSeconds = 5
   const { vm } = await running('orphan', graceSeconds)
   await cluster.kubectl('delete', 'vm', 'orphan', '--cascade=orphan', '--wait=false')
@@ -111,7 +111,7 @@ test('the name of a VM that is deleted with --cascade=orphan is taken until its 
   expect(await podOf('orphan')).toBe('')
 })
 
-test('a VM whose QEMU hangs is not ready until it responds again', async () => {
+test.concurrent('a VM whose QEMU hangs is not ready until it responds again', async () => {
   const { vm } = await running('hangs', 0)
   const [qemu = 0] = qemusOf(vm)
   process.kill(qemu, 'SIGSTOP')

@@ -75,7 +75,7 @@ async function kill(component: string): Promise<() => Promise<void>> {
   }
 }
 
-describe('kill -9 of the processes in a VM’s pod', () => {
+describe.concurrent('kill -9 of the processes in a VM’s pod', () => {
   test('QEMU: the VM has failed, and is never started again', async () => {
     const vm = await running('no-qemu')
     process.kill(processOf(vm, isQemu), 'SIGKILL')
@@ -214,7 +214,7 @@ describe('kill -9 of virtset itself', () => {
   })
 })
 
-describe('a VM that cannot run', () => {
+describe.concurrent('a VM that cannot run', () => {
   test('fails with QEMU’s message if its iSCSI target is unavailable', async () => {
     // A Service without endpoints refuses at once.
     await cluster.apply({

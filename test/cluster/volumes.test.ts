@@ -114,7 +114,7 @@ async function remove(vm: VirtualMachine): Promise<void> {
   )
 }
 
-test('emptyDisk: has the requested size, is a disk of the guest, and is deleted with the VM', async () => {
+test.concurrent('emptyDisk: has the requested size, is a disk of the guest, and is deleted with the VM', async () => {
   const volume = { name: 'scratch', emptyDisk: { capacity: '48Mi' } }
   const vm = await running('empty', volume, [disk('scratch', 'vda')])
   expect(liveDisks(vm)).toMatchObject([
@@ -125,7 +125,7 @@ test('emptyDisk: has the requested size, is a disk of the guest, and is deleted 
   await remove(vm)
 })
 
-test('cloudInit: is a read-only ISO with the label for cloud-init and the user’s data, and is deleted with the VM', async () => {
+test.concurrent('cloudInit: is a read-only ISO with the label for cloud-init and the user’s data, and is deleted with the VM', async () => {
   const userData = '#cloud-config\nhostname: written-by-the-user\n'
   const vm = await running('seeded', { name: 'seed', cloudInit: { userData } }, [
     disk('seed', 'sda', { device: 'cdrom' }),
@@ -140,7 +140,7 @@ test('cloudInit: is a read-only ISO with the label for cloud-init and the user�
   await remove(vm)
 })
 
-test('persistentVolumeClaim: a guest boots from a file, which remains after the VM is deleted', async () => {
+test.concurrent('persistentVolumeClaim: a guest boots from a file, which remains after the VM is deleted', async () => {
   const directory = join(storage, 'file')
   await mkdir(directory)
   const image = join(directory, 'disk.img')
@@ -155,7 +155,7 @@ test('persistentVolumeClaim: a guest boots from a file, which remains after the 
   expect((await stat(image)).size).toBe(2 * mebibyte)
 })
 
-test('persistentVolumeClaim: a guest boots from a block device', async () => {
+test.concurrent('persistentVolumeClaim: a guest boots from a block device', async () => {
   const image = join(storage, 'block.img')
   await guestImage(image)
   const loop = (await run(['losetup', '--find', '--show', image])).trim()
@@ -175,7 +175,7 @@ test('persistentVolumeClaim: a guest boots from a block device', async () => {
   await remove(vm)
 })
 
-test('claimTemplates: the config’s claim is filled from an image once, and its guest boots', async () => {
+test.concurrent('claimTemplates: the config’s claim is filled from an image once, and its guest boots', async () => {
   const directory = join(storage, 'filled')
   await mkdir(directory)
   await chown(directory, launcherUser, launcherUser)
@@ -219,7 +219,7 @@ test('claimTemplates: the config’s claim is filled from an image once, and its
   await cluster.kubectl('wait', 'pvc/root-web', '--for=delete', '--timeout=120s')
 })
 
-test('a VM waits for a missing claim, reports that, and runs once the claim exists', async () => {
+test.concurrent('a VM waits for a missing claim, reports that, and runs once the claim exists', async () => {
   const directory = join(storage, 'late')
   await mkdir(directory)
   const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'late' } }]
@@ -233,7 +233,7 @@ test('a VM waits for a missing claim, reports that, and runs once the claim exis
   await remove(await cluster.untilVm('early', 'runs', inPhase('Running')))
 })
 
-test('a VM whose claim has no disk fails and reports what is missing', async () => {
+test.concurrent('a VM whose claim has no disk fails and reports what is missing', async () => {
   const directory = join(storage, 'hollow')
   await mkdir(directory)
   await claim('hollow', 'Filesystem', { hostPath: { path: directory } })
