@@ -1,5 +1,6 @@
 import { nearest } from '../../api/nearest.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
+import { nameSome } from '../../presets/abridge.ts'
 import { forbidden, invalid, notFound } from './finding.ts'
 import type { Rule } from './rule.ts'
 
@@ -22,7 +23,7 @@ export const deviceStateVolume: Rule = {
       const names = volumes.map((one) => one.name)
       const near = nearest(name, names)
       const message =
-        names.length === 0 ? 'spec.volumes is empty' : `no volume has this name; spec.volumes has ${names.join(', ')}`
+        names.length === 0 ? 'spec.volumes is empty' : `no volume has this name; spec.volumes has ${nameSome(names)}`
       yield notFound(field, name, message, near === undefined ? undefined : `did you mean ${JSON.stringify(near)}?`)
     } else if (volume.persistentVolumeClaim === undefined) {
       yield invalid(field, name, 'must name a volume of kind persistentVolumeClaim: others are deleted with the VM')

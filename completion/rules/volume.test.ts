@@ -11,7 +11,7 @@ const disks = (...given: (Disk & { readonly volume: string })[]): Domain => ({
     disks: given.map(({ volume, ...more }, index) => ({
       type: 'volume',
       source: { volume },
-      target: { dev: `vd${'ab'.charAt(index)}` },
+      target: { dev: `vd${String.fromCodePoint(97 + index)}` },
       ...more,
     })),
   },
@@ -40,6 +40,20 @@ testRule('volume-found', [
     accepted: {
       devices: { disks: [{ type: 'volume', source: { pool: 'default', volume: 'root' }, target: { dev: 'vda' } }] },
     },
+  },
+])
+
+testRule('volume-found', [
+  {
+    volumes: Array.from({ length: 17 }, (_, index) => ({ name: `volume-${index}`, emptyDisk: { capacity: '1Gi' } })),
+    refused: disks(...Array.from({ length: 17 }, (_, index) => ({ volume: `volum-${index}` }))),
+    causes: Array.from(
+      { length: 17 },
+      (_, index) =>
+        `spec.domain.devices.disks[${index}].source.volume: Not found: "volum-${index}": no volume has this name; ` +
+        `spec.volumes has volume-0, volume-1, volume-2 and 14 more${index < 16 ? `; did you mean "volume-${index}"?` : ''}`,
+    ),
+    accepted: disks({ volume: 'volume-16' }),
   },
 ])
 
