@@ -181,7 +181,7 @@ describe('all creates of a user get a response while a client without an account
       const { underWay, stop } = attack()
       await underWay
       try {
-        expect(await createVms(100)).toEqual({ '201': 100 })
+        expect(await createVms(40)).toEqual({ '201': 40 })
       } finally {
         stop()
       }
@@ -213,7 +213,7 @@ describe('all creates of a user get a response while another user', () => {
     const { underWay, stop } = hold(100, () => trickle(send(dialApiServer(), body), ' '))
     await underWay
     try {
-      expect(await createVms(100)).toEqual({ '201': 100 })
+      expect(await createVms(40)).toEqual({ '201': 40 })
     } finally {
       stop()
     }
@@ -314,7 +314,7 @@ describe('all creates of a user get a response while another user sends the most
     async (_, hostile, expected) => {
       const { answers, stop } = flood(hostile, expected)
       try {
-        expect(await createVms(20)).toEqual({ '201': 20 })
+        expect(await createVms(10)).toEqual({ '201': 10 })
         await until(() => answers.size > 0, undefined, {
           deadlineMs: 240_000,
           describe: () => 'a response to the flood',

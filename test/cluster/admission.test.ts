@@ -33,14 +33,10 @@ const isReady = ({ metadata, status }: Pod) =>
 
 /** Two ready replicas, and no pod that is terminating. */
 const settled = () =>
-  cluster.until(
-    'two replicas of the webhooks and no more',
-    async () => {
-      const all = await pods()
-      return all.length === 2 && all.every(isReady) ? all : undefined
-    },
-    120_000,
-  )
+  cluster.until('two replicas of the webhooks and no more', async () => {
+    const all = await pods()
+    return all.length === 2 && all.every(isReady) ? all : undefined
+  })
 
 interface Load {
   readonly created: () => number
@@ -80,7 +76,7 @@ describe('under load', () => {
     await settled()
     const load = startLoad(2)
     await cluster.kubectl(...system, 'rollout', 'restart', 'deployment/virtset-webhooks')
-    await cluster.kubectl(...system, 'rollout', 'status', 'deployment/virtset-webhooks', '--timeout=180s')
+    await cluster.kubectl(...system, 'rollout', 'status', 'deployment/virtset-webhooks', '--timeout=240s')
     await settled()
     await load.stop()
     expect(load.failures).toEqual([])
@@ -95,7 +91,6 @@ describe('under load', () => {
       await cluster.until(
         `${metadata.name} gone`,
         async () => (await pods()).every(({ metadata: { uid } }) => uid !== metadata.uid) || undefined,
-        120_000,
       )
       await settled()
     }
@@ -121,7 +116,7 @@ describe('under load', () => {
     await settled()
     const moreLoad = async (): Promise<number> => {
       const enough = load.created() + 50
-      await cluster.until('more load', async () => load.created() > enough || undefined, 120_000)
+      await cluster.until('more load', async () => load.created() > enough || undefined)
       return load.failures.length
     }
     // Requests that were sent before may fail until then.
@@ -147,7 +142,7 @@ describe('without webhooks', () => {
     await settled()
     await cluster.apply(deaf('before', { terminationGracePeriodSeconds: 1 }))
     await cluster.kubectl(...system, 'scale', 'deployment/virtset-webhooks', '--replicas=0')
-    await cluster.until('no webhooks', async () => (await pods()).length === 0 || undefined, 90_000)
+    await cluster.until('no webhooks', async () => (await pods()).length === 0 || undefined)
   })
   afterEach(() => setPolicy('Fail'))
   afterAll(async () => {
@@ -187,17 +182,13 @@ describe('without webhooks', () => {
 
   test('the controller completes a VM that bypassed them before it runs, or reports why it cannot', async () => {
     await setPolicy('Ignore')
-    await cluster.until(
-      'failurePolicy Ignore known',
-      async () => {
-        const path = `/apis/virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachines?dryRun=All`
-        return kube.request('POST', path, deaf('probe')).then(
-          () => true,
-          () => undefined,
-        )
-      },
-      30_000,
-    )
+    await cluster.until('failurePolicy Ignore known', async () => {
+      const path = `/apis/virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachines?dryRun=All`
+      return kube.request('POST', path, deaf('probe')).then(
+        () => true,
+        () => undefined,
+      )
+    })
     await cluster.apply(
       deaf('slipped', { terminationGracePeriodSeconds: 1 }),
       deaf('wrong', {}, { devices: { emulator: '/bin/sh' } }),

@@ -47,7 +47,7 @@ async function completeOffline(words: readonly string[]): Promise<Result> {
   )
 }
 
-const patience = { timeout: 90_000, interval: 200 }
+const patience = { timeout: 240_000, interval: 200 }
 
 const presetFlags = (files: readonly string[]): string[] => files.flatMap((file) => ['--presets', file])
 

@@ -42,7 +42,7 @@ test.concurrent('kubectl vm starts, stops and starts again; the second VM has th
     '-p',
     '{"spec":{"template":{"spec":{"domain":{"title":"changed"}}}}}',
   )
-  await cluster.kubectl('wait', 'vmc/web', '--for=jsonpath={.status.outdated}=true', '--timeout=120s')
+  await cluster.kubectl('wait', 'vmc/web', '--for=jsonpath={.status.outdated}=true', '--timeout=240s')
   expect((await cluster.vm('web'))?.spec.domain['title']).toBeUndefined()
 
   await vm('stop', 'web', '--wait')
@@ -79,7 +79,7 @@ test('a group maintains its number of guests, and deleting a config ends its gue
     metadata: { name: 'group' },
     spec: { replicas: 2, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
   })
-  await cluster.kubectl('wait', 'vmg/group', '--for=jsonpath={.status.readyReplicas}=2', '--timeout=90s')
+  await cluster.kubectl('wait', 'vmg/group', '--for=jsonpath={.status.readyReplicas}=2', '--timeout=240s')
   await cluster.kubectl('scale', 'vmg/group', '--replicas=0')
   await cluster.until('no VM of the group', async () =>
     (await cluster.kubectl('get', 'vm', '-l', 'app=group', '-o', 'name')) === '' ? true : undefined,

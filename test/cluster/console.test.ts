@@ -84,10 +84,10 @@ function startConsole(name: string) {
 /** Replaces the pods of webhooks and handler; the old webhooks serve until the new ones have had time to start. */
 const replacePods = async () => {
   const system = (...rest: string[]) => cluster.kubectl('-n', 'virtset-system', ...rest)
-  await system('delete', 'pod', '-l', 'app.kubernetes.io/component in (webhooks,handler)', '--timeout=120s')
+  await system('delete', 'pod', '-l', 'app.kubernetes.io/component in (webhooks,handler)', '--timeout=240s')
   await Promise.all(
     ['deployment/virtset-webhooks', 'daemonset/virtset-handler'].map((name) =>
-      system('rollout', 'status', name, '--timeout=120s'),
+      system('rollout', 'status', name, '--timeout=240s'),
     ),
   )
 }

@@ -82,7 +82,7 @@ test.concurrent('a VM of a group that is evicted reports that, is not a failure 
   const events = ['get', 'events', '--field-selector', `involvedObject.name=${metadata.name},type=Warning`]
   expect(await cluster.kubectl(...events)).toContain('EvictionByEvictionAPI')
   await untilCountedAsDisrupted('evicted')
-  await cluster.kubectl('delete', 'vmg', 'evicted', '--timeout=60s')
+  await cluster.kubectl('delete', 'vmg', 'evicted', '--timeout=240s')
 })
 
 test.concurrent('a VM whose pod is deleted by force has not failed before its QEMU has ended', async () => {
@@ -115,7 +115,7 @@ test.concurrent('a VM whose QEMU hangs is not ready until it responds again', as
   const { vm } = await running('hangs', 0)
   const [qemu = 0] = qemusOf(vm)
   process.kill(qemu, 'SIGSTOP')
-  await cluster.untilVm('hangs', 'is not ready', (now) => readyReason(now) === 'QEMUUnresponsive', 120_000)
+  await cluster.untilVm('hangs', 'is not ready', (now) => readyReason(now) === 'QEMUUnresponsive')
   process.kill(qemu, 'SIGCONT')
   await cluster.untilVm('hangs', 'is ready', ({ status }) =>
     Boolean(status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True')),
@@ -185,7 +185,7 @@ describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,
 
   test('is drained: the VM reports that, and its group replaces it elsewhere', async () => {
     const inGroup = await startOnSpare('drained')
-    await cluster.kubectl('drain', spare.name, '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=60s')
+    await cluster.kubectl('drain', spare.name, '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=240s')
     expect(await endOf('drained', inGroup, 'EvictionByEvictionAPI')).toEqual(
       disruption('the launcher pod was evicted, as `kubectl drain` does'),
     )

@@ -55,14 +55,10 @@ async function kill(component: string): Promise<() => Promise<void>> {
   expect(before).not.toEqual([])
   for (const pid of before) process.kill(pid, 'SIGKILL')
   return async () => {
-    await cluster.until(
-      `${component} is back`,
-      async () => {
-        const now = await componentProcesses(component)
-        return now.length >= before.length && now.every((pid) => !before.includes(pid)) ? true : undefined
-      },
-      120_000,
-    )
+    await cluster.until(`${component} is back`, async () => {
+      const now = await componentProcesses(component)
+      return now.length >= before.length && now.every((pid) => !before.includes(pid)) ? true : undefined
+    })
     const workload = component === 'handler' ? 'daemonset' : 'deployment'
     await cluster.kubectl(
       '-n',
@@ -70,12 +66,12 @@ async function kill(component: string): Promise<() => Promise<void>> {
       'rollout',
       'status',
       `${workload}/virtset-${component}`,
-      '--timeout=120s',
+      '--timeout=240s',
     )
   }
 }
 
-describe.concurrent('kill -9 of the processes in a VM’s pod', () => {
+describe('kill -9 of the processes in a VM’s pod', () => {
   test('QEMU: the VM has failed, and is never started again', async () => {
     const vm = await running('no-qemu')
     process.kill(processOf(vm, isQemu), 'SIGKILL')
@@ -180,7 +176,7 @@ describe('kill -9 of virtset itself', () => {
       async () => processesOfPod(vm.status?.podUID ?? '', isQemu).length === 0 || undefined,
     )
     const back = await kill('handler')
-    await cluster.untilGone('half-deleted', 180_000)
+    await cluster.untilGone('half-deleted')
     await back()
   })
 
@@ -188,7 +184,7 @@ describe('kill -9 of virtset itself', () => {
     const before = await running('before')
     const back = await kill('controller')
     await cluster.apply(deaf('meanwhile', impatient))
-    await cluster.untilVm('meanwhile', 'runs', inPhase('Running'), 120_000)
+    await cluster.untilVm('meanwhile', 'runs', inPhase('Running'))
     await back()
     expect((await cluster.vm('before'))?.status).toMatchObject({ phase: 'Running', podUID: before.status?.podUID })
     const pods = await cluster.kubectl('get', 'pods', '-l', 'virtset.io/vm-name=meanwhile', '-o', 'name')
@@ -214,7 +210,7 @@ describe('kill -9 of virtset itself', () => {
   })
 })
 
-describe.concurrent('a VM that cannot run', () => {
+describe('a VM that cannot run', () => {
   test('fails with QEMU’s message if its iSCSI target is unavailable', async () => {
     // A Service without endpoints refuses at once.
     await cluster.apply({
@@ -247,7 +243,7 @@ describe.concurrent('a VM that cannot run', () => {
       reason: 'Unschedulable',
       message: expect.stringContaining("didn't match Pod's node affinity/selector"),
     })
-    await cluster.kubectl('delete', 'vm', 'nowhere', '--timeout=120s')
+    await cluster.kubectl('delete', 'vm', 'nowhere', '--timeout=240s')
   })
 
   test('it is refused: every cause in one response, exit status 1, and nothing is stored', async () => {

@@ -24,7 +24,7 @@ afterAll(async () => {
     '-k',
     join(cluster.state, 'install'),
   )
-  for (const workload of workloads) await cluster.kubectl(...system, 'rollout', 'status', workload, '--timeout=180s')
+  for (const workload of workloads) await cluster.kubectl(...system, 'rollout', 'status', workload, '--timeout=240s')
   await cluster.close()
 })
 
@@ -58,7 +58,7 @@ test('kubectl apply --server-side -k manifests/ is sufficient if the images can 
   for (const name of new Set(named)) await tag(name.includes('launcher') ? built.launcher : built.virtset, name)
 
   await cluster.kubectl(...anywhere, 'apply', '--server-side', '-k', 'manifests/')
-  for (const workload of workloads) await cluster.kubectl(...system, 'rollout', 'status', workload, '--timeout=180s')
+  for (const workload of workloads) await cluster.kubectl(...system, 'rollout', 'status', workload, '--timeout=240s')
   await cluster.apply(deaf('plain', { terminationGracePeriodSeconds: 0 }))
   await cluster.untilVm('plain', 'runs', ({ status }) => status?.phase === 'Running')
   const images = await cluster.kubectl('get', 'pods', '-o', 'jsonpath={.items[*].spec.containers[*].image}')

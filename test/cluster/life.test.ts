@@ -36,7 +36,7 @@ test('a deleted VM powers off long before the end of its grace period, and leave
   await cluster.kubectl('delete', 'vm', 'polite', '--wait=false')
   await console.hear('power button')
   console.close()
-  await cluster.untilGone('polite', 180_000)
+  await cluster.untilGone('polite')
   expect(await cluster.kubectl('get', 'pods', '-l', 'virtset.io/vm-name=polite', '-o', 'name')).toBe('')
 })
 
@@ -46,7 +46,7 @@ test('a guest that ignores the power button is ended after its grace period', as
   await cluster.untilVm('deaf', 'runs', inPhase('Running'))
   await cluster.kubectl('delete', 'vm', 'deaf', '--wait=false')
   // Its deletion requested this end, so it has not failed.
-  const ended = await cluster.untilVm('deaf', 'has ended', ({ status }) => status?.phase !== 'Running', 180_000)
+  const ended = await cluster.untilVm('deaf', 'has ended', ({ status }) => status?.phase !== 'Running')
   expect(ended.status).toMatchObject({ phase: 'Succeeded', reason: 'Destroyed' })
   await cluster.kubectl(
     'patch',
@@ -56,7 +56,7 @@ test('a guest that ignores the power button is ended after its grace period', as
     '-p',
     '[{"op":"test","path":"/metadata/finalizers/0","value":"example.org/look"},{"op":"remove","path":"/metadata/finalizers/0"}]',
   )
-  await cluster.untilGone('deaf', 180_000)
+  await cluster.untilGone('deaf')
   expect(await cluster.kubectl('get', 'pods', '-o', 'name')).not.toContain('virt-launcher-deaf')
 })
 

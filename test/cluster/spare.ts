@@ -72,8 +72,8 @@ export function openSpare(cluster: TestCluster): Spare {
       for (const start of starts) await start()
       starts = []
       if (readFileSync(configuration, 'utf8') !== original) await restartKubelet(original)
-      await cluster.until('the spare node is repaired', isRepaired, 120_000)
-      await kubectl('-n', 'virtset-system', 'rollout', 'status', 'daemonset/virtset-handler', '--timeout=120s')
+      await cluster.until('the spare node is repaired', isRepaired)
+      await kubectl('-n', 'virtset-system', 'rollout', 'status', 'daemonset/virtset-handler', '--timeout=240s')
     },
   }
 }

@@ -25,7 +25,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await cluster.close()
-  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=120s')
+  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=240s')
   for (const loop of loops) await run(['losetup', '--detach', loop])
   await rm(storage, { recursive: true })
 })
@@ -108,7 +108,7 @@ async function greets(vm: VirtualMachine): Promise<void> {
 }
 
 async function remove(vm: VirtualMachine): Promise<void> {
-  await cluster.kubectl('delete', 'vm', vm.metadata.name, '--timeout=120s')
+  await cluster.kubectl('delete', 'vm', vm.metadata.name, '--timeout=240s')
   await cluster.until('the pod’s directory is gone', async () =>
     existsSync(podDirectory(cluster.state, vm)) ? undefined : true,
   )
@@ -215,8 +215,8 @@ test.concurrent('claimTemplates: the config’s claim is filled from an image on
   // The second pod needs no image.
   const sources = ['get', 'pod', '-l', `virtset.io/vm-uid=${second.metadata.uid}`]
   expect(await cluster.kubectl(...sources, '-o', 'jsonpath={.items[*].spec.volumes[*].image.reference}')).toBe('')
-  await cluster.kubectl('delete', 'vmc', 'web', '--timeout=120s')
-  await cluster.kubectl('wait', 'pvc/root-web', '--for=delete', '--timeout=120s')
+  await cluster.kubectl('delete', 'vmc', 'web', '--timeout=240s')
+  await cluster.kubectl('wait', 'pvc/root-web', '--for=delete', '--timeout=240s')
 })
 
 test.concurrent('a VM waits for a missing claim, reports that, and runs once the claim exists', async () => {
