@@ -161,7 +161,9 @@ test('a deleted VM is shut down by its launcher, which ends it after the grace p
   await until(() => phase() === 'Running')
   await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
   await until(() => launcher?.asked.includes('POST /final') ?? false)
-  expect(launcher.asked).toEqual(['PUT /vm', 'POST /shutdown', 'POST /final'])
+  // The launcher is released until it has ended, which may take a second request.
+  expect([...new Set(launcher.asked)]).toEqual(['PUT /vm', 'POST /shutdown', 'POST /final'])
+  expect(launcher.asked.filter((line) => line !== 'POST /final')).toHaveLength(2)
   expect(phase()).toBe('Succeeded')
 })
 
@@ -212,8 +214,11 @@ describe('a launcher that violates the contract', () => {
   test('accepts the VM but still waits for one: it is handed the VM once a second', async () => {
     launcher!.isForgetful = true
     schedule()
-    await until(() => given() === 1)
-    await clock.advance(999)
+    await until(
+      () => given() === 1,
+      () => clock.advance(10),
+    )
+    await clock.advance(900)
     expect(given()).toBe(1)
     await until(
       () => given() === 2,

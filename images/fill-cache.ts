@@ -8,7 +8,8 @@ import { pathToFileURL } from 'node:url'
 // 52 MB. main.ts itself is left out, since importing it would start the process; importing any other file does nothing.
 for (const folder of readdirSync('.')) {
   const main = resolve(join(folder, 'main.ts'))
-  if (!existsSync(main)) continue
+  // A browser runs that of the page.
+  if (folder === 'ui' || !existsSync(main)) continue
   for (const [, name] of readFileSync(main, 'utf8').matchAll(/^(?:import|\} from).*'([^']+)'$/gm))
     if (name !== undefined && !name.startsWith('node:'))
       await import(name.startsWith('.') ? new URL(name, pathToFileURL(main)).href : name)

@@ -101,7 +101,7 @@ function objectTemplate(object: KubernetesObject): string {
       ? withAnnotations(object, { 'helm.sh/resource-policy': 'keep' })
       : structuredClone(object)
   const marked = places.filter(({ place }, index) => mark(copied, place, index))
-  const text = stringify(copied, { lineWidth: 0 }).replaceAll('{{', '{{ "{{" }}')
+  const text = stringify(copied, { lineWidth: 0, compat: 'yaml-1.1' }).replaceAll('{{', '{{ "{{" }}')
   return marked.reduce((template, { value, place }) => {
     const marker = markerOf(places.findIndex((each) => each.place === place))
     const line = new RegExp(`^( *(?:- )?)([A-Za-z]+): ${marker}$`, 'm')
@@ -188,7 +188,7 @@ const grouped = (values: readonly ValueWithDefault[]) => [
 ]
 
 const flow = (value: unknown) =>
-  stringify(value, { collectionStyle: 'flow', lineWidth: 0, flowCollectionPadding: false }).trim()
+  stringify(value, { collectionStyle: 'flow', lineWidth: 0, flowCollectionPadding: false, compat: 'yaml-1.1' }).trim()
 
 function valuesYaml(values: readonly ValueWithDefault[]): string {
   const entry = (value: ValueWithDefault, indent: string, key: string) =>

@@ -33,4 +33,4 @@ const section = (id: string, description: string, { breaks, holds }: Example, ve
   [`### ${id}`, '', description, '', `${verb}:`, '', fenced(breaks), '', 'Accepted:', '', fenced(holds), ''].join('\n')
 
 const fenced = (spec: VirtualMachineSpec): string =>
-  ['```yaml', stringify({ spec }, { flowCollectionPadding: false }).trimEnd(), '```'].join('\n')
+  ['```yaml', stringify({ spec }, { flowCollectionPadding: false, compat: 'yaml-1.1' }).trimEnd(), '```'].join('\n')

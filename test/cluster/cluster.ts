@@ -52,7 +52,7 @@ export interface TestCluster {
   kubectl(...rest: string[]): Promise<string>
   apply(...objects: object[]): Promise<void>
   /** Creates an object with kubectl; returns its exit status and output. */
-  create(object: object): Promise<{ readonly status: number | undefined; readonly output: string }>
+  create(object: object, ...flags: string[]): Promise<{ readonly status: number | undefined; readonly output: string }>
   vm(name: string): Promise<VirtualMachine | undefined>
   /** Waits until a VM reaches a state; dumps the namespace if it does not before the deadline. */
   untilVm(
@@ -106,10 +106,10 @@ export async function openCluster(): Promise<TestCluster> {
       const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
       await run([...base, '-n', namespace, 'apply', '--server-side', '-f', '-'], { input })
     },
-    async create(object) {
+    async create(object, ...flags) {
       try {
         const input = JSON.stringify(object)
-        return { status: 0, output: await run([...base, '-n', namespace, 'create', '-f', '-'], { input }) }
+        return { status: 0, output: await run([...base, '-n', namespace, 'create', ...flags, '-f', '-'], { input }) }
       } catch (error) {
         if (error instanceof CommandFailed) return { status: error.status, output: error.output }
         throw error

@@ -112,7 +112,7 @@ test('a console shows the past, reaches the guest, and loses no output while web
   const typing = async () => {
     while (isReplacing) {
       other.write(` ${count++}`)
-      await new Promise((wake) => setTimeout(wake, 50))
+      await new Promise((wake) => setTimeout(wake, 200))
     }
   }
   await Promise.all([replacing, typing()])

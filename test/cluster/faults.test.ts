@@ -94,15 +94,20 @@ describe('kill -9 of the processes in a VM’s pod', () => {
   test('QEMU by the kernel, for memory: the VM reports that, with the limit of its pod', async () => {
     // The limit does not cover arguments that a cluster preset passes to QEMU directly.
     const args = ['-object', 'memory-backend-ram,id=hog,size=1G,prealloc=on'].map((value) => ({ value }))
-    await cluster.apply(
-      {
-        apiVersion: 'virtset.io/v1alpha1',
-        kind: 'ClusterVirtualMachinePreset',
-        metadata: { name: 'hog' },
-        spec: { selector: { matchLabels: { hog: 'true' } }, domain: { qemuCommandline: { args } } },
-      },
-      deaf('greedy', impatient, {}, { labels: { hog: 'true' } }),
-    )
+    await cluster.apply({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'ClusterVirtualMachinePreset',
+      metadata: { name: 'hog' },
+      spec: { selector: { matchLabels: { hog: 'true' } }, domain: { qemuCommandline: { args } } },
+    })
+    // The webhooks of a busy node may see the preset late.
+    await cluster.kubectl('wait', 'cvmp/hog', '--for=condition=Accepted', '--timeout=240s')
+    const greedy = deaf('greedy', impatient, {}, { labels: { hog: 'true' } })
+    await cluster.until('the webhooks inject the preset', async () => {
+      const { output } = await cluster.create(greedy, '--dry-run=server', '-o', 'json')
+      return output.includes('id=hog') || undefined
+    })
+    await cluster.apply(greedy)
     const failed = await cluster.untilVm('greedy', 'has failed', inPhase('Failed'))
     expect(failed.status).toMatchObject({
       reason: 'OOMKilled',
@@ -164,11 +169,14 @@ describe('kill -9 of virtset itself', () => {
   test('the handlers, while a VM is being deleted: its grace period ends without them', async () => {
     const vm = await running('half-deleted', { terminationGracePeriodSeconds: 5 })
     await cluster.kubectl('delete', 'vm', 'half-deleted', '--wait=false')
-    const isRequested = ['--field-selector', 'involvedObject.name=half-deleted,reason=ShuttingDown', '-o', 'name']
-    await cluster.until(
-      'the shutdown',
-      async () => (await cluster.kubectl('get', 'events', ...isRequested)) || undefined,
-    )
+    // The kubelet ends the pod that the controller has deleted, whether or not a handler has requested that before.
+    const podOfVm = ['get', 'pods', '-l', 'virtset.io/vm-name=half-deleted', '-o', 'json']
+    await cluster.until('the shutdown', async () => {
+      const { items }: { items: { metadata: { deletionTimestamp?: string } }[] } = JSON.parse(
+        await cluster.kubectl(...podOfVm),
+      )
+      return items.every(({ metadata }) => metadata.deletionTimestamp !== undefined) || undefined
+    })
     // Stopped, no handler can end QEMU.
     for (const pid of await componentProcesses('handler')) process.kill(pid, 'SIGSTOP')
     await cluster.until(
