@@ -259,6 +259,8 @@ describe('all creates of a user get a response while another user sends the most
     /request did not complete within/,
     // client-go's own words for a 504 without a Status.
     /unable to return a response in the time allotted/,
+    // And for a 503: a body that did not arrive in time was cut off.
+    /unable to handle the request/,
     /too many (?:admission )?requests/i,
   ]
 
