@@ -18,6 +18,11 @@ const tally = { worlds: 0, sent: 0, stored: 0, reaching: 0, faults: 0 }
 const worldsAtOnce = 500
 const maxShown = 3
 
+function summary(): string {
+  const { user, system } = process.cpuUsage()
+  return JSON.stringify({ ...tally, cpuSeconds: Math.round((user + system) / 1e6) })
+}
+
 for (let seed = Number(values.seed); tally.sent < count; seed += 1) {
   for (const world of fc.sample(worlds, { numRuns: worldsAtOnce, seed })) {
     const { sent, stored, reaching, fault } = play(world)
@@ -29,7 +34,8 @@ for (let seed = Number(values.seed); tally.sent < count; seed += 1) {
     tally.faults += 1
     if (tally.faults <= maxShown) console.error(JSON.stringify({ seed, fault, world }))
   }
+  // The tally so far, because a run of hours can be interrupted.
+  console.error(summary())
 }
-const { user, system } = process.cpuUsage()
-console.log(JSON.stringify({ ...tally, cpuSeconds: Math.round((user + system) / 1e6) }))
+console.log(summary())
 if (tally.faults > 0) process.exitCode = 1
