@@ -54,6 +54,9 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       PATH: environment.PATH,
       // Tests start about a hundred processes.
       NODE_COMPILE_CACHE: join(settings.cache, 'compile'),
+      // The API servers of tests live for a minute: collecting their garbage less often saves a quarter of their CPU.
+      GOGC: '400',
+      GOMEMLIMIT: '1GiB',
       KUBE_BIN_DIR: cluster.binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
       HELM: helm,
