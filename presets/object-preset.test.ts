@@ -106,9 +106,51 @@ describe('a preset for objects is refused for', () => {
       ['spec.target: there is no schema of Gadgets of example.com/v1 did you mean Gadget of example.com/v1?'],
     ],
     [
+      'a target without a schema and without a similar kind',
+      { target: { apiVersion: 'other.org/v7', kind: 'Warehouse' } },
+      ['spec.target: there is no schema of Warehouse of other.org/v7'],
+    ],
+    [
       'a target of virtset',
       { target: { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine' } },
       ['spec.target.apiVersion: must be another group: presets for VMs are of kind VirtualMachinePreset'],
+    ],
+    [
+      'a selector that matches nothing',
+      { selector: { matchLabels: { a: 'b' }, matchExpressions: [{ key: 'a', operator: 'DoesNotExist' }] } },
+      ['spec.selector: contradicts itself: no labels can match it'],
+    ],
+    [
+      'a label whose value is no label value',
+      { object: { metadata: { labels: { app: 'a b' } } } },
+      [
+        'spec.object.metadata.labels[app]: must be empty, or at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit',
+      ],
+    ],
+    [
+      'a reserved annotation',
+      { object: { metadata: { annotations: { 'virtset.io/x': 'y' } } } },
+      ['spec.object.metadata.annotations[virtset.io/x]: keys of virtset.io are reserved for virtset itself'],
+    ],
+    [
+      'a label that is not a text, once',
+      { object: { metadata: { labels: { 'virtset.io/x': 1 } } } },
+      ['spec.object.metadata.labels[virtset.io/x]: must be a string, not a number'],
+    ],
+    [
+      'an item that is not an object, once',
+      inSpec({ parts: ['a'] }),
+      ['spec.object.spec.parts[0]: must be an object, not a string'],
+    ],
+    [
+      'an item that is null, once',
+      inSpec({ parts: [null] }),
+      ['spec.object.spec.parts[0]: must be an object, not null'],
+    ],
+    [
+      'an item without one of its keys that has no default',
+      inSpec({ ports: [{ protocol: 'UDP' }] }),
+      ['spec.object.spec.ports[0].number: must be given'],
     ],
     ['no target', { target: {} }, ['spec.target.apiVersion: must be given', 'spec.target.kind: must be given']],
   ])('%s', (_, spec, causes) => expect(causesOf(preset(spec))).toEqual(causes))
@@ -151,6 +193,49 @@ describe('a preset for objects is refused for', () => {
       'spec.target: the schema of Gadget of example.com/v1 cannot be used: spec.left is recursive: Tree contains itself',
     ])
   })
+})
+
+describe('a preset for objects is accepted', () => {
+  const warningsOf = (value: unknown): readonly string[] => {
+    const made = compileObjectPreset(value, gadgets)
+    if ('quarantined' in made) throw new Error(JSON.stringify(made.quarantined.causes))
+    return made.warnings
+  }
+  const all = (scope: string) => `spec.selector: {} selects every object of its kind in ${scope}`
+  const idle = 'spec: injects nothing and removes nothing'
+  const everywhere = all('every namespace that it applies to')
+  const label = { matchLabels: { a: 'b' } }
+  const expression = { matchExpressions: [{ key: 'a', operator: 'Exists' }] }
+  const size = inSpec({ size: 1 })
+  const removal = { strength: 'Enforce', remove: ['spec.size'] }
+
+  test.each<[string, string, Given, readonly string[]]>([
+    ['with a label and a field', 'ObjectPreset', { selector: label, ...size }, []],
+    ['with an expression and a field', 'ObjectPreset', { selector: expression, ...size }, []],
+    ['with a removal', 'ObjectPreset', { selector: label, ...removal }, []],
+    [
+      'with a warning when it selects all of its namespace',
+      'ObjectPreset',
+      { selector: {}, ...size },
+      [all('its namespace')],
+    ],
+    [
+      'with a warning when it selects all of the cluster',
+      'ClusterObjectPreset',
+      { selector: {}, ...size },
+      [everywhere],
+    ],
+    ['with a warning when it changes nothing', 'ObjectPreset', { selector: label }, [idle]],
+    ['with both warnings', 'ObjectPreset', { selector: {} }, [all('its namespace'), idle]],
+    ['with an item without the key that has a default', 'ObjectPreset', inSpec({ ports: [{ number: 80 }] }), []],
+    ['with values of a set', 'ObjectPreset', inSpec({ words: ['a', 'b'] }), []],
+    [
+      'with labels and annotations of its own',
+      'ObjectPreset',
+      { object: { metadata: { labels: { app: 'web' }, annotations: { 'example.com/x': 'y' } } } },
+      [],
+    ],
+  ])('%s', (_, kind, spec, warnings) => expect(warningsOf(preset(spec, kind))).toEqual(warnings))
 })
 
 test('nothing but a CRD or an OpenAPI document has kinds', () => {
