@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { excludePresetsAnnotation } from '../api/virtual-machine.ts'
 import { compileParsed } from './compile.ts'
 import { excludePresets, exemptionsToAuthorize } from './exclude.ts'
@@ -34,4 +34,49 @@ test('at most 64 exemptions are authorized, regardless of the number of Enforce 
     33,
     `${excludePresetsAnnotation}: 1904 more presets apply`,
   ])
+})
+
+describe('a VM excludes', () => {
+  const make = (name: string, strength: 'Default' | 'Enforce', namespace?: string) =>
+    compileParsed({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: namespace === undefined ? 'ClusterVirtualMachinePreset' : 'VirtualMachinePreset',
+      metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+      spec: { selector: {}, strength },
+    })
+  const selected = [make('ours', 'Default', 'team'), make('rule', 'Enforce', 'team'), make('base', 'Default')]
+  const applies = (id: string) =>
+    `${excludePresetsAnnotation}: preset "${id}" applies: to exclude it requires the verb "exempt" on it`
+  const idle = (name: string) => `${excludePresetsAnnotation}: no preset "${name}" selects this VM`
+
+  test.each<[string, string | undefined, readonly string[], readonly string[], readonly string[]]>([
+    ['nothing without the annotation', undefined, [], [], []],
+    ['nothing with an empty annotation', ' , ', [], [], []],
+    ['a default of its namespace by name', 'ours', [], ['team/ours'], []],
+    ['a default of its namespace by ID', 'team/ours', [], ['team/ours'], []],
+    ['no enforcing preset without an exemption', 'rule', [], [], [applies('team/rule')]],
+    ['an enforcing preset with an exemption', 'rule', ['team/rule'], ['team/rule'], []],
+    ['no default of the cluster without an exemption', 'base', [], [], [applies('base')]],
+    ['a default of the cluster with an exemption', 'base', ['base'], ['base'], []],
+    ['no preset that it does not name, even with an exemption', 'ours', ['base'], ['team/ours'], []],
+    ['all that it can with *', '*', ['base'], ['team/ours', 'base'], [applies('team/rule')]],
+    ['no preset of another name', 'our', [], [], [idle('our')]],
+  ])('%s', (_, names, exempt, expected, warnings) => {
+    const annotations = names === undefined ? {} : { [excludePresetsAnnotation]: names }
+    const result = excludePresets(annotations, selected, new Set(exempt))
+    expect(result.excluded.map(({ id }) => id)).toEqual(expected)
+    expect(result.remaining).toEqual(selected.filter((one) => !result.excluded.includes(one)))
+    expect(result.warnings).toEqual(warnings)
+  })
+
+  test.each<[string, string | undefined, readonly string[]]>([
+    ['nothing without the annotation', undefined, []],
+    ['no default of the namespace', 'ours', []],
+    ['an enforcing preset that is named', 'rule', ['team/rule']],
+    ['a default of the cluster that is named', 'base', ['base']],
+    ['all but the defaults of the namespace with *, sorted', '*', ['base', 'team/rule']],
+  ])('with an exemption to authorize for %s', (_, names, expected) => {
+    const annotations = names === undefined ? undefined : { [excludePresetsAnnotation]: names }
+    expect(exemptionsToAuthorize(annotations, selected)).toEqual(expected)
+  })
 })
