@@ -1,5 +1,5 @@
 import { type Capabilities, capabilitiesSchema } from './capabilities.ts'
-import { type NodeDoor, nodeDoorSchema } from './node-door.ts'
+import { type SessionEndpoint, sessionEndpointSchema } from './session-endpoint.ts'
 import type { ObjectMeta } from './object.ts'
 import { boolean, bounded, closed, list, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -21,7 +21,7 @@ export interface NodeProfileSpec extends LibvirtProfile {
   /** The taints that administrators set, without those for the node's conditions. */
   readonly taints: readonly Taint[]
   /** Absent while no session can be opened to the node's guests. */
-  readonly door?: NodeDoor
+  readonly sessionEndpoint?: SessionEndpoint
 }
 
 /** What the launcher's image reports about a node. */
@@ -55,7 +55,7 @@ export const nodeProfileSpecSchema: Schema = bounded(
           ['key', 'effect'],
         ),
       ),
-      door: nodeDoorSchema,
+      sessionEndpoint: sessionEndpointSchema,
       capabilities: capabilitiesSchema,
     } satisfies SchemasOf<NodeProfileSpec>,
     ['libvirtVersion', 'kvm', 'taints', 'capabilities'],

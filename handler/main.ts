@@ -11,8 +11,8 @@ import { createShutdown } from '../runtime/shutdown.ts'
 import { offers } from './device-plugin/device.ts'
 import { ensureDeviceNode } from './device-plugin/device-node.ts'
 import { startDevicePlugins } from './device-plugin/device-plugins.ts'
-import { openDoor } from './door.ts'
-import { createDoorAccess } from './door-access.ts'
+import { startSessionServer } from './session-server.ts'
+import { createSessionAccess } from './session-access.ts'
 import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
 import { openLauncherSession } from './launcher-session.ts'
@@ -22,7 +22,7 @@ import { publishProfile } from './profile.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { findUnknownGuests, observeUnknownGuests } from './unknown-guests.ts'
 
-/** The only account whose tokens open the door. */
+/** The only account whose tokens open sessions. */
 const webhooksAccount = 'system:serviceaccount:virtset-system:virtset-webhooks'
 
 /**
@@ -54,12 +54,12 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     log,
     clock,
   })
-  const door =
-    settings.door === undefined
+  const sessionServer =
+    settings.sessions === undefined
       ? undefined
-      : await openDoor({
-          ...settings.door,
-          accessOf: createDoorAccess(kube, clock, webhooksAccount),
+      : await startSessionServer({
+          ...settings.sessions,
+          accessOf: createSessionAccess(kube, clock, webhooksAccount),
           namespaceOf: (podUID) =>
             handler.vms.store.list().find(({ status }) => status?.podUID === podUID)?.metadata.namespace,
           open: (podUID, target) => openLauncherSession(kubeletRoot, podUID, target, clock),
@@ -67,9 +67,9 @@ async function main(settings: Settings, log: Logger): Promise<void> {
           clock,
         })
   handler.vms.onChange(({ kind, object }) => {
-    if (kind === 'deleted' && object.status?.podUID !== undefined) door?.endSessionsOf(object.status.podUID)
+    if (kind === 'deleted' && object.status?.podUID !== undefined) sessionServer?.endSessionsOf(object.status.podUID)
   })
-  const published = door === undefined ? {} : { door: door.published }
+  const published = sessionServer === undefined ? {} : { sessionEndpoint: sessionServer.published }
   const profile = publishProfile({ kube, nodeName, read: (...of) => profilePod.read(...of), ...published, log, clock })
   const unknownGuests = findUnknownGuests({
     kubeletRoot,
@@ -96,7 +96,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const health = await startHealth({ port: healthPort, registry, log, clock, unready })
   const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock })
 
-  shutdown.step('door', () => door?.close())
+  shutdown.step('sessions', () => sessionServer?.close())
   shutdown.step('handler', () => handler.stop())
   shutdown.step('device plugins', () => plugins?.stop())
   shutdown.step('unknown guests', () => unknownGuests.stop())

@@ -44,9 +44,9 @@ describe('the profile of a node', () => {
     })
   })
 
-  test('has the door of its handler', () => {
-    const door = { address: '10.0.0.1:8444', certificateSha256: 'AA:BB' }
-    expect(nodeProfile(node, found, door).spec.door).toEqual(door)
+  test('has the session endpoint of its handler', () => {
+    const sessionEndpoint = { address: '10.0.0.1:8444', certificateSha256: 'AA:BB' }
+    expect(nodeProfile(node, found, sessionEndpoint).spec.sessionEndpoint).toEqual(sessionEndpoint)
   })
 
   test('reports that KVM is missing', () => {

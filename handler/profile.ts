@@ -1,5 +1,5 @@
 import { readCapabilities } from '../api/capabilities.ts'
-import type { NodeDoor } from '../api/node-door.ts'
+import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import type { LibvirtProfile, NodeProfile, Taint } from '../api/node-profile.ts'
 import { apiVersion } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
@@ -41,11 +41,11 @@ export function publishProfile(options: {
   /** Reads a file of the profile pod; undefined while there is none. */
   readonly read: (name: string, maxBytes: number) => Promise<Buffer | undefined>
   /** Published with the profile. */
-  readonly door?: NodeDoor
+  readonly sessionEndpoint?: SessionEndpoint
   readonly log: Logger
   readonly clock: Clock
 }): ProfilePublisher {
-  const { kube, nodeName, read, door, log, clock } = options
+  const { kube, nodeName, read, sessionEndpoint, log, clock } = options
   const node = startReflector({
     kube,
     resource: nodes,
@@ -63,7 +63,7 @@ export function publishProfile(options: {
     const found = parseProfile(await read(profileFile, maxBytes))
     const own = node.store.get(nodeName)
     if (found === undefined || own === undefined) return
-    const profile = nodeProfile(own, found, door)
+    const profile = nodeProfile(own, found, sessionEndpoint)
     const text = JSON.stringify(profile)
     if (published?.text === text && clock.monotonic() - published.atMs < repairMs) return
     await kube.patch(
@@ -89,7 +89,7 @@ export function publishProfile(options: {
 export function nodeProfile(
   { metadata, spec }: Persisted<Node>,
   { libvirtVersion, capabilities }: LibvirtProfile,
-  door?: NodeDoor,
+  sessionEndpoint?: SessionEndpoint,
 ): NodeProfile {
   const { name, uid, labels = {} } = metadata
   return {
@@ -102,7 +102,7 @@ export function nodeProfile(
       taints: (spec?.taints ?? [])
         .filter(({ key }) => !ofCondition.test(key))
         .map(({ key, value, effect }) => ({ key, ...(value === undefined ? {} : { value }), effect })),
-      ...(door === undefined ? {} : { door }),
+      ...(sessionEndpoint === undefined ? {} : { sessionEndpoint }),
       capabilities,
     },
   }

@@ -20,7 +20,7 @@ test('everything else can be set', () => {
     DEVICE_COUNT: '8',
     HEALTH_PORT: '1',
     METRICS_PORT: '2',
-    DOOR_PORT: '3',
+    SESSION_PORT: '3',
     POD_IP: '10.0.0.1',
     LOG_LEVEL: 'debug',
   }
@@ -31,7 +31,7 @@ test('everything else can be set', () => {
     deviceCount: 8,
     healthPort: 1,
     metricsPort: '2',
-    door: { port: 3, address: '10.0.0.1' },
+    sessions: { port: 3, address: '10.0.0.1' },
     logLevel: 'debug',
   })
 })

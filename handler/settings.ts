@@ -13,7 +13,7 @@ export interface Settings {
   /** Absent: no metrics are served. */
   readonly metricsPort?: string
   /** Where sessions to guests are served, and the address of this pod. Absent: nowhere. */
-  readonly door?: { readonly port: number; readonly address: string }
+  readonly sessions?: { readonly port: number; readonly address: string }
   readonly logLevel: LogLevel
 }
 
@@ -23,7 +23,7 @@ const mostDevices = 10_000
 /** @throws if NODE_NAME is not set, or DEVICE_COUNT is not valid */
 export function readSettings(env: { readonly [name: string]: string | undefined }): Settings {
   const { NODE_NAME: nodeName, METRICS_PORT: metricsPort, DEVICE_PLUGINS: devicePlugins } = env
-  const { DOOR_PORT: doorPort, POD_IP: address } = env
+  const { SESSION_PORT: sessionPort, POD_IP: address } = env
   if (!nodeName) throw new Error('NODE_NAME must be the name of the node of this handler')
   return {
     nodeName,
@@ -32,7 +32,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     deviceCount: deviceCountOf(env['DEVICE_COUNT'] ?? '1000'),
     healthPort: Number(env['HEALTH_PORT'] ?? 8080),
     ...(metricsPort === undefined ? {} : { metricsPort }),
-    ...(doorPort === undefined || !address ? {} : { door: { port: Number(doorPort), address } }),
+    ...(sessionPort === undefined || !address ? {} : { sessions: { port: Number(sessionPort), address } }),
     logLevel: logLevelOf(env['LOG_LEVEL']),
   }
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isCapabilities } from '../api/capabilities.ts'
-import type { NodeDoor } from '../api/node-door.ts'
+import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
@@ -49,7 +49,7 @@ export interface WatchedInventory extends Inventory {
    */
   onChange(listener: (namespace: string | undefined) => void): void
   /** Where the handler of a node serves sessions with its guests, if it does. */
-  door(node: string): NodeDoor | undefined
+  sessionEndpoint(node: string): SessionEndpoint | undefined
   hasSynced(): boolean
   synced(signal?: AbortSignal): Promise<void>
   readonly reflectors: readonly CacheReflector[]
@@ -100,7 +100,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
       })
       profiles.onChange(() => listener(undefined))
     },
-    door: (node) => profiles.store.get(node)?.spec.door,
+    sessionEndpoint: (node) => profiles.store.get(node)?.spec.sessionEndpoint,
     hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
     async synced(signal) {
       await Promise.all(reflectors.map((reflector) => reflector.synced(signal)))

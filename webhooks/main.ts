@@ -25,7 +25,7 @@ import { startServer, type Certificate, type WebhookServer } from './server.ts'
 import { readSettings, type ClusterSource, type FolderSource, type Settings } from './settings.ts'
 import { createApi, type Api } from './subresources/api.ts'
 import { watchFrontProxy, type FrontProxyWatch } from './subresources/front-proxy.ts'
-import { createDoorClient, isDoorOpen } from './subresources/node-door.ts'
+import { createSessionClient, isReachable } from './subresources/session-client.ts'
 import { createPower } from './subresources/power.ts'
 import { createSessionMetrics } from './subresources/session-metrics.ts'
 import { createSessions } from './subresources/sessions.ts'
@@ -117,9 +117,9 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
       : createSessions({
           kube,
           mayAccess,
-          doorOf: (node) => caches.door(node),
-          openDoor: createDoorClient(tokenFrom(source.handlerToken), clock),
-          isDoorOpen: (door) => isDoorOpen(door, clock),
+          endpointOf: (node) => caches.sessionEndpoint(node),
+          openAtNode: createSessionClient(tokenFrom(source.handlerToken), clock),
+          isReachable: (endpoint) => isReachable(endpoint, clock),
           metrics: createSessionMetrics(registry),
           log,
           clock,

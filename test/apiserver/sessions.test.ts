@@ -9,8 +9,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { run } from '../../cluster/command.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
-import { createDoorAccess } from '../../handler/door-access.ts'
-import { openDoor, type Door } from '../../handler/door.ts'
+import { createSessionAccess } from '../../handler/session-access.ts'
+import { startSessionServer, type SessionServer } from '../../handler/session-server.ts'
 import { ConsoleHub } from '../../launcher/console-hub.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { systemClock } from '../../runtime/clock.ts'
@@ -22,14 +22,14 @@ import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { installProcesses, type Processes, type Replica } from './processes.ts'
 
 /**
- * Sessions through the API server's aggregator and the webhooks' process, with a handler's door in this process. Behind
- * the door is the launcher's hub with a guest that echoes.
+ * Sessions through the API server's aggregator and the webhooks' process, with a handler’s session server in this
+ * process. Behind it is the launcher's hub with a guest that echoes.
  */
 let api: TestApiServer
 let processes: Processes
 let webhooks: Replica
 let kube: KubeClient
-let door: Door
+let sessionServer: SessionServer
 let guest: Duplex
 
 const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
@@ -59,11 +59,11 @@ beforeAll(async () => {
   writeFileSync(token, await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-webhooks', ...audience]))
   kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'test' })
   const hub = startHub()
-  door = await openDoor({
+  sessionServer = await startSessionServer({
     port: 0,
     host: '127.0.0.1',
     address: '127.0.0.1',
-    accessOf: createDoorAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
+    accessOf: createSessionAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
     namespaceOf: (uid) => (uid === podUID ? 'default' : undefined),
     open: async (_, target) => {
       const [ours, theirs] = duplexPair()
@@ -84,7 +84,13 @@ beforeAll(async () => {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'NodeProfile',
     metadata: { name: 'n1' },
-    spec: { libvirtVersion: '11.3.0', kvm: false, taints: [], door: door.published, capabilities: bundledCapabilities },
+    spec: {
+      libvirtVersion: '11.3.0',
+      kvm: false,
+      taints: [],
+      sessionEndpoint: sessionServer.published,
+      capabilities: bundledCapabilities,
+    },
   })
   const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } }
   for (const name of ['web', 'idle']) {
@@ -104,7 +110,7 @@ beforeAll(async () => {
   }
 })
 afterAll(async () => {
-  await door?.close()
+  await sessionServer?.close()
   await kube?.close()
   await processes?.stop()
   await api?.stop()
@@ -259,7 +265,7 @@ test('an open session occupies no seat of Priority and Fairness', async () => {
   session.client.close()
 })
 
-test('an account other than the webhooks cannot open the door', async () => {
+test('an account other than the webhooks cannot open sessions at the handler', async () => {
   const wrong = [
     (await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-webhooks'])).trim(),
     (await kubectl(['create', 'token', '-n', 'default', 'default', '--audience', 'virtset-handler'])).trim(),
@@ -269,7 +275,7 @@ test('an account other than the webhooks cannot open the door', async () => {
       (token) =>
         new Promise((resolve, reject) => {
           const headers = { connection: 'Upgrade', upgrade: 'virtset', authorization: `Bearer ${token}` }
-          const url = `https://${door.published.address}/pods/${podUID}/console`
+          const url = `https://${sessionServer.published.address}/pods/${podUID}/console`
           get(url, { rejectUnauthorized: false, headers, agent: false }, (response) => {
             resolve(response.resume().statusCode)
           }).on('error', reject)

@@ -23,7 +23,7 @@ export interface AdmissionCaches extends Inventory {
   ageMs(): number
 }
 
-export interface WatchedCaches extends AdmissionCaches, Pick<WatchedInventory, 'door'> {
+export interface WatchedCaches extends AdmissionCaches, Pick<WatchedInventory, 'sessionEndpoint'> {
   /** Why requests cannot be handled yet, one sentence each. */
   unready(): string[]
   readonly reflectors: readonly Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced' | 'synced'>[]

@@ -12,7 +12,7 @@ import { createLogger } from '../../runtime/log.ts'
 import type { Access } from '../admission/permission.ts'
 import { until } from '../../test/until.ts'
 import { createApi, type ApiOptions } from './api.ts'
-import { DoorRefusal } from './node-door.ts'
+import { SessionRefusal } from './session-client.ts'
 import type { PowerResponse } from './power.ts'
 import type { PowerRequest } from './route.ts'
 import type { Sessions } from './sessions.ts'
@@ -257,7 +257,7 @@ describe('an upgrade', () => {
     async attach(user, wanted, _, socket) {
       attached.push([user.username, wanted.kind, wanted.name])
       if (wanted.name === 'off') {
-        throw new DoorRefusal({ code: 409, reason: 'Conflict', message: 'its phase is Pending' })
+        throw new SessionRefusal({ code: 409, reason: 'Conflict', message: 'its phase is Pending' })
       }
       if (wanted.name === 'broken') throw new ApiUnreachable('GET /')
       socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')

@@ -1,6 +1,6 @@
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import { BodyRejected } from '../body.ts'
-import { DoorRefusal } from './node-door.ts'
+import { SessionRefusal } from './session-client.ts'
 
 /** The members of a `metav1.Status` with status Failure. */
 export interface Failure {
@@ -31,7 +31,7 @@ export function statusOf(error: unknown): Failure {
     const { code, reason, message, details } = error.status
     return { code, reason, message, ...(details === undefined ? {} : { details }) }
   }
-  if (error instanceof DoorRefusal) return error.status
+  if (error instanceof SessionRefusal) return error.status
   if (error instanceof ApiUnreachable) {
     return { code: 503, reason: 'ServiceUnavailable', message: 'virtset could not reach the API server; try again' }
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fakeClock } from '../../test/fake-clock.ts'
-import { DoorRefusal } from './node-door.ts'
+import { SessionRefusal } from './session-client.ts'
 import { createSessionPlaces } from './session-places.ts'
 
 const target = { kind: 'vnc' } as const
@@ -9,12 +9,12 @@ const account = (name: string) => ({ username: `system:serviceaccount:team:${nam
 const inNamespace = (namespace: string, name = 'web') => ({ namespace, name, target })
 
 /** The status of the refusal, or nothing. */
-function refusal(act: () => unknown): DoorRefusal['status'] | undefined {
+function refusal(act: () => unknown): SessionRefusal['status'] | undefined {
   try {
     act()
     return undefined
   } catch (error) {
-    if (error instanceof DoorRefusal) return error.status
+    if (error instanceof SessionRefusal) return error.status
     throw error
   }
 }

@@ -4,7 +4,7 @@ import { createFairLimit } from '../../runtime/fair-limit.ts'
 import { poolOf, sessionsPerVm, type SessionPool } from '../../runtime/session-api.ts'
 import { createShares } from '../../runtime/shares.ts'
 import type { User } from '../admission/request.ts'
-import { DoorRefusal } from './node-door.ts'
+import { SessionRefusal } from './session-client.ts'
 import type { SessionRequest } from './session-request.ts'
 import { tenantOf } from './tenant.ts'
 
@@ -34,9 +34,9 @@ export interface SessionPlace {
 }
 
 export interface SessionPlaces {
-  /** Counts an attempt of a user to open a session. @throws DoorRefusal */
+  /** Counts an attempt of a user to open a session. @throws SessionRefusal */
   attempt(user: User): void
-  /** For a user who is authorized. @throws DoorRefusal */
+  /** For a user who is authorized. @throws SessionRefusal */
   take(user: User, wanted: Pick<SessionRequest, 'namespace' | 'name' | 'target'>): SessionPlace
 }
 
@@ -95,15 +95,15 @@ export function createSessionPlaces(
 }
 
 /** For a session that was displaced, or that found no place. */
-export function tooMany(owner: 'VM' | 'namespace' | 'user' | 'replica'): DoorRefusal {
+export function tooMany(owner: 'VM' | 'namespace' | 'user' | 'replica'): SessionRefusal {
   const who = owner === 'replica' ? 'this replica of the webhooks' : `the ${owner}`
   const message = `${who} has too many sessions; close one of them, or try again`
-  return new DoorRefusal({ code: 429, reason: 'TooManyRequests', message })
+  return new SessionRefusal({ code: 429, reason: 'TooManyRequests', message })
 }
 
-function tooFast(owner: 'user' | 'namespace', waitMs: number): DoorRefusal {
+function tooFast(owner: 'user' | 'namespace', waitMs: number): SessionRefusal {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000))
   const rate = `${attempts.perSecond} per second after the first ${attempts.burst}`
   const message = `the ${owner} opens too many sessions (${rate}); try again in ${retryAfterSeconds} s`
-  return new DoorRefusal({ code: 429, reason: 'TooManyRequests', message, retryAfterSeconds })
+  return new SessionRefusal({ code: 429, reason: 'TooManyRequests', message, retryAfterSeconds })
 }

@@ -14,7 +14,7 @@ import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import type { Access } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
-import { DoorRefusal, type DoorRequest } from './node-door.ts'
+import { SessionRefusal, type EndpointRequest } from './session-client.ts'
 import { createSessionMetrics } from './session-metrics.ts'
 import type { SessionRequest } from './session-request.ts'
 import type { SessionLimits } from './session-places.ts'
@@ -26,7 +26,7 @@ afterEach(async () => {
 })
 
 const running = { phase: 'Running', nodeName: 'n1', podUID: 'p1' }
-const door = { address: '10.0.0.1:8444', certificateSha256: 'AA' }
+const endpoint = { address: '10.0.0.1:8444', certificateSha256: 'AA' }
 
 const consoleTarget = { kind: 'console', tailBytes: 5, isFollowing: true } as const
 const kinds: { readonly [kind: string]: Pick<SessionRequest, 'kind' | 'target'> } = {
@@ -41,7 +41,7 @@ const kinds: { readonly [kind: string]: Pick<SessionRequest, 'kind' | 'target'> 
 async function start(given: { readonly limits?: SessionLimits; readonly open?: () => Promise<never> } = {}) {
   const clock = fakeClock()
   const guests: Duplex[] = []
-  const asked: DoorRequest[] = []
+  const asked: EndpointRequest[] = []
   const checked: Access[] = []
   const state: {
     status: object | undefined
@@ -50,10 +50,10 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
     ownerUid: string
     isListening: boolean
     isAllowed: boolean
-    door: typeof door | undefined
+    endpoint: typeof endpoint | undefined
     /** The guest's side ends together with the response that begins the session. */
     hasEnded: boolean
-    /** Delays responses about permissions, and the door. */
+    /** Delays responses about permissions, and opening. */
     waits: Promise<void> | undefined
   } = {
     waits: undefined,
@@ -63,7 +63,7 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
     ownerUid: 'c1',
     isListening: true,
     isAllowed: true,
-    door,
+    endpoint,
   }
   const lines: { [key: string]: unknown }[] = []
   const registry = new Registry()
@@ -92,8 +92,8 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
       await state.waits
       return state.isAllowed
     },
-    doorOf: () => state.door,
-    openDoor: async (wanted) => {
+    endpointOf: () => state.endpoint,
+    openAtNode: async (wanted) => {
       asked.push(wanted)
       await state.waits
       if (given.open) return given.open()
@@ -105,7 +105,7 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
       }
       return { socket: ours, position: { epoch: '0123abcd', offset: 7 } }
     },
-    isDoorOpen: async () => state.isListening,
+    isReachable: async () => state.isListening,
     metrics: createSessionMetrics(registry),
     log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
     clock,
@@ -120,14 +120,14 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   const app = fastify()
   app.get('/*', (request, reply) =>
     sessions.respond(userOf(request.raw), wantedOf(request.raw), reply).catch((error: unknown) => {
-      const { code, message } = error instanceof DoorRefusal ? error.status : { code: 500, message: String(error) }
+      const { code, message } = error instanceof SessionRefusal ? error.status : { code: 500, message: String(error) }
       return reply.code(code).send(message)
     }),
   )
   app.server.on('upgrade', (request, socket, head) => {
     sessions.attach(userOf(request), wantedOf(request), request, socket, head).catch((error: unknown) => {
       const [code, message] =
-        error instanceof DoorRefusal
+        error instanceof SessionRefusal
           ? [error.status.code, error.message]
           : [500, error instanceof Error ? error.message : '']
       socket.end(`HTTP/1.1 ${code} Refused\r\nConnection: close\r\n\r\n${message}`)
@@ -176,7 +176,7 @@ test('a console is authorized, opened at the node of the VM, and carried', async
   const { client, code, position } = await attach()
   expect([code, position]).toEqual([101, '0123abcd.7'])
   expect(checked).toEqual([expect.objectContaining({ verb: 'update', subresource: 'console', name: 'web' })])
-  expect(asked).toMatchObject([{ node: 'n1', door, podUID: 'p1' }])
+  expect(asked).toMatchObject([{ node: 'n1', endpoint, podUID: 'p1' }])
   let heard = ''
   client.on('message', (data: Buffer) => (heard += data.toString()))
   guests[0]?.write('login: ')
@@ -189,7 +189,7 @@ test.each<[string, Partial<Awaited<ReturnType<typeof start>>['state']>, number, 
   ['to a VM that does not run', { status: { phase: 'Scheduled' } }, 409, 'its phase is Scheduled; it must be Running'],
   ['to a VM without a status', { status: {} }, 409, 'its phase is Pending'],
   ['to a VM that does not exist', { status: undefined }, 500, 'not found'],
-  ['to a node without a door', { door: undefined }, 503, 'the handler of node n1 has not published'],
+  ['to a node without a session endpoint', { endpoint: undefined }, 503, 'the handler of node n1 has not published'],
 ])('a console %s is refused before the upgrade', async (_, state, code, message) => {
   const test = await start()
   Object.assign(test.state, state)
@@ -198,7 +198,11 @@ test.each<[string, Partial<Awaited<ReturnType<typeof start>>['state']>, number, 
 })
 
 test('a refusal of the handler reaches the user, and holds no place', async () => {
-  const refusal = new DoorRefusal({ code: 429, reason: 'TooManyRequests', message: 'the VM already has 16 sessions' })
+  const refusal = new SessionRefusal({
+    code: 429,
+    reason: 'TooManyRequests',
+    message: 'the VM already has 16 sessions',
+  })
   const limits = { all: 1, perUser: 1, perNamespace: 1, perVm: perVm(1) }
   const { attach } = await start({ limits, open: () => Promise.reject(refusal) })
   for (let count = 0; count < 3; count++) expect(await attach()).toMatchObject({ code: 429, body: refusal.message })

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { WebSocketServer, type WebSocket } from 'ws'
-import type { NodeDoor } from '../../api/node-door.ts'
+import type { SessionEndpoint } from '../../api/session-endpoint.ts'
 import { isControlledBy } from '../../api/template.ts'
 import { isFinished, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { unlessNotFound } from '../../runtime/api-error.ts'
@@ -15,7 +15,7 @@ import { formatPosition, maxScreenshotBytes, positionHeader, type ConsolePositio
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { group } from './discovery.ts'
-import { DoorRefusal, type DoorSession, type OpenDoor } from './node-door.ts'
+import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 import { createSessionPlaces, tooMany, type SessionLimits, type SessionPlace } from './session-places.ts'
@@ -25,11 +25,11 @@ import { bridge, lost, webSocketOptions, type Bridged, type Ending } from './web
 export interface SessionOptions {
   readonly kube: Pick<KubeClient, 'get'>
   readonly mayAccess: MayAccess
-  /** The door of a node, as its handler has published it. */
-  readonly doorOf: (node: string) => NodeDoor | undefined
-  readonly openDoor: OpenDoor
+  /** The session endpoint of a node, as its handler has published it. */
+  readonly endpointOf: (node: string) => SessionEndpoint | undefined
+  readonly openAtNode: OpenSession
   /** Whether the handler of a node still listens. */
-  readonly isDoorOpen: (door: NodeDoor) => Promise<boolean>
+  readonly isReachable: (endpoint: SessionEndpoint) => Promise<boolean>
   readonly metrics: SessionMetrics
   readonly log: Logger
   readonly clock: Clock
@@ -61,15 +61,15 @@ const displaced: Ending = { code: 1013, reason: 'another namespace needed the pl
 const restarting: Ending = { code: 1012, reason: 'service restart; connect again' }
 
 /** A session whose guest is connected. */
-interface Opened extends DoorSession {
+interface Opened extends EndpointSession {
   readonly uid: string
-  readonly door: NodeDoor
+  readonly endpoint: SessionEndpoint
   readonly place: SessionPlace
 }
 
 /** Sessions of users with guests: authorized, limited, audited, and carried to the handler of the VM's node. */
 export function createSessions(options: SessionOptions): Sessions {
-  const { kube, mayAccess, doorOf, openDoor, isDoorOpen, metrics, log, clock } = options
+  const { kube, mayAccess, endpointOf, openAtNode, isReachable, metrics, log, clock } = options
   const places = createSessionPlaces(clock, options.limits)
   const inTurn = createLanes(lanes)
   const server = new WebSocketServer(webSocketOptions)
@@ -102,14 +102,14 @@ export function createSessions(options: SessionOptions): Sessions {
       const vm = await find(wanted)
       const { phase = 'Pending', nodeName: node, podUID } = vm.status ?? {}
       if (phase !== 'Running' || node === undefined || podUID === undefined) throw notRunning(wanted, phase)
-      const door = doorOf(node)
-      if (door === undefined) throw noDoor(node)
-      const session = await openDoor({ node, door, podUID, target: wanted.target })
+      const endpoint = endpointOf(node)
+      if (endpoint === undefined) throw noEndpoint(node)
+      const session = await openAtNode({ node, endpoint, podUID, target: wanted.target })
       if (place.displaced.aborted) {
         session.socket.destroy()
         throw tooMany('replica')
       }
-      return { ...session, uid: vm.metadata.uid, door, place }
+      return { ...session, uid: vm.metadata.uid, endpoint, place }
     } catch (error) {
       place.leave()
       throw error
@@ -120,8 +120,8 @@ export function createSessions(options: SessionOptions): Sessions {
    * Why the handler closed a session: if the VM has ended, its status shows that shortly afterwards. The connection of
    * a port ends at any time, and a handler that restarts no longer listens.
    */
-  const endingOf = async (wanted: SessionRequest, { uid, door }: Opened): Promise<Ending> => {
-    if (wanted.kind === 'portforward') return (await isDoorOpen(door)) ? closed : lost
+  const endingOf = async (wanted: SessionRequest, { uid, endpoint }: Opened): Promise<Ending> => {
+    if (wanted.kind === 'portforward') return (await isReachable(endpoint)) ? closed : lost
     for (let waitedMs = 0; waitedMs <= endKnownMs; waitedMs += endPollMs) {
       const vm = await unlessNotFound(find({ ...wanted, resource: 'virtualmachines' }))
       if (vm === undefined || vm.metadata.uid !== uid || isFinished(vm)) return ended
@@ -188,7 +188,7 @@ export function createSessions(options: SessionOptions): Sessions {
     try {
       return await openSession(user, wanted)
     } catch (error) {
-      const code = error instanceof DoorRefusal ? error.status.code : 500
+      const code = error instanceof SessionRefusal ? error.status.code : 500
       metrics.refused(wanted.kind, code)
       const { kind, namespace, name } = wanted
       log.info({ kind, namespace, name, user: user.username, code, err: error }, 'a session was refused')
@@ -200,7 +200,7 @@ export function createSessions(options: SessionOptions): Sessions {
     request: IncomingMessage,
     socket: Duplex,
     head: Buffer,
-    { position }: DoorSession,
+    { position }: EndpointSession,
   ): Promise<WebSocket> =>
     new Promise((resolve, reject) => {
       if (socket.destroyed) return reject(notWebSocket)
@@ -310,8 +310,8 @@ function stream(
   return { running, end }
 }
 
-const refusal = (code: number, reason: string, message: string): DoorRefusal =>
-  new DoorRefusal({ code, reason, message })
+const refusal = (code: number, reason: string, message: string): SessionRefusal =>
+  new SessionRefusal({ code, reason, message })
 
 const notWebSocket = refusal(
   400,
@@ -319,21 +319,21 @@ const notWebSocket = refusal(
   'attach and portforward require a WebSocket (Upgrade: websocket); log and screenshot require a request without an upgrade',
 )
 
-const notRunning = ({ namespace, name }: SessionRequest, phase: string): DoorRefusal =>
+const notRunning = ({ namespace, name }: SessionRequest, phase: string): SessionRefusal =>
   refusal(
     409,
     'Conflict',
     `VirtualMachine "${name}" in the namespace "${namespace}" has no guest to connect to: its phase is ${phase}; it must be Running`,
   )
 
-const noVm = ({ namespace, name }: SessionRequest): DoorRefusal =>
+const noVm = ({ namespace, name }: SessionRequest): SessionRefusal =>
   refusal(
     409,
     'Conflict',
     `VirtualMachineConfig "${name}" in the namespace "${namespace}" has no VM to connect to; start it`,
   )
 
-const noDoor = (node: string): DoorRefusal =>
+const noEndpoint = (node: string): SessionRefusal =>
   refusal(
     503,
     'ServiceUnavailable',
@@ -341,7 +341,7 @@ const noDoor = (node: string): DoorRefusal =>
   )
 
 /** In the API server's wording. */
-function forbidden({ username }: User, wanted: SessionRequest): DoorRefusal {
+function forbidden({ username }: User, wanted: SessionRequest): SessionRefusal {
   const { verb, resource, subresource, name, namespace } = accessOfSession(wanted)
   return refusal(
     403,

@@ -10,7 +10,7 @@ import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
 import { sessionsPerVm } from '../runtime/session-api.ts'
 import { until } from '../test/until.ts'
-import { openDoor, type Door } from './door.ts'
+import { startSessionServer, type SessionServer } from './session-server.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
 import type { LauncherSession } from './launcher-session.ts'
 
@@ -22,19 +22,19 @@ const namespaces = new Map([
   ['0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c14', 'other'],
 ])
 
-let door: Door
+let server: SessionServer
 const opened: Duplex[] = []
 afterEach(async () => {
   for (const socket of opened.splice(0)) socket.destroy()
-  await door.close()
+  await server.close()
 })
 
-/** A door to launchers whose ends are in `launchers`; `ask` opens a session as the webhooks do. */
+/** A session server for launchers whose ends are in `launchers`; `ask` opens a session as the webhooks do. */
 async function start(given: { readonly open?: () => Promise<LauncherSession>; readonly mostSessions?: number } = {}) {
   const launchers: Duplex[] = []
   const reviewed: string[] = []
   const asked: unknown[] = []
-  door = await openDoor({
+  server = await startSessionServer({
     port: 0,
     host: '127.0.0.1',
     address: '127.0.0.1',
@@ -54,7 +54,7 @@ async function start(given: { readonly open?: () => Promise<LauncherSession>; re
     clock: systemClock,
     ...(given.mostSessions === undefined ? {} : { mostSessions: given.mostSessions }),
   })
-  const port = Number(door.published.address.split(':')[1])
+  const port = Number(server.published.address.split(':')[1])
   const ask = (path = `/pods/${podUID}/console`, headers: object = { authorization: 'Bearer good' }) =>
     new Promise<{ status: number; body?: string; socket?: Duplex; position?: unknown }>((resolve, reject) => {
       request({
@@ -101,7 +101,7 @@ test('publishes the digest of the certificate that it serves', async () => {
       socket.destroy()
     }).on('error', reject)
   })
-  expect(certificate?.fingerprint256).toBe(door.published.certificateSha256)
+  expect(certificate?.fingerprint256).toBe(server.published.certificateSha256)
 })
 
 test.each([
@@ -129,7 +129,7 @@ test.each([
   const { ask } = await start({ open: () => Promise.reject(error) })
   const refused = await ask()
   expect([refused.status, refused.body]).toEqual([status, expect.stringContaining(message)])
-  expect(door.sessions()).toBe(0)
+  expect(server.sessions()).toBe(0)
 })
 
 test('a VM has at most its share of sessions', async () => {
@@ -137,7 +137,7 @@ test('a VM has at most its share of sessions', async () => {
   for (let count = 0; count < sessionsPerVm.others; count++) expect((await ask()).status).toBe(101)
   expect((await ask()).status).toBe(429)
   opened[0]?.destroy()
-  await until(() => door.sessions() < sessionsPerVm.others)
+  await until(() => server.sessions() < sessionsPerVm.others)
   expect((await ask()).status).toBe(101)
 })
 
@@ -152,17 +152,17 @@ test('a namespace with fewer sessions takes a place from the one with the most',
   const closed = once(opened[2]!, 'close')
   expect((await ask(other)).status).toBe(101)
   await closed
-  expect([door.sessions(), opened.map(({ destroyed }) => destroyed)]).toEqual([3, [false, false, true, false]])
+  expect([server.sessions(), opened.map(({ destroyed }) => destroyed)]).toEqual([3, [false, false, true, false]])
 })
 
 test('sessions of a pod end when its VM is no longer on this node', async () => {
   const { ask, launchers } = await start()
   const session = await ask()
   const closed = new Promise((resolve) => session.socket?.once('close', resolve))
-  door.endSessionsOf(podUID)
+  server.endSessionsOf(podUID)
   await closed
-  await until(() => launchers[0]?.readableEnded === true || launchers[0]?.destroyed === true || !door.sessions())
-  expect(door.sessions()).toBe(0)
+  await until(() => launchers[0]?.readableEnded === true || launchers[0]?.destroyed === true || !server.sessions())
+  expect(server.sessions()).toBe(0)
 })
 
 test('a session of a client that disconnects while the launcher is asked is closed', async () => {
@@ -171,7 +171,7 @@ test('a session of a client that disconnects while the launcher is asked is clos
   const asking = ask()
   asking.catch(() => {})
   await until(() => asked.length === 1)
-  door.endSessionsOf(podUID)
+  server.endSessionsOf(podUID)
   const [ours] = duplexPair()
   opening.resolve({ socket: ours })
   await until(() => ours.destroyed)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
-import { createDoorAccess } from './door-access.ts'
+import { createSessionAccess } from './session-access.ts'
 
 const account = 'system:serviceaccount:virtset-system:virtset-webhooks'
 const good = { authenticated: true, audiences: ['virtset-handler'], user: { username: account } }
@@ -13,7 +13,7 @@ function accessWith(status: object) {
       return Promise.resolve({ status })
     },
   }
-  const accessOf = createDoorAccess(kube, fakeClock(), account)
+  const accessOf = createSessionAccess(kube, fakeClock(), account)
   return { requests, access: (token: string) => accessOf(token, '10.0.0.1') }
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseDoorAddress } from './node-door.ts'
+import { parseEndpointAddress } from './session-endpoint.ts'
 
 test.each([
   ['10.0.0.1:8444', { host: '10.0.0.1', port: 8444 }],
@@ -10,5 +10,5 @@ test.each([
   ['10.0.0.1:99999', undefined],
   ['10.0.0.1:8444/path', undefined],
 ])('%s', (address, expected) => {
-  expect(parseDoorAddress(address)).toEqual(expected)
+  expect(parseEndpointAddress(address)).toEqual(expected)
 })

@@ -2,10 +2,10 @@ import { request, type IncomingMessage } from 'node:http'
 import { connect as connectPlain } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import type { Duplex } from 'node:stream'
-import { parseDoorAddress, type NodeDoor } from '../../api/node-door.ts'
+import { parseEndpointAddress, type SessionEndpoint } from '../../api/session-endpoint.ts'
 import { boundedText } from '../../runtime/bounded-text.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { doorPath } from '../../runtime/door-api.ts'
+import { endpointPath } from '../../runtime/handler-sessions.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
 import {
   parsePosition,
@@ -16,8 +16,8 @@ import {
 } from '../../runtime/session-api.ts'
 import type { Status } from '../admission/request.ts'
 
-/** A session through the door of a node. */
-export interface DoorSession {
+/** A session at the handler of a node. */
+export interface EndpointSession {
   readonly socket: Duplex
   readonly position?: ConsolePosition
 }
@@ -25,8 +25,8 @@ export interface DoorSession {
 type RefusalStatus = Status & { readonly retryAfterSeconds?: number }
 
 /** The handler, or the launcher behind it, refused the session, or cannot be reached. */
-export class DoorRefusal extends Error {
-  override name = 'DoorRefusal'
+export class SessionRefusal extends Error {
+  override name = 'SessionRefusal'
   readonly status: RefusalStatus
   constructor(status: RefusalStatus, options?: ErrorOptions) {
     super(status.message, options)
@@ -34,15 +34,15 @@ export class DoorRefusal extends Error {
   }
 }
 
-export interface DoorRequest {
+export interface EndpointRequest {
   readonly node: string
-  readonly door: NodeDoor
+  readonly endpoint: SessionEndpoint
   readonly podUID: string
   readonly target: SessionTarget
 }
 
-/** Opens a session. @throws DoorRefusal */
-export type OpenDoor = (wanted: DoorRequest) => Promise<DoorSession>
+/** Opens a session. @throws SessionRefusal */
+export type OpenSession = (wanted: EndpointRequest) => Promise<EndpointSession>
 
 /** The handler waits up to 5 s for the launcher, and reviews the token before. */
 const answerMs = 10_000
@@ -53,8 +53,8 @@ const probeMs = 1000
 const maxRefusalBytes = 16 * 1024
 
 /** Whether a process listens at the address of a handler. */
-export function isDoorOpen({ address }: NodeDoor, clock: Pick<Clock, 'after'>): Promise<boolean> {
-  const to = parseDoorAddress(address)
+export function isReachable({ address }: SessionEndpoint, clock: Pick<Clock, 'after'>): Promise<boolean> {
+  const to = parseEndpointAddress(address)
   if (to === undefined) return Promise.resolve(false)
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const socket = connectPlain(to)
@@ -68,12 +68,12 @@ export function isDoorOpen({ address }: NodeDoor, clock: Pick<Clock, 'after'>): 
 }
 
 /** @param token reads the current token of audience `virtset-handler` */
-export function createDoorClient(token: () => Promise<string>, clock: Clock): OpenDoor {
-  return async ({ node, door, podUID, target }) => {
-    const socket = await connectTo(node, door, clock)
+export function createSessionClient(token: () => Promise<string>, clock: Clock): OpenSession {
+  return async ({ node, endpoint, podUID, target }) => {
+    const socket = await connectTo(node, endpoint, clock)
     try {
-      const path = doorPath(podUID, target)
-      return await upgrade(socket, path, await token(), { clock, node, address: door.address })
+      const path = endpointPath(podUID, target)
+      return await upgrade(socket, path, await token(), { clock, node, address: endpoint.address })
     } catch (error) {
       socket.destroy()
       throw error
@@ -82,8 +82,8 @@ export function createDoorClient(token: () => Promise<string>, clock: Clock): Op
 }
 
 /** The connection to the handler, with the certificate that it has published. Nothing has been sent on it. */
-function connectTo(node: string, { address, certificateSha256 }: NodeDoor, clock: Clock): Promise<TLSSocket> {
-  const to = parseDoorAddress(address)
+function connectTo(node: string, { address, certificateSha256 }: SessionEndpoint, clock: Clock): Promise<TLSSocket> {
+  const to = parseEndpointAddress(address)
   if (to === undefined) {
     return Promise.reject(unavailable(`the profile of node ${node} has an invalid address for sessions: ${address}`))
   }
@@ -117,8 +117,8 @@ function upgrade(
   path: string,
   token: string,
   { clock, node, address }: { readonly clock: Clock; readonly node: string; readonly address: string },
-): Promise<DoorSession> {
-  const { promise, resolve, reject } = Promise.withResolvers<DoorSession>()
+): Promise<EndpointSession> {
+  const { promise, resolve, reject } = Promise.withResolvers<EndpointSession>()
   const silent = () => reject(unavailable(`the handler of node ${node} does not respond at ${address}`))
   const cancel = clock.after(answerMs, silent)
   let hasResponded = false
@@ -149,13 +149,13 @@ const reasons: { readonly [status: number]: Pick<Status, 'code' | 'reason'> } = 
 }
 
 /** In the handler's or the launcher's own words. @throws if the response is too long, or breaks off */
-async function refusalOf(response: IncomingMessage, node: string): Promise<DoorRefusal> {
+async function refusalOf(response: IncomingMessage, node: string): Promise<SessionRefusal> {
   const { statusCode = 0 } = response
   const body = await boundedText(response, maxRefusalBytes)
   if (body === undefined) throw new InvalidLauncherResponse('an endless refusal')
   const { message } = errorIn(body)
   const status = reasons[statusCode] ?? { code: 503, reason: 'ServiceUnavailable' }
-  return new DoorRefusal({ ...status, message: `the handler of node ${node} refused the session: ${message}` })
+  return new SessionRefusal({ ...status, message: `the handler of node ${node} refused the session: ${message}` })
 }
 
 function errorIn(body: string): { readonly message: string } {
@@ -167,5 +167,5 @@ function errorIn(body: string): { readonly message: string } {
   }
 }
 
-const unavailable = (message: string, cause?: Error): DoorRefusal =>
-  new DoorRefusal({ code: 503, reason: 'ServiceUnavailable', message }, cause === undefined ? {} : { cause })
+const unavailable = (message: string, cause?: Error): SessionRefusal =>
+  new SessionRefusal({ code: 503, reason: 'ServiceUnavailable', message }, cause === undefined ? {} : { cause })

@@ -2,24 +2,24 @@ import { closed, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 
 /** Where the webhooks reach the guests of a node: a TLS server of its handler. */
-export interface NodeDoor {
+export interface SessionEndpoint {
   /** `10.0.0.1:8444` or `[fd00::1]:8444`. */
   readonly address: string
   /** The SHA-256 digest of its self-signed certificate: pairs of hexadecimal digits, separated by colons. */
   readonly certificateSha256: string
 }
 
-export const nodeDoorSchema: Schema = closed(
+export const sessionEndpointSchema: Schema = closed(
   'Where the webhooks reach the guests of the node, for sessions such as the console.',
   {
     address: string("The address and port of the handler's TLS server."),
     certificateSha256: string('The SHA-256 digest of its certificate.'),
-  } satisfies SchemasOf<NodeDoor>,
+  } satisfies SchemasOf<SessionEndpoint>,
   ['address', 'certificateSha256'],
 )
 
 /** Undefined if the address is not an IP address with a port. */
-export function parseDoorAddress(address: string): { readonly host: string; readonly port: number } | undefined {
+export function parseEndpointAddress(address: string): { readonly host: string; readonly port: number } | undefined {
   const [, v6, v4, port] = /^(?:\[([0-9a-fA-F:.]{2,45})\]|(\d{1,3}(?:\.\d{1,3}){3})):(\d{1,5})$/.exec(address) ?? []
   const host = v6 ?? v4
   return host === undefined || Number(port) > 65_535 ? undefined : { host, port: Number(port) }

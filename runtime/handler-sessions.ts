@@ -1,9 +1,9 @@
 import { parseTarget, pathOfTarget, type SessionTarget } from './session-api.ts'
 
 /**
- * What webhooks and handlers agree on about a handler's door: a TLS server with a self-signed certificate, which the
- * handler publishes in its NodeProfile. The webhooks compare the certificate before they send anything. Each request is
- * a session with a pod of a VM of that node:
+ * What webhooks and handlers agree on about a handler’s session server: a TLS server with a self-signed certificate,
+ * which the handler publishes in its NodeProfile. The webhooks compare the certificate before they send anything. Each
+ * request is a session with a pod of a VM of that node:
  *
  *     GET /pods/UID/console?…   Upgrade: virtset, Authorization: Bearer TOKEN   101, then as in session-api.ts
  *
@@ -11,12 +11,14 @@ import { parseTarget, pathOfTarget, type SessionTarget } from './session-api.ts'
  */
 
 /** The audience of tokens for handlers: the API server does not accept them, and handlers accept no others. */
-export const doorAudience = 'virtset-handler'
+export const sessionAudience = 'virtset-handler'
 
-export const doorPath = (podUID: string, target: SessionTarget): string => `/pods/${podUID}${pathOfTarget(target)}`
+export const endpointPath = (podUID: string, target: SessionTarget): string => `/pods/${podUID}${pathOfTarget(target)}`
 
 /** Undefined if the path is malformed. */
-export function parseDoorPath(path: string): { readonly podUID: string; readonly target: SessionTarget } | undefined {
+export function parseEndpointPath(
+  path: string,
+): { readonly podUID: string; readonly target: SessionTarget } | undefined {
   const [, podUID, rest] = /^\/pods\/([0-9a-f-]{36})(\/.*)$/.exec(path) ?? []
   const target = rest === undefined ? undefined : parseTarget(rest)
   return podUID === undefined || target === undefined ? undefined : { podUID, target }

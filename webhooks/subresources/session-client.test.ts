@@ -4,7 +4,7 @@ import { createServer as createHttpsServer } from 'node:https'
 import { createServer, type AddressInfo, type Server } from 'node:net'
 import { type Duplex, duplexPair } from 'node:stream'
 import { afterEach, expect, test } from 'vitest'
-import { openDoor, type Door } from '../../handler/door.ts'
+import { startSessionServer, type SessionServer } from '../../handler/session-server.ts'
 import { LauncherRefusal } from '../../handler/launcher.ts'
 import type { LauncherSession } from '../../handler/launcher-session.ts'
 import { systemClock } from '../../runtime/clock.ts'
@@ -12,24 +12,24 @@ import { createLogger } from '../../runtime/log.ts'
 import { createSelfSigned } from '../../runtime/self-signed.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
-import { createDoorClient } from './node-door.ts'
+import { createSessionClient } from './session-client.ts'
 
 const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
 const target = { kind: 'console', tailBytes: 5, isFollowing: true } as const
 
-let door: Door | undefined
+let handler: SessionServer | undefined
 let server: Server | undefined
 afterEach(async () => {
-  await door?.close()
+  await handler?.close()
   server?.close()
-  door = server = undefined
+  handler = server = undefined
 })
 
-/** The handler's own door. */
+/** The handler’s own session server. */
 async function start(open?: () => Promise<LauncherSession>) {
   const launchers: Duplex[] = []
   const tokens: string[] = []
-  door = await openDoor({
+  handler = await startSessionServer({
     port: 0,
     host: '127.0.0.1',
     address: '127.0.0.1',
@@ -47,14 +47,14 @@ async function start(open?: () => Promise<LauncherSession>) {
     log: createLogger({ process: 'test', level: 'silent' }),
     clock: systemClock,
   })
-  return { launchers, tokens, published: door.published }
+  return { launchers, tokens, published: handler.published }
 }
 
-const client = createDoorClient(async () => 'my-token', systemClock)
+const client = createSessionClient(async () => 'my-token', systemClock)
 
 test('opens a session with the token, and the position of its first byte', async () => {
   const { launchers, tokens, published } = await start()
-  const session = await client({ node: 'n1', door: published, podUID, target })
+  const session = await client({ node: 'n1', endpoint: published, podUID, target })
   expect([session.position, tokens]).toEqual([{ epoch: '0123abcd', offset: 7 }, ['my-token']])
   let heard = ''
   session.socket.on('data', (chunk: Buffer) => (heard += chunk.toString()))
@@ -66,7 +66,7 @@ test('opens a session with the token, and the position of its first byte', async
 test('sends nothing to a server with another certificate', async () => {
   const { tokens, published } = await start()
   const other = { ...published, certificateSha256: published.certificateSha256.replaceAll(/[0-9A-F]/g, '0') }
-  await expect(client({ node: 'n1', door: other, podUID, target })).rejects.toMatchObject({
+  await expect(client({ node: 'n1', endpoint: other, podUID, target })).rejects.toMatchObject({
     status: { code: 503, message: expect.stringContaining('is not the handler of node n1') },
   })
   expect(tokens).toEqual([])
@@ -77,16 +77,16 @@ test.each([
   ['NotReady', 409, 'Conflict'],
 ] as const)('reports a refusal %s of the launcher as %d', async (reason, code, status) => {
   const { published } = await start(() => Promise.reject(new LauncherRefusal(reason, 'for this reason')))
-  await expect(client({ node: 'n1', door: published, podUID, target })).rejects.toMatchObject({
+  await expect(client({ node: 'n1', endpoint: published, podUID, target })).rejects.toMatchObject({
     status: { code, reason: status, message: 'the handler of node n1 refused the session: for this reason' },
   })
 })
 
 test('names node, address and a likely cause if the handler cannot be reached', async () => {
   const { published } = await start()
-  await door?.close()
+  await handler?.close()
   const { address } = published
-  await expect(client({ node: 'n1', door: published, podUID, target })).rejects.toMatchObject({
+  await expect(client({ node: 'n1', endpoint: published, podUID, target })).rejects.toMatchObject({
     status: {
       code: 503,
       message: expect.stringMatching(
@@ -101,10 +101,10 @@ test('gives up a server that accepts connections and stays silent', async () => 
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const clock = fakeClock()
-  const opening = createDoorClient(
+  const opening = createSessionClient(
     async () => '',
     clock,
-  )({ node: 'n1', door: { address: `127.0.0.1:${port}`, certificateSha256: '' }, podUID, target })
+  )({ node: 'n1', endpoint: { address: `127.0.0.1:${port}`, certificateSha256: '' }, podUID, target })
   opening.catch(() => {})
   await until(() => clock.pending() > 0)
   await clock.advance(5000)
@@ -128,12 +128,12 @@ test('does not read an endless refusal', async () => {
   const { port } = server.address() as AddressInfo
   const { fingerprint256 } = new X509Certificate(certificate.cert)
   const published = { address: `127.0.0.1:${port}`, certificateSha256: fingerprint256 }
-  await expect(client({ node: 'n1', door: published, podUID, target })).rejects.toThrow('does not respond')
+  await expect(client({ node: 'n1', endpoint: published, podUID, target })).rejects.toThrow('does not respond')
   // What the buffers of the sockets hold.
   expect(sent).toBeLessThan(32 * 1024 * 1024)
 })
 
 test('refuses an address that is not an IP address', async () => {
   const other = { address: 'example.org:443', certificateSha256: '' }
-  await expect(client({ node: 'n1', door: other, podUID, target })).rejects.toThrow('invalid address')
+  await expect(client({ node: 'n1', endpoint: other, podUID, target })).rejects.toThrow('invalid address')
 })

@@ -1,11 +1,11 @@
 import { X509Certificate } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { NodeDoor } from '../api/node-door.ts'
+import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import { carry } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
-import { parseDoorPath } from '../runtime/door-api.ts'
+import { parseEndpointPath } from '../runtime/handler-sessions.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import { createGuardedServer } from '../runtime/guarded-server.ts'
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
@@ -20,18 +20,18 @@ import {
   type SessionPool,
   type SessionTarget,
 } from '../runtime/session-api.ts'
-import type { DoorAccess } from './door-access.ts'
+import type { SessionAccess } from './session-access.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
 import type { LauncherSession } from './launcher-session.ts'
 
-interface DoorOptions {
+interface SessionServerOptions {
   /** 0: any free port. */
   readonly port: number
   /** Absent: every address. */
   readonly host?: string
   /** The address of this pod, for the webhooks. */
   readonly address: string
-  readonly accessOf: (token: string, address: string) => Promise<DoorAccess>
+  readonly accessOf: (token: string, address: string) => Promise<SessionAccess>
   /** The namespace of a pod that is that of a VM of this node; undefined for all others. */
   readonly namespaceOf: (podUID: string) => string | undefined
   readonly mostSessions?: number
@@ -40,9 +40,9 @@ interface DoorOptions {
   readonly clock: Clock
 }
 
-export interface Door {
+export interface SessionServer {
   /** For the NodeProfile. */
-  readonly published: NodeDoor
+  readonly published: SessionEndpoint
   /** The number of open sessions. */
   sessions(): number
   /** The VM of the pod is no longer on this node: ends its sessions. */
@@ -75,10 +75,10 @@ interface Refusal {
 }
 
 /**
- * The handler's door: a TLS server through which the webhooks reach the launchers of this node. Callers prove with a
- * token that they are the webhooks, and reach only pods of VMs that are on this node.
+ * The handler’s session server: a TLS server through which the webhooks reach the launchers of this node. Callers prove
+ * with a token that they are the webhooks, and reach only pods of VMs that are on this node.
  */
-export async function openDoor(options: DoorOptions): Promise<Door> {
+export async function startSessionServer(options: SessionServerOptions): Promise<SessionServer> {
   const { port, host, address, clock, log } = options
   const sessions = new Map<Duplex, { readonly podUID: string; readonly pool: SessionPool }>()
   /** A namespace with fewer sessions takes a place from the one with the most. */
@@ -98,7 +98,7 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
   const check = async (request: IncomingMessage): Promise<Wanted | Refusal> => {
     const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
     if (token === undefined) return forbidden
-    const found = parseDoorPath(request.url ?? '')
+    const found = parseEndpointPath(request.url ?? '')
     if (found === undefined || request.headers.upgrade !== sessionProtocol) return unknownPath
     const namespace = options.namespaceOf(found.podUID)
     if (namespace === undefined) return notHere
