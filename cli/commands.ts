@@ -231,10 +231,12 @@ const lint: Entry = {
   description: 'check presets as admission does, and find conflicts among them',
   example: 'presets/ --strict',
   words: [new Argument('<path...>', 'files, or directories for their manifests; - for standard input')],
-  flags: ['strict', new Option('-n, --namespace <name>', 'namespace of presets without one'), 'quiet'],
+  flags: ['schema', 'strict', new Option('-n, --namespace <name>', 'namespace of presets without one'), 'quiet'],
   async run(paths, flags, world) {
     const [{ lint: lintAll }, { readInputs }] = await Promise.all([import('./lint.ts'), import('./input.ts')])
-    const how = { namespace: flags.namespace ?? 'default', strict: flags.strict === true, quiet: flags.quiet === true }
+    const kinds = flags.schema && (await (await import('./objects.ts')).readKinds(flags.schema))
+    const { namespace = 'default', strict, quiet } = flags
+    const how = { namespace, strict: strict === true, quiet: quiet === true, ...(kinds && { kinds }) }
     return lintAll(readInputs(paths, world.stdin), how, world)
   },
 }

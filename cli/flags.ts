@@ -24,7 +24,7 @@ const flags = {
   schema: () =>
     repeatable(
       '--schema <path>',
-      'also complete the kinds of this CRD or OpenAPI v3 document: a file or directory (repeatable); needs --presets',
+      'also accept the kinds of this CRD or OpenAPI v3 document, and presets for them: a file or directory (repeatable)',
     ),
   namespaceLabels: () =>
     new Option('--namespace-labels <k=v,...>', 'labels of the namespace, in addition to its name').argParser(labels),

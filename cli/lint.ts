@@ -3,26 +3,29 @@ import { refusalText } from '../api/refusal.ts'
 import { checkPreset } from '../presets/check.ts'
 import { compileParsed, type CompiledPreset } from '../presets/compile.ts'
 import { needsGrant } from '../presets/grant.ts'
-import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
-import { virtualMachineStructure } from '../presets/structure.ts'
+import { virtualMachineKind, type Kind } from '../presets/kind.ts'
+import type { Kinds } from '../presets/object-kind.ts'
+import { findOverlaps, overlapText } from '../presets/overlap.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { nameOf, type Input } from './input.ts'
-import { inNamespace, isPreset, type Manifest } from '../inventory/manifests.ts'
+import { inNamespace, isObjectPreset, isPreset, type Manifest } from '../inventory/manifests.ts'
 import type { Streams } from './world.ts'
 
 export interface LintSettings {
   readonly namespace: string
   readonly strict: boolean
   readonly quiet: boolean
+  /** Kinds that presets for objects can have as their target. */
+  readonly kinds?: Kinds
 }
 
 /**
  * `kubectl vm lint`: checks each preset as admission does, and reports presets that could conflict on a VM, whether or
- * not such a VM exists.
+ * not such a VM exists. Presets for objects of other kinds are checked with the schema of their kind.
  */
 export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings, streams: Streams): Promise<ExitCode> {
   const seen = { unreadable: false, refused: false, warned: false }
-  const presets = new Map<string, { readonly file: string; readonly preset: CompiledPreset }>()
+  const presets = new Map<string, Linted>()
   const warn = (file: string, text: string): void => {
     seen.warned = true
     if (!settings.quiet) streams.err(`Warning: ${file}: ${text}\n`)
@@ -34,20 +37,23 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
       streams.err(`error: ${input.kind === 'xml' ? `${input.file}: is XML, not a preset` : input.message}\n`)
       continue
     }
-    if (!isPreset(input.object)) continue
+    const isForObjects = isObjectPreset(input.object)
+    if (!isForObjects && !isPreset(input.object)) continue
     checked++
-    const found = lintOne(inNamespace(input.object, settings.namespace))
+    const manifest = inNamespace(input.object, settings.namespace)
+    const found = isForObjects ? await lintForObjects(manifest, settings.kinds ?? new Map()) : lintOne(manifest)
     for (const text of found.warnings) warn(input.file, text)
     if (found.refusal !== undefined) {
       seen.refused = true
       streams.err(`${input.file}: ${found.refusal}\n`)
     }
-    if (found.preset === undefined) continue
+    if (found.preset === undefined || found.kind === undefined) continue
     const { id } = found.preset
-    const before = presets.get(id)
+    const key = `${String(manifest['kind'])} ${id}`
+    const before = presets.get(key)
     if (before !== undefined)
       warn(input.file, `preset "${id}" is also in ${before.file}: only one of the two can be applied`)
-    presets.set(id, { file: input.file, preset: found.preset })
+    presets.set(key, { file: input.file, preset: found.preset, kind: found.kind })
   }
   for (const { file, text } of overlapsAmong(presets)) warn(file, text)
   if (checked === 0 && !seen.unreadable) {
@@ -57,11 +63,21 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
   return exitCode(seen, settings.strict)
 }
 
+interface Linted {
+  readonly file: string
+  readonly preset: CompiledPreset
+  readonly kind: Kind
+}
+
 interface Found {
   readonly preset?: CompiledPreset
+  /** The kind of the objects that it is for. */
+  readonly kind?: Kind
   readonly refusal?: string
   readonly warnings: readonly string[]
 }
+
+const vmKind = virtualMachineKind()
 
 function lintOne(object: Manifest): Found {
   const parsed = parsePreset(object)
@@ -78,19 +94,30 @@ function lintOne(object: Manifest): Found {
       : []),
   ]
   if (causes.length > 0) return { refusal: refusalText(kind, nameOf(object), causes), warnings: all }
-  return { preset: compileParsed(parsed.preset), warnings: all }
+  return { preset: compileParsed(parsed.preset), kind: vmKind, warnings: all }
 }
 
-/** Reports each pair once, for the later file. */
+async function lintForObjects(object: Manifest, kinds: Kinds): Promise<Found> {
+  const { compileObjectPreset } = await import('../presets/object-preset.ts')
+  const compiled = compileObjectPreset(object, kinds)
+  if ('quarantined' in compiled) {
+    const refusal = refusalText(String(object['kind']), nameOf(object), compiled.quarantined.causes)
+    return { refusal, warnings: [] }
+  }
+  const { preset, kind, warnings } = compiled
+  return { preset, kind, warnings: warnings.map((text) => `preset "${nameOf(object)}": ${text}`) }
+}
+
+/** Reports each pair once, for the later file. Presets for different kinds never meet. */
 function* overlapsAmong(
-  presets: ReadonlyMap<string, { readonly file: string; readonly preset: CompiledPreset }>,
+  presets: ReadonlyMap<string, Linted>,
 ): Generator<{ readonly file: string; readonly text: string }> {
-  const structure = virtualMachineStructure()
-  const earlier: CompiledPreset[] = []
-  for (const { file, preset } of presets.values()) {
-    for (const overlap of findOverlaps(preset, earlier, structure).overlaps) {
-      yield { file, text: `preset "${preset.id}" ${overlapWarning(overlap)}` }
+  const earlier = new Map<Kind, CompiledPreset[]>()
+  for (const { file, preset, kind } of presets.values()) {
+    const others = earlier.get(kind) ?? []
+    for (const overlap of findOverlaps(preset, others, kind.structure).overlaps) {
+      yield { file, text: `preset "${preset.id}" ${overlapText(overlap, kind.noun)}` }
     }
-    earlier.push(preset)
+    earlier.set(kind, [...others, preset])
   }
 }

@@ -98,6 +98,49 @@ describe('complete, with the schema of a kind', () => {
   })
 })
 
+describe('lint, with the schema of a kind', () => {
+  const sized = (name: string, size: number, labels = '{size: small}') =>
+    forGadgets(name, `selector: {matchLabels: ${labels}}, object: {spec: {size: ${size}}}`)
+
+  test.each<[string, string, number, RegExp]>([
+    ['a preset without faults', sized('a', 1), 0, /^$/],
+    [
+      'an unknown field',
+      forGadgets('typo', 'selector: {matchLabels: {a: b}}, object: {spec: {sise: 2}}'),
+      1,
+      /The ObjectPreset "typo" is invalid: spec.object.spec.sise: .*; did you mean "size"\?/,
+    ],
+    [
+      'a kind without a schema',
+      sized('a', 1).replace('kind: Gadget', 'kind: Gadgets'),
+      1,
+      /spec.target: .*there is no schema of Gadgets of example.com\/v1; did you mean Gadget of/,
+    ],
+    [
+      'a preset for all',
+      forGadgets('all', 'selector: {}, object: {spec: {size: 2}}'),
+      3,
+      /^Warning: .*: preset "all": spec.selector: \{\} selects every object of its kind in its namespace\n$/,
+    ],
+    [
+      'two that could disagree',
+      `${sized('a', 1)}---\n${sized('b', 2, '{tier: web}')}`,
+      3,
+      /^Warning: .*: preset "default\/b" disagrees with preset "default\/a" on spec.size, e.g. on a Gadget with labels \{[^}]*size=small[^}]*\}\n$/,
+    ],
+    [
+      'a VM preset of the same name',
+      `${sized('a', 1)}---\n${preset('a', '{selector: {matchLabels: {a: b}}, domain: {title: t}}')}`,
+      0,
+      /^$/,
+    ],
+  ])('%s', async (_, presets, code, message) => {
+    const at = files({ 'presets.yaml': presets, 'crd.yaml': crd })
+    const result = await runVm(['lint', at('presets.yaml'), '--schema', at('crd.yaml'), '--strict'])
+    expect([result.code, result.err]).toEqual([code, expect.stringMatching(message)])
+  })
+})
+
 test('a kind without a schema is refused with the nearest one', async () => {
   const pod = 'apiVersion: example.com/v1\nkind: Gadgets\nmetadata: {name: g}\n'
   const { code, err } = await complete({ object: pod, presets: preset('v', '{selector: {}, domain: {title: t}}') })

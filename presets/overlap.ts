@@ -113,12 +113,15 @@ function disputed(left: CompiledPreset, right: CompiledPreset, structure: Struct
   return [...new Set(merge.conflicts.map(({ path }: Conflict) => pathText(path)))].toSorted(compareText)
 }
 
-export function overlapWarning({ other, fields, labels, namespaceLabels, hasConditions }: Overlap): string {
+export const overlapWarning = (overlap: Overlap): string => overlapText(overlap, 'VM')
+
+/** @param noun what to call an object that both select */
+export function overlapText({ other, fields, labels, namespaceLabels, hasConditions }: Overlap, noun: string): string {
   const shown = [labels, namespaceLabels]
     .flatMap((set) => Object.entries(set))
     .map(([key, value]) => `${key}=${value}`)
     .join(',')
   const more = fields.length > 1 ? ` and ${fields.length - 1} more` : ''
   const unless = hasConditions ? ' (unless their conditions exclude each other)' : ''
-  return `disagrees with preset "${other.id}" on ${fields[0]}${more}, e.g. on a VM with labels {${shown}}${unless}`
+  return `disagrees with preset "${other.id}" on ${fields[0]}${more}, e.g. on a ${noun} with labels {${shown}}${unless}`
 }

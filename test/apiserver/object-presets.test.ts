@@ -42,6 +42,8 @@ test('a pod with presets, merged with the schema of the API server, is accepted 
     'small.yaml': preset('small', small, 'ObjectPreset'),
     'core.json': schema.stdout,
   })
+  const linted = await runVm(['lint', at('small.yaml'), '--schema', at('core.json'), '--strict'])
+  expect(linted).toMatchObject({ code: 0, out: '1 preset checked\n', err: '' })
   const flags = ['--presets', at('small.yaml'), '--schema', at('core.json'), '-o', 'json']
   const { code, out, err } = await runVm(['complete', at('pod.yaml'), ...flags])
   expect([code, err]).toEqual([0, ''])
