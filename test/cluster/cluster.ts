@@ -62,6 +62,11 @@ export interface TestCluster {
     deadlineMs?: number,
   ): Promise<VirtualMachine>
   untilGone(name: string, deadlineMs?: number): Promise<void>
+  /**
+   * Waits until a deleted VM is gone, and for the event that its guest powered off. What the guest writes to its console
+   * at its end can be lost.
+   */
+  untilPoweredOff(name: string): Promise<void>
   /** Waits until `read` returns something. */
   until<T>(what: string, read: () => Promise<T | undefined>, deadlineMs?: number): Promise<T>
   /** The serial console of a VM, through its launcher's socket. */
@@ -135,6 +140,14 @@ export async function openCluster(): Promise<TestCluster> {
         async () => ((await cluster.vm(name)) === undefined ? true : undefined),
         deadlineMs,
       )
+    },
+    async untilPoweredOff(name) {
+      await cluster.untilGone(name)
+      const ofVm = `--field-selector=involvedObject.kind=VirtualMachine,involvedObject.name=${name}`
+      await cluster.until(`an event that the guest of ${name} powered off`, async () => {
+        const messages = await kubectl('get', 'events', ofVm, '-o', 'jsonpath={.items[*].message}')
+        return messages.includes('The guest ended: shutdown') ? true : undefined
+      })
     },
     async until(what, read, deadlineMs = defaultDeadlineMs) {
       const start = performance.now()

@@ -139,10 +139,9 @@ describe('kill -9 of the processes in a VM’s pod', () => {
     const console = await cluster.until('the console again', () => cluster.console(vm).catch(() => undefined))
     await console.isUp()
     expect(await cluster.vm('no-libvirtd')).toMatchObject({ status: { phase: 'Running' } })
-    await cluster.kubectl('delete', 'vm', 'no-libvirtd', '--wait=false')
-    await console.hear('power button')
     console.close()
-    await cluster.untilGone('no-libvirtd')
+    await cluster.kubectl('delete', 'vm', 'no-libvirtd', '--wait=false')
+    await cluster.untilPoweredOff('no-libvirtd')
   })
 
   test('of the launcher: the pod ends with QEMU, and the VM fails', async () => {
