@@ -1,6 +1,9 @@
 /** The directory in the pod of each VM where the launcher and libvirt store their own files. */
 export const launcherDirectory = '/var/run/virtset/private'
 
+/** The directory in the pod with a file system of huge pages for each size that the VM uses. */
+export const hugePagesDirectory = '/var/run/virtset/hugepages'
+
 /**
  * libvirt's directory for the sockets of channels, relative to the launcher's, as libvirt 11.3 creates it for an
  * unprivileged daemon.

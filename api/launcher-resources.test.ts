@@ -78,3 +78,13 @@ it('requests the storage that empty disks can take', () => {
   expect(emptyDiskBytes(emptyDisk)).toBe(50n * 2n ** 30n + 16n * 2n ** 20n)
   expect(requests['ephemeral-storage']).toBe(`${emptyDiskBytes(emptyDisk) + 64n * 2n ** 20n}`)
 })
+
+it('requests huge pages instead of memory', () => {
+  const backed: Domain = { ...small, type: 'qemu', memoryBacking: { hugepages: {} } }
+  const { requests, limits } = launcherResources({ domain: backed })
+  const rest = `${BigInt(emulated) - 64n * 2n ** 20n}`
+  expect([limits, requests]).toEqual([
+    { memory: rest, 'hugepages-2Mi': `${64 * 2 ** 20}` },
+    { cpu: '100m', memory: rest, 'hugepages-2Mi': `${64 * 2 ** 20}` },
+  ])
+})

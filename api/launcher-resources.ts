@@ -1,4 +1,5 @@
 import { integerOf } from './domain/scalar-value.ts'
+import { hugePageDemand, pageName } from './huge-pages.ts'
 import { imageCacheBytes, memoryDemand } from './launcher-memory.ts'
 import { mountedSources } from './mounted-source.ts'
 import { quantityValue } from './quantity.ts'
@@ -34,11 +35,14 @@ export function launcherResources({ domain, volumes = [], dedicatedCPUs = false 
   const images = volumes.flatMap(({ image }) => image ?? [])
   const isos = volumes.filter((volume) => mountedSources(volume).length > 0)
   const files = BigInt(images.length) * imageCacheBytes + BigInt(isos.length) * mountedIsoBytes
-  const memory = guest + qemu + launcher + files
-  // Extended resources need a limit equal to the request.
+  const pages = [...hugePageDemand(domain)]
+  const inPages = pages.reduce((sum, [, bytes]) => sum + bytes, 0n)
+  const memory = guest - inPages + qemu + launcher + files
+  // Extended resources and huge pages need a limit equal to the request.
   const limits = {
     ...(dedicatedCPUs ? { cpu } : {}),
     memory: `${memory}`,
+    ...Object.fromEntries(pages.map(([pageBytes, bytes]) => [`hugepages-${pageName(pageBytes)}`, `${bytes}`])),
     ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}),
   }
   const bytes = volumes.reduce((sum, volume) => sum + requestedBytes(volume), 0n)

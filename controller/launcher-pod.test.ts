@@ -270,6 +270,17 @@ describe('its name', () => {
     expect(found.length).toBeLessThanOrEqual(63)
   })
 
+  it('has a file system of each size of huge pages', () => {
+    const domain = { ...spec.domain, memoryBacking: { hugepages: { pages: [{ size: 1, unit: 'GiB' }] } } }
+    const pod = podOf({ spec: { ...spec, domain } })
+    const [container] = pod.spec.containers
+    expect([pod.spec.volumes.at(-1), container?.volumeMounts.at(-1), container?.resources.limits]).toEqual([
+      { name: 'hugepages-1gi', emptyDir: { medium: 'HugePages-1Gi' } },
+      { name: 'hugepages-1gi', mountPath: '/var/run/virtset/hugepages/1Gi' },
+      expect.objectContaining({ 'hugepages-1Gi': `${64 * 2 ** 20}` }),
+    ])
+  })
+
   it('has the labels of its VM, except those that identify the VM', () => {
     const labels = { app: 'web', 'virtset.io/vm-name': 'other', 'virtset.io/vm-uid': 'other' }
     expect(podOf({ metadata: { labels } }).metadata.labels).toEqual({

@@ -1,6 +1,8 @@
 import { filledAnnotation, sourceDeviceName, type ClaimSource, type ClaimVolume } from '../api/claim-volume.ts'
 import { imageOfPod, type ImageSource } from '../api/image-source.ts'
+import { hugePageDemand, pageName } from '../api/huge-pages.ts'
 import { cutName } from '../api/label.ts'
+import { hugePagesDirectory } from '../api/launcher-directory.ts'
 import { emptyDiskBytes, launcherResources, mountedIsoBytes, overlayBytes } from '../api/launcher-resources.ts'
 import { mountedSources } from '../api/mounted-source.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
@@ -57,6 +59,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
   const { namespace, name, uid, labels } = vm.metadata
   const { spec } = vm
   const volumes = (spec.volumes ?? []).map((volume, index) => placed(volume, index, options.claims))
+  const pageNames = pageNamesOf(vm)
   return {
     metadata: {
       name: podName(vm),
@@ -84,6 +87,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
         { name: 'private', emptyDir: {} },
         { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: `${runBytes}` } },
         { name: 'tmp', emptyDir: {} },
+        ...pageNames.map((page) => ({ name: pageVolume(page), emptyDir: { medium: `HugePages-${page}` } })),
         ...volumes.flatMap(({ volumes: ofPod }) => ofPod),
       ],
       ...(spec.nodeSelector ? { nodeSelector: spec.nodeSelector } : {}),
@@ -149,11 +153,18 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
       { name: 'tmp', mountPath: '/tmp' },
       // libvirt locks the terminal of an open console there.
       { name: 'tmp', mountPath: '/run/lock' },
+      ...pageNamesOf(vm).map((page) => ({ name: pageVolume(page), mountPath: `${hugePagesDirectory}/${page}` })),
       ...volumes.flatMap(({ mounts }) => mounts ?? []),
     ],
     volumeDevices: volumes.flatMap(({ devices }) => devices ?? []),
   }
 }
+
+/** A file system of huge pages has one size of page. The launcher names them to libvirtd. */
+const pageNamesOf = ({ spec }: VirtualMachine): string[] => [...hugePageDemand(spec.domain).keys()].map(pageName)
+
+/** The names of volumes are in lower case. */
+const pageVolume = (page: string): string => `hugepages-${page.toLowerCase()}`
 
 /** Allows passt to listen on ports below 1024. A safe sysctl, which Pod Security admits; containerd 2 sets it itself. */
 const lowPorts = { name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }

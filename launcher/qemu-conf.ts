@@ -12,3 +12,7 @@ cgroup_controllers = []
 # Volumes need not have extended attributes.
 remember_owner = 0
 `
+
+/** For the file systems of huge pages at these paths, which an unprivileged libvirtd does not find by itself. */
+export const hugePagesConf = (mounts: readonly string[]): string =>
+  mounts.length === 0 ? '' : `hugetlbfs_mount = [${mounts.map((path) => JSON.stringify(path)).join(', ')}]\n`

@@ -12,8 +12,16 @@ test('everything has the default that the image is built for', () => {
     },
     libvirtSocket: '/var/run/virtset/private/run/libvirt/libvirt-sock',
     qemuConf: '/var/run/virtset/private/config/libvirt/qemu.conf',
+    hugePages: '/var/run/virtset/hugepages',
     nvram: '/var/run/virtset/private/config/libvirt/qemu/nvram',
-    removable: ['/var/run/virtset/private', '/var/run/virtset/volumes', '/tmp', '/run/lock', '/dev/shm'],
+    removable: [
+      '/var/run/virtset/private',
+      '/var/run/virtset/volumes',
+      '/tmp',
+      '/run/lock',
+      '/dev/shm',
+      '/var/run/virtset/hugepages',
+    ],
     vmUID: undefined,
   })
 })

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { launcherDirectory } from '../api/launcher-directory.ts'
+import { hugePagesDirectory, launcherDirectory } from '../api/launcher-directory.ts'
 import type { VolumeDirectories } from './volume.ts'
 
 /** The launcher's paths in the pod. */
@@ -11,6 +11,8 @@ export interface Settings {
   readonly libvirtd: { readonly [name: string]: string }
   readonly libvirtSocket: string
   readonly qemuConf: string
+  /** Contains a mounted file system for each size of huge pages; absent in most pods. */
+  readonly hugePages: string
   /** libvirtd's directory for the variables of UEFI firmware, which it creates. */
   readonly nvram: string
   /** Created before libvirtd starts. */
@@ -52,9 +54,10 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     },
     libvirtSocket: join(at('run'), 'libvirt', 'libvirt-sock'),
     qemuConf: join(at('config'), 'libvirt', 'qemu.conf'),
+    hugePages: hugePagesDirectory,
     nvram: join(at('config'), 'libvirt', 'qemu', 'nvram'),
     directories: [at('run'), join(at('config'), 'libvirt'), at('cache'), at('data'), at('tmp')],
-    removable: [run, files, env['VIRTSET_TMP_DIR'] ?? '/tmp', '/run/lock', '/dev/shm'],
+    removable: [run, files, env['VIRTSET_TMP_DIR'] ?? '/tmp', '/run/lock', '/dev/shm', hugePagesDirectory],
     vmUID: env['VIRTSET_VM_UID'],
     cgroup: env['VIRTSET_CGROUP_DIR'] ?? '/sys/fs/cgroup',
     terminationLog: env['VIRTSET_TERMINATION_LOG'] ?? '/dev/termination-log',

@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
+import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -9,7 +10,7 @@ import { Client, type ClientOptions } from './libvirt/client.ts'
 import { isLandlockSupported, landlockArguments } from './landlock.ts'
 import { keepLibvirtd, type Daemon } from './libvirtd.ts'
 import { raiseOomScore, readMemoryUse } from './out-of-memory.ts'
-import { qemuConf } from './qemu-conf.ts'
+import { hugePagesConf, qemuConf } from './qemu-conf.ts'
 import type { Settings } from './settings.ts'
 
 /**
@@ -25,7 +26,7 @@ export async function startLibvirt(
 ): Promise<{ readonly client: Client; readonly daemon: Daemon }> {
   const { clock, log, onHint } = options
   for (const directory of settings.directories) await mkdir(directory, { recursive: true, mode: 0o700 })
-  await writeFile(settings.qemuConf, qemuConf)
+  await writeFile(settings.qemuConf, qemuConf + hugePagesConf(await hugePageMounts(settings.hugePages)))
   const memory = await readMemoryUse(settings.cgroup)
   const removable = settings.removable.filter((directory) => existsSync(directory))
   const isConfined = await isLandlockSupported(removable)
@@ -53,6 +54,11 @@ export async function startLibvirt(
     onHung: () => daemon.endHung(),
   })
   return { client, daemon }
+}
+
+async function hugePageMounts(directory: string): Promise<string[]> {
+  if (!existsSync(directory)) return []
+  return (await readdir(directory)).toSorted().map((name) => join(directory, name))
 }
 
 function dial(path: string): Promise<Duplex> {

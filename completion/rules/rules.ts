@@ -28,6 +28,7 @@ import { firmwareRules } from './firmware.ts'
 import { graphicsRules } from './graphics.ts'
 import { hostdevOptionRules } from './hostdev-options.ts'
 import { hostdevRules } from './hostdev.ts'
+import { hugePages } from './huge-pages.ts'
 import { idmapBoth } from './idmap.ts'
 import { imageFormat } from './image-format.ts'
 import { inputDevice } from './input.ts'
@@ -77,6 +78,7 @@ export const rules: readonly Rule[] = [
   requiredFields,
   ...machineRules,
   ...memoryRules,
+  hugePages,
   ...numaRules,
   ...cpuRules,
   ...cputuneRules,

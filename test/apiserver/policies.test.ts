@@ -478,6 +478,12 @@ describe('the controller', () => {
     ['the pod of a VM', launcher(), 201, ''],
     ['the pod of a VM with volumes', launcher({ volumes }), 201, ''],
     ['the pod of a VM of type kvm', launcher({ domain: { ...stored.spec.domain, type: 'kvm' } }), 201, ''],
+    [
+      'the pod of a VM with huge pages',
+      launcher({ domain: { ...stored.spec.domain, memoryBacking: { hugepages: {} } } }),
+      201,
+      '',
+    ],
     ['the pod of a VM with a placement', launcher(placement), 201, ''],
     ['the pod of a VM with excluded nodes', excludeNodes(launcher(placement), ['node1', 'node2']), 201, ''],
     [

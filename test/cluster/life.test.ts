@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { guestGreeting } from '../../cluster/guest.ts'
-import { openCluster, type VirtualMachine, type TestCluster } from './cluster.ts'
+import { openCluster, processesOfPod, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -33,10 +33,9 @@ test('a deleted VM powers off long before the end of its grace period, and leave
   const vm = await cluster.untilVm('polite', 'runs', inPhase('Running'))
   const console = await cluster.console(vm)
   await console.isUp()
-  await cluster.kubectl('delete', 'vm', 'polite', '--wait=false')
-  await console.hear('power button')
   console.close()
-  await cluster.untilGone('polite')
+  await cluster.kubectl('delete', 'vm', 'polite', '--wait=false')
+  await cluster.untilPoweredOff('polite')
   expect(await cluster.kubectl('get', 'pods', '-l', 'virtset.io/vm-name=polite', '-o', 'name')).toBe('')
 })
 
@@ -69,3 +68,18 @@ test('a VM that is created again at once under the same name has another pod', a
   expect(second.metadata.uid).not.toBe(first.metadata.uid)
   expect(second.status?.podUID).not.toBe(first.status?.podUID)
 })
+
+test('a VM with Secure Boot and a TPM starts, and its firmware writes to the console', async () => {
+  const domain = {
+    memory: { unit: 'MiB', value: 256 },
+    os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } },
+    devices: { tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }] },
+  }
+  await cluster.apply(deaf('firmware', { terminationGracePeriodSeconds: 0 }, domain))
+  const vm = await cluster.untilVm('firmware', 'runs', inPhase('Running'))
+  const console = await cluster.console(vm)
+  await console.hear('BdsDxe: No bootable option or device was found')
+  console.close()
+  const swtpms = processesOfPod(vm.status?.podUID ?? 'no pod', (command) => command.startsWith('/usr/bin/swtpm '))
+  expect(swtpms.length).toBe(1)
+}, 600_000)

@@ -1,0 +1,73 @@
+import { numbersOf } from './domain/cpuset.ts'
+import type { Domain } from './domain/domain.ts'
+import { scaled } from './domain/elements/size.ts'
+import { integerOf } from './domain/scalar-value.ts'
+
+/** Memory of the guest that is backed by pages of one size. */
+export interface BackedMemory {
+  /** The path of its size below `spec.domain`. */
+  readonly field: string
+  readonly bytes: bigint
+  /** The size of the pages in bytes; undefined for normal pages. */
+  readonly pageBytes: bigint | undefined
+}
+
+/** libvirt's choice if the domain sets no size is the default of the node's kernel, which is this on x86. */
+const defaultPageBytes = 2n * 1024n * 1024n
+const normalPageBytes = 4096n
+
+/** The parts of the guest's memory, with the pages that back them: its NUMA nodes, or all of it, and its modules. */
+export function backedMemory({ memory, memoryBacking, cpu, devices }: Domain): BackedMemory[] {
+  const pageBytesOf = pageSizes(memoryBacking?.hugepages)
+  const cells = (cpu?.numa?.cells ?? []).map(({ id, memory: value, unit }, index) => ({
+    field: `cpu.numa.cells[${index}].memory`,
+    bytes: bytesOf(value, unit),
+    pageBytes: pageBytesOf(Number(integerOf(id) ?? BigInt(index))),
+  }))
+  const whole = { field: 'memory.value', bytes: bytesOf(memory?.value, memory?.unit), pageBytes: pageBytesOf(0) }
+  const modules = (devices?.memories ?? []).map(({ model, source, target }, index) => {
+    const own = bytesOf(source?.pagesize?.value, source?.pagesize?.unit)
+    const pageBytes = own === 0n ? pageBytesOf(Number(integerOf(target?.node) ?? 0n)) : hugeOf(own)
+    return {
+      field: `devices.memories[${index}].target.size.value`,
+      bytes: bytesOf(target?.size?.value, target?.size?.unit),
+      // Those of the other models are files.
+      pageBytes: model === 'dimm' || model === 'virtio-mem' ? pageBytes : undefined,
+    }
+  })
+  return [...(cells.length === 0 ? [whole] : cells), ...modules]
+}
+
+/** Bytes in huge pages, by the size of a page in bytes. */
+export function hugePageDemand(domain: Domain): ReadonlyMap<bigint, bigint> {
+  const demand = new Map<bigint, bigint>()
+  for (const { bytes, pageBytes } of backedMemory(domain)) {
+    if (pageBytes !== undefined && bytes > 0n) demand.set(pageBytes, (demand.get(pageBytes) ?? 0n) + bytes)
+  }
+  return demand
+}
+
+/** As Kubernetes names the pages in resources and media of volumes: `2Mi`, `1Gi`. */
+export function pageName(pageBytes: bigint): string {
+  const [gibibyte, mebibyte] = [2n ** 30n, 2n ** 20n]
+  return pageBytes % gibibyte === 0n ? `${pageBytes / gibibyte}Gi` : `${pageBytes / mebibyte}Mi`
+}
+
+type HugePages = NonNullable<NonNullable<Domain['memoryBacking']>['hugepages']>
+
+/** Returns the size of the huge pages of a NUMA node of the guest. */
+function pageSizes(hugepages: HugePages | undefined): (node: number) => bigint | undefined {
+  if (hugepages === undefined) return () => undefined
+  const pages = (hugepages.pages ?? []).map(({ size, unit, nodeset }) => ({
+    nodes: nodeset === undefined ? undefined : new Set(numbersOf(nodeset)),
+    pageBytes: hugeOf(bytesOf(size, unit)),
+  }))
+  if (pages.length === 0) return () => defaultPageBytes
+  const general = pages.find(({ nodes }) => nodes === undefined)
+  return (node) => (pages.find(({ nodes }) => nodes?.has(node) === true) ?? general)?.pageBytes
+}
+
+const hugeOf = (bytes: bigint): bigint | undefined => (bytes > normalPageBytes ? bytes : undefined)
+
+const bytesOf = (value: number | string | undefined, unit: string | undefined): bigint =>
+  scaled({ value: 'value', unit: 'unit', absent: 'KiB', to: 'bytes' }, value, unit)?.value ?? 0n
