@@ -78,6 +78,28 @@ test.each<[string, Interfaces, unknown]>([
   expect(complete(domain)).toEqual(domain)
 })
 
+test('an excluded port and those beside a range are forwarded', () => {
+  const given = {
+    proto: 'tcp',
+    ranges: [{ start: 20, end: 30 }, { start: 22, exclude: true }, { start: 70_000 }],
+  } as const
+  const asked = [19, 20, 21, 22, 23, 30, 31].map((port) => ({ name: `p${port}`, port }))
+  const domain = { devices: { interfaces: [{ ...passt, portForwards: [{ ...given, ranges: [...given.ranges] }] }] } }
+  const { devices } = applied([portForwards], domain, { isOurs: true, ports: asked })
+  expect(devices?.interfaces?.[0]?.portForwards?.slice(1)).toEqual([
+    { proto: 'tcp', ranges: [{ start: 19 }, { start: 22 }, { start: 31 }] },
+  ])
+})
+
+test('many ports beside many ranges take little time', () => {
+  const ranges = Array.from({ length: 20_000 }, (_, index) => ({ start: 20_000 + index }))
+  const many = Array.from({ length: 8000 }, (_, index) => ({ name: `p${index}`, port: 1 + index }))
+  const domain = { devices: { interfaces: [{ ...passt, portForwards: [{ proto: 'tcp' as const, ranges }] }] } }
+  const start = process.cpuUsage().user
+  applied([portForwards], domain, { isOurs: true, ports: many })
+  expect(process.cpuUsage().user - start).toBeLessThan(1_000_000)
+})
+
 test('libvirt itself forwards none', () => {
   expect(applied([portForwards], { devices: { interfaces: [passt] } }, { ports })).toEqual({
     devices: { interfaces: [passt] },
