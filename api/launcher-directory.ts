@@ -8,7 +8,7 @@ export const hugePagesDirectory = '/var/run/virtset/hugepages'
  * libvirt's directory for the sockets of channels, relative to the launcher's, as libvirt 11.3 creates it for an
  * unprivileged daemon.
  */
-export const channelDirectory = 'run/libvirt/qemu/run/channel'
+const channelDirectory = 'run/libvirt/qemu/run/channel'
 
 /** Linux: `sun_path` has 108 bytes with the final NUL. */
 const maxSocketPath = 107

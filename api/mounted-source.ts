@@ -25,11 +25,11 @@ interface MountedKey {
  * Only Secrets with such a name are mounted for VMs. A policy can check a name, so a stolen token of the controller
  * reaches no other Secret.
  */
-export const secretPrefix = 'vm.'
+const secretPrefix = 'vm.'
 
 /** ISO 9660's limit. */
 const maxLabel = 32
-export const isoLabel = string('The label of the file system, which is an ISO. If absent: the name of the volume.', {
+const isoLabel = string('The label of the file system, which is an ISO. If absent: the name of the volume.', {
   minLength: 1,
   maxLength: maxLabel,
   pattern: '^[A-Za-z0-9_.-]+$',

@@ -27,7 +27,7 @@ export interface VirtualMachineTemplate {
 
 /** The kinds that own VMs. */
 const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup'] as const
-export type OwningKind = (typeof owningKinds)[number]
+type OwningKind = (typeof owningKinds)[number]
 
 /** On a VM: the hash of the template that it was created from. */
 export const templateRevisionAnnotation = 'virtset.io/template-revision'

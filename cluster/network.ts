@@ -15,7 +15,7 @@ export interface NodeAddresses {
 
 export const podRange = '10.244.0.0/16'
 /** The maximum that one host can run. */
-export const mostNodes = 3
+const mostNodes = 3
 const table = 'virtset'
 /** The table by which the chaos suite cuts a node off. It is left behind if the suite is killed meanwhile. */
 export const chaosTable = 'virtset-chaos'

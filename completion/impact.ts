@@ -26,7 +26,7 @@ export interface Alternatives {
 /**
  * Whether both select the same presets at the same revisions. If so, nothing changes, and the VM need not be completed.
  */
-export function isSameSelection({ before, after }: Alternatives, labels: Labels, namespace: Namespace): boolean {
+function isSameSelection({ before, after }: Alternatives, labels: Labels, namespace: Namespace): boolean {
   const selection = (presets: Pick<Candidates, 'select'>): string =>
     presets
       .select(labels, namespace)

@@ -61,7 +61,7 @@ export function leavesBelow(value: unknown, path: string): readonly string[] {
 /** The value at a path as it is printed; undefined if it does not exist. */
 export const valueAtPath = (value: unknown, path: string): unknown => valueAtKeys(value, pathKeys(path))
 
-export function valueAtKeys(value: unknown, keys: readonly (string | number)[]): unknown {
+function valueAtKeys(value: unknown, keys: readonly (string | number)[]): unknown {
   let at = value
   for (const key of keys) {
     if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined

@@ -4,7 +4,7 @@ import { sizeOf } from '../api/steps.ts'
 import { maxNamed } from '../presets/abridge.ts'
 import type { InjectOptions } from '../presets/inject.ts'
 
-export const tooMuchWorkRule = 'too-much-work'
+const tooMuchWorkRule = 'too-much-work'
 
 /** The cause for a VM that takes too many steps to complete: the number of values in it and in the largest presets. */
 export function tooMuchWork(

@@ -335,7 +335,7 @@ export function startVmController(options: VmControllerOptions): VmController {
 const isRefused = ({ status }: VirtualMachine): boolean => status?.reason === completionRefused
 
 /** Whether an update changed nothing of a cached object but labels and annotations. */
-export function isLabelling(change: Change<KubeObject>): boolean {
+function isLabelling(change: Change<KubeObject>): boolean {
   if (change.kind !== 'updated') return false
   const rest = ({ metadata, ...object }: KubeObject) => {
     const { labels: _labels, annotations: _annotations, resourceVersion: _version, ...others } = metadata

@@ -51,7 +51,7 @@ export function checkPreset(preset: Preset): Checked {
  * The maximum size of a namespaced preset in bytes of JSON. Every process caches all presets, which takes several times
  * this size in memory.
  */
-export const maxPresetBytes = 64 * 1024
+const maxPresetBytes = 64 * 1024
 
 /** The maximum size of all presets in one namespace, in bytes of JSON. */
 export const maxNamespaceBytes = 1024 * 1024
@@ -138,7 +138,7 @@ function domainStructure(): Structure | undefined {
 export const plainDomain = (domain: Domain): Domain => withoutEveryItem(domainStructure(), domain) as Domain
 
 /** The value without the `'*'` keys of its items. */
-export function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
+function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
   if (structure?.kind === 'list' && Array.isArray(value)) {
     return value.map((item) => withoutEveryItem(structure.item, withoutStars(structure, item)))
   }

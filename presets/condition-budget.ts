@@ -12,7 +12,7 @@ export interface Meter {
 export const presetLimit: Readonly<Meter> = { steps: 100_000, bytes: 4 * 1024 * 1024 }
 
 /** The limit for all cluster presets that select a VM, and separately for all presets of its namespace. */
-export const scopeLimit: Readonly<Meter> = { steps: 150_000, bytes: 8 * 1024 * 1024 }
+const scopeLimit: Readonly<Meter> = { steps: 150_000, bytes: 8 * 1024 * 1024 }
 
 export type Resource = keyof Meter
 export const resources: readonly Resource[] = ['steps', 'bytes']

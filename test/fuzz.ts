@@ -204,7 +204,7 @@ const prototypes = [Object.prototype, Array.prototype, String.prototype, Number.
 const shapeOfPrototypes = (): string => prototypes.map((one) => Reflect.ownKeys(one).length).join()
 
 /** The limit for any request. */
-export const maxRequestMs = 100
+const maxRequestMs = 100
 
 /** Presets that select the VMs, so that the merge is tested with hostile values as well. */
 const present = [

@@ -11,7 +11,7 @@ type ControllerType = NonNullable<Controller['type']>
 
 const indexOf = ({ index }: Controller): number => numberOf(index) ?? 0
 
-export const hasController = (domain: Domain, type: ControllerType, index: number): boolean =>
+const hasController = (domain: Domain, type: ControllerType, index: number): boolean =>
   list(domain, 'controllers').some((one) => one.type === type && indexOf(one) === index)
 
 /** Adds the controller if it is missing. */

@@ -130,7 +130,7 @@ const placeOnBus = (bus: string | undefined, number: number): DriveAddress | und
 }
 
 /** A narrow SCSI bus has eight units, one of which is the controller. */
-export const scsiUnits = 7
+const scsiUnits = 7
 
 export const diskAddress = each('disks')(
   'disk-address',

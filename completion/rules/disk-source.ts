@@ -61,7 +61,7 @@ const diskSource = eachDevice('disks')(
   ),
 )
 
-export const diskSourceField = eachDevice('disks')(
+const diskSourceField = eachDevice('disks')(
   'disk-source-field',
   'The source of a disk must use the fields of its type: libvirt ignores those of another type.',
   function* ({ type = 'file', source = {} }, at) {

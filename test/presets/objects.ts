@@ -93,7 +93,7 @@ const known = (document: unknown): Kinds => {
 
 export const gadgets = known(gadgetCrd)
 
-export function gadgetKind(): ObjectKind {
+function gadgetKind(): ObjectKind {
   const read = gadgets.get('Gadget of example.com/v1')?.()
   if (read === undefined || !('kind' in read)) throw new Error(`no kind: ${JSON.stringify(read)}`)
   return read.kind
