@@ -41,8 +41,8 @@ export interface SessionPlaces {
 }
 
 /**
- * The places for sessions of a replica. Namespaces together cannot exclude another one: when all places are taken, the
- * namespace with the most sessions loses its latest one to a namespace that has fewer.
+ * The places for sessions of a replica. When all are taken, the namespace with the most sessions loses its latest one to
+ * a namespace that has fewer, so only as many namespaces as there are places can exclude another one.
  */
 export function createSessionPlaces(
   clock: Pick<Clock, 'monotonic'>,
