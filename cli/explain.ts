@@ -6,7 +6,6 @@ import { asSent } from '../completion/reproduce.ts'
 import { decodeProvenance, type Provenance } from '../completion/provenance.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
-import { clusterFailure } from './cluster.ts'
 import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
 import { considered, type Considered } from './considered.ts'
 import { below, explanationOf, type Explanation } from './explanation.ts'
@@ -128,7 +127,7 @@ export async function explainStored(vm: string, settings: ExplainSettings): Prom
   const stored = await cluster.kube.get(virtualMachines, ref).catch((error: unknown) => {
     if (isNotFound(error))
       throw new Usage(`VM "${ref.name}" not found in namespace "${ref.namespace}" of ${cluster.server}`)
-    throw clusterFailure(error, cluster)
+    throw error
   })
   const provenance = decodeProvenance(stored.metadata.annotations?.[completedByAnnotation] ?? '')
   if (provenance === undefined) throw new Usage(`VM "${ref.name}" was never completed: it has no provenance`)

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { noNodes } from '../completion/nodes.ts'
-import { online } from './cluster.ts'
+import { clusterFailure, online } from './cluster.ts'
 import { explainStored } from './explain.ts'
 import { exitCodes, type ExitCode } from './failure.ts'
 import { serveUi } from './ui-server.ts'
@@ -36,6 +36,8 @@ export async function ui(
           namespace,
           scopes: online(cluster, noNodes),
           cluster,
+        }).catch((error: unknown) => {
+          throw clusterFailure(error, cluster, '')
         }),
     },
   })

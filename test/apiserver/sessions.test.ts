@@ -17,6 +17,8 @@ import { systemClock } from '../../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { until } from '../until.ts'
+import { serveScreen } from '../fake-screen.ts'
+import { openPage } from '../page.ts'
 import { accountOf, kubectlAs } from './accounts.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { installProcesses, type Processes, type Replica } from './processes.ts'
@@ -30,6 +32,8 @@ let processes: Processes
 let webhooks: Replica
 let kube: KubeClient
 let sessionServer: SessionServer
+/** What the last viewer has sent, in hexadecimal. */
+let keysAtScreen = () => ''
 let guest: Duplex
 
 const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
@@ -67,6 +71,10 @@ beforeAll(async () => {
     namespaceOf: (uid) => (uid === podUID ? 'default' : undefined),
     open: async (_, target) => {
       const [ours, theirs] = duplexPair()
+      if (target.kind === 'vnc') {
+        keysAtScreen = serveScreen(theirs)
+        return { socket: ours }
+      }
       if (target.kind !== 'console') {
         theirs.write(`${target.kind}${target.kind === 'tcp' ? target.port : ''}`)
         if (target.kind === 'screenshot') theirs.end()
@@ -92,7 +100,8 @@ beforeAll(async () => {
       capabilities: bundledCapabilities,
     },
   })
-  const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } }
+  const devices = { serials: [{ type: 'pty' }], graphics: [{ type: 'vnc' }] }
+  const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices }
   for (const name of ['web', 'idle']) {
     const metadata = { name, namespace: 'default' }
     await kubectl(['create', '-f', '-'], {
@@ -188,13 +197,34 @@ test('the log of a console is a plain response', async () => {
 })
 
 test.each([
-  ['attach/vnc', 'vnc'],
+  ['attach/vnc', 'RFB 003.008\n'],
   ['portforward/22', 'tcp22'],
 ])('a user with virtset-edit has a session of %s', async (subresource, greeting) => {
   const session = await attach('web', 'edit', '', subresource)
   await until(() => session.heard() === greeting)
   session.client.close()
   expect(await attach('web', 'view', '', subresource)).toMatchObject({ code: 403 })
+})
+
+test('the page shows screen and console side by side and types on both', async () => {
+  const { page, errors, foreign, close } = await openPage('--kubeconfig', api.kubeconfig)
+  try {
+    await page.getByRole('link', { name: 'web' }).click()
+    const rows = page.locator('#console .xterm-rows')
+    await rows.getByText('booting').first().waitFor()
+    await page.locator('#console').click()
+    await page.keyboard.type('typed in the browser')
+    await rows.getByText('TYPED IN THE BROWSER').first().waitFor()
+
+    await page.locator('#screen-state').getByText('connected', { exact: true }).waitFor()
+    await page.locator('#screen canvas').click()
+    await page.keyboard.press('a')
+    // The key a, pressed.
+    await until(() => keysAtScreen().includes('0401000000000061'))
+    expect([errors, foreign]).toEqual([[], []])
+  } finally {
+    await close()
+  }
 })
 
 test('a screenshot requires virtset-admin', async () => {
