@@ -9,7 +9,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 
 import { request } from 'undici'
 
@@ -74,6 +74,7 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
       .filter((folder) => existsSync(join(settings.checkout, folder)))
       .flatMap((folder) => filesBelow(settings.checkout, folder, isCodeOrData))
   const inImages = (path: string) => join(settings.checkout, 'images', path)
+  const filesIn = (folder: string) => (existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : [])
   const node = { 'bin/node': join(settings.checkout, 'node_modules/node/bin/node'), node_modules: modules }
   const ofLauncher = withDependencies(
     modules,
@@ -100,9 +101,8 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
       extra: {
         'bin/node': node['bin/node'],
         packages: inImages('launcher/packages'),
-        ...Object.fromEntries(
-          ['pod.c', 'passt', 'install'].map((name) => [`passt/${name}`, inImages(`launcher/passt/${name}`)]),
-        ),
+        // An earlier version, which the upgrade test builds, has no such folder.
+        ...Object.fromEntries(filesIn(inImages('launcher/passt')).map((path) => [`passt/${basename(path)}`, path])),
         ...Object.fromEntries(ofLauncher.map((name) => [`node_modules/${name}`, join(modules, name)])),
       },
       hasBase: true,
