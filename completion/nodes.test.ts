@@ -171,9 +171,10 @@ describe('completion', () => {
   })
 
   describe('if one node of four does not have a capability that a VM requires', () => {
-    const numa = { cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 64, unit: 'MiB' as const }] } } }
+    const memory = { value: 1, unit: 'GiB' as const }
+    const numa = { cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' as const }] } } }
     const memoryBacking = { hugepages: { pages: [{ size: 1, unit: 'GiB' as const }] } }
-    const asking = vm({ domain: { ...vm().spec.domain, ...numa, memoryBacking } })
+    const asking = vm({ domain: { ...vm().spec.domain, memory, ...numa, memoryBacking } })
     const without = { ...bundledCapabilities, host: { numaNodes: 4, pageSizes: [4, 2048] } }
     const honest = ['a', 'b', 'c'].map((name) => nodeProfile(name, bundledCapabilities))
 
