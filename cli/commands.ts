@@ -33,7 +33,7 @@ interface ImportFlags extends Flags {
 
 const vmFiles = new Argument(
   '<file...>',
-  'VMs, configs, groups or Domain XML; - for standard input, a directory for its manifests',
+  'VMs, configs, groups or Domain XML: files, directories, or - for standard input',
 )
 
 const complete: Entry = {
@@ -45,7 +45,7 @@ const complete: Entry = {
     outputFlag('yaml', 'json', 'xml'),
     new Option('--provenance', 'show the origin of each field'),
     'schema',
-    'outDir',
+    new Option('--out-dir <dir>', 'write one file per VM, with causes, warnings and provenance beside it'),
     new Option('--watch', 'complete again whenever a file changes'),
     'strict',
     ...completionFlags,
@@ -93,7 +93,7 @@ async function unlessUnreadable(once: () => Promise<ExitCode>, world: World): Pr
 
 const explain: Entry = {
   name: 'explain',
-  description: 'show who set each field of a VM, and why presets were applied or not',
+  description: 'show what set each field of a VM, and why presets were applied or not',
   example: 'web spec.domain.cpu',
   words: [
     new Argument('<vm>', 'a VM in the cluster as NAME or NAMESPACE/NAME, or a file'),
@@ -137,7 +137,7 @@ const test: Entry = {
   name: 'test',
   description: 'run tests of presets (*.vmtest.yaml)',
   example: 'presets/ --junit report.xml',
-  words: [new Argument('<path...>', '*.vmtest.yaml files, or directories for theirs')],
+  words: [new Argument('<path...>', '*.vmtest.yaml files, or directories that contain them')],
   flags: [
     new Option('--update', 'replace the expectations with the actual results'),
     new Option('--junit <file>', 'write a report as JUnit XML'),
@@ -230,7 +230,7 @@ const lint: Entry = {
   name: 'lint',
   description: 'check presets as admission does, and find conflicts among them',
   example: 'presets/ --strict',
-  words: [new Argument('<path...>', 'files, or directories for their manifests; - for standard input')],
+  words: [new Argument('<path...>', 'presets: files, directories, or - for standard input')],
   flags: ['schema', 'strict', new Option('-n, --namespace <name>', 'namespace of presets without one'), 'quiet'],
   async run(paths, flags, world) {
     const [{ lint: lintAll }, { readInputs }] = await Promise.all([import('./lint.ts'), import('./input.ts')])
@@ -260,7 +260,14 @@ const completion: Entry = {
   name: 'completion',
   description: 'print a completion script for a shell',
   example: 'bash > /etc/bash_completion.d/kubectl-vm',
-  words: [new Argument('<shell>').choices(['bash', 'zsh', 'fish', 'kubectl'])],
+  words: [
+    new Argument('<shell>', 'kubectl completes `kubectl vm`; the others, `kubectl-vm`').choices([
+      'bash',
+      'zsh',
+      'fish',
+      'kubectl',
+    ]),
+  ],
   flags: [],
   async run([shell = ''], _, world) {
     const { shellScript } = await import('./shell.ts')
@@ -281,18 +288,18 @@ const powerEntry = (name: Verb): Entry => ({
   example: 'web --wait',
   words: [new Argument('<name>', 'a VirtualMachineConfig')],
   flags: [
-    new Option('--wait', 'wait until it is done, and show the progress'),
+    new Option('--wait', 'wait until the VM has started or stopped, and show the progress'),
     new Option('--timeout <seconds>', 'how long --wait waits').argParser(wholeNumber).default(300),
     ...(name === 'start'
       ? []
       : [
           new Option(
             '--grace-period <seconds>',
-            'how long the guest has to power off (default: that of its spec)',
+            'how long the guest has to power off (default: as in its spec)',
           ).argParser(wholeNumber),
         ]),
     new Option('--dry-run', 'check the request without executing it'),
-    new Option('-n, --namespace <name>', 'its namespace (default: that of the context)'),
+    new Option('-n, --namespace <name>', 'namespace of the config (default: that of the context)'),
     ...clusterFlags,
   ],
   async run([config = ''], flags: Flags & PowerFlags, world) {

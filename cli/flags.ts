@@ -35,17 +35,16 @@ const flags = {
   capabilities: () =>
     new Option(
       '--capabilities <file>',
-      'capabilities of the node: a profile as JSON (default: those of the nodes in the cluster)',
+      "capabilities of the nodes, as JSON (default: those of the cluster's nodes; without a cluster, the bundled ones)",
     ),
   uid: () => new Option('--uid <uid>', 'uid of the request, from which the UUID and MAC addresses are derived'),
   namespace: () => new Option('-n, --namespace <name>', 'namespace of objects without one'),
   kubeconfig: () => new Option('--kubeconfig <file>', 'the kubeconfig, as for kubectl'),
   context: () => new Option('--context <name>', 'the context of the kubeconfig'),
-  outDir: () =>
-    new Option('--out-dir <dir>', 'write one file per input, with causes, warnings and provenance beside it'),
+  outDir: () => new Option('--out-dir <dir>', 'write one file per result to this directory'),
   strict: () => new Option('--strict', 'exit with 3 if there are warnings'),
   quiet: () => new Option('-q, --quiet', 'print no warnings'),
-  color: () => new Option('--no-color', 'print no colours, not even on a terminal'),
+  color: () => new Option('--no-color', 'print no colors, not even on a terminal'),
 }
 
 export type Flag = keyof typeof flags

@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 function createProgram(world: World, exit: (code: number) => void): Command {
   const program = new Command('kubectl vm')
     .description(
-      'Completes, explains and tests virtual machines and presets, with the engine of the admission webhooks.',
+      'Starts, stops and reaches virtual machines, and shows how presets complete them, with or without a cluster.',
     )
     .showSuggestionAfterError()
     .showHelpAfterError('(kubectl vm --help lists the commands)')

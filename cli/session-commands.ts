@@ -12,13 +12,16 @@ import type { Cluster, World } from './world.ts'
 
 /** The commands that reach the guest of a running VM. */
 
-const vmFlags = [new Option('-n, --namespace <name>', 'its namespace (default: that of the context)'), ...clusterFlags]
+const vmFlags = [
+  new Option('-n, --namespace <name>', 'namespace of the VM (default: that of the context)'),
+  ...clusterFlags,
+]
 
 const vmName = new Argument('<name>', 'a running VirtualMachine, or the VirtualMachineConfig of one')
 
 const tailFlag = new Option(
   '--tail <bytes>',
-  'how much of the past to show (default: everything that is retained)',
+  'how much of the past output to show (default: all that is stored, up to 256 KiB)',
 ).argParser(wholeNumber)
 
 const consoleEntry: Entry = {
@@ -35,7 +38,7 @@ const consoleEntry: Entry = {
 
 const log: Entry = {
   name: 'log',
-  description: 'print what a VM has printed on its serial console',
+  description: 'print the output of the serial console of a VM',
   example: 'web --tail 1000',
   words: [vmName],
   flags: [new Option('-f, --follow', 'continue with new output until the VM ends'), tailFlag, ...vmFlags],
@@ -51,7 +54,10 @@ const vnc: Entry = {
   example: 'web --listen 5901',
   words: [vmName],
   flags: [
-    new Option('--listen <address>', 'PORT or HOST:PORT, or the path of a unix socket').default('127.0.0.1:0'),
+    new Option('--listen <address>', 'PORT or HOST:PORT, or the path of a unix socket').default(
+      '127.0.0.1:0',
+      'a free port on 127.0.0.1',
+    ),
     ...vmFlags,
   ],
   async run([name = ''], flags: Flags & ScreenFlags, world) {
@@ -89,7 +95,7 @@ const sshFlags = [
 
 const sshEntry: Entry = {
   name: 'ssh',
-  description: 'log in to a VM with ssh, without a network to it',
+  description: 'log in to a VM with ssh, through the API server',
   example: 'root@web -- uname -a',
   words: [new Argument('<destination>', '[USER@]VM'), new Argument('[command...]', 'what to run, after --')],
   flags: sshFlags,
@@ -101,7 +107,7 @@ const sshEntry: Entry = {
 
 const scpEntry: Entry = {
   name: 'scp',
-  description: 'copy files from and to a VM with scp',
+  description: 'copy files to and from a VM with scp',
   example: 'notes.txt root@web:/tmp/',
   words: [new Argument('<paths...>', 'local paths, and [USER@]VM:PATH; the last one is the target')],
   flags: [new Option('-r, --recursive', 'copy directories'), ...sshFlags],
@@ -127,7 +133,7 @@ const screenshot: Entry = {
 
 const sendKey: Entry = {
   name: 'send-key',
-  description: 'press keys at the screen of a VM',
+  description: 'press keys on the keyboard of a VM',
   example: 'web ctrl-alt-delete',
   words: [vmName, new Argument('[keys...]', 'combinations such as ctrl-alt-delete, pressed one after the other')],
   flags: [new Option('--text <text>', 'type this text first, on a US keyboard'), ...vmFlags],
@@ -145,7 +151,7 @@ const uiEntry: Entry = {
   example: '-n team-a',
   words: [],
   flags: [
-    new Option('--port <port>', 'the port on 127.0.0.1 (default: any free one)').argParser(wholeNumber).default(0),
+    new Option('--port <port>', 'port on 127.0.0.1').argParser(wholeNumber).default(0, 'a free one'),
     new Option('-n, --namespace <name>', 'show only this namespace'),
     ...clusterFlags,
   ],
