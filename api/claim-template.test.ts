@@ -21,7 +21,7 @@ const claim = {
   spec: { accessModes: ['ReadWriteOnce'], storageClassName: 'fast', ...size('20Gi') },
 }
 
-test('a claim remains when the config is deleted, unless the policy says Delete', () => {
+test('a claim remains when the config is deleted, unless the policy is Delete', () => {
   expect(claimsOfConfig(config, { claimTemplates })).toEqual([claim])
   const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', name: 'web', uid: 'u-1' }
   const policy = { persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' } } as const
@@ -36,7 +36,7 @@ test.each<[string, object, string]>([
   ['no size', { spec: size('0') }, 'spec.claimTemplates[0].spec.resources.requests.storage'],
   ['two sources', { source: { ...source, empty: {} } }, 'spec.claimTemplates[0].source.image'],
   [
-    'a source that is no claim',
+    'a source that is not a claim',
     { source: { claim: { claimName: 'No' } } },
     'spec.claimTemplates[0].source.claim.claimName',
   ],

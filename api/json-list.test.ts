@@ -59,10 +59,10 @@ test('a damaged List never yields items that differ from its own', () => {
       (value, place, byte, cut) => {
         const text = JSON.stringify(value)
         const at = place % text.length
-        const spoilt = Buffer.from(text.slice(0, at) + byte + text.slice(at + cut))
-        const items = parsedItems(spoilt)
+        const corrupted = Buffer.from(text.slice(0, at) + byte + text.slice(at + cut))
+        const items = parsedItems(corrupted)
         if (items === undefined) return
-        const whole: unknown = JSON.parse(spoilt.toString())
+        const whole: unknown = JSON.parse(corrupted.toString())
         expect([isList(whole), items]).toEqual([true, isList(whole) ? whole.items : undefined])
       },
     ),

@@ -26,8 +26,8 @@ const cephBytes = 64n * mebibyte
 /** QEMU's default for the cache of a qcow2 image: enough for 256 GiB. */
 const defaultMetadataCacheBytes = 33n * mebibyte
 /**
- * The cache that the launcher sets for the disk in a container image, enough for 32 GiB. What it lacks is read from the
- * page cache of the node, since the image does not change.
+ * The cache that the launcher sets for the disk in a container image, enough for 32 GiB. What is not in it is read
+ * from the page cache of the node, since the image does not change.
  */
 export const imageCacheBytes = 4n * mebibyte
 /** Buffers of one virtqueue of a disk or interface that has several. */

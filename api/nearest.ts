@@ -1,6 +1,6 @@
 /**
  * The candidate that `word` is most likely a typo of, if any. Ignores case. At most a third of the letters (but at
- * least one) may be inserted, omitted, changed or swapped with a neighbour. Of equally near candidates, the first.
+ * least one) may be inserted, omitted, changed or swapped with a neighbor. Of equally near candidates, the first.
  * @param candidates pass the same array for the same candidates (`fieldNames`), so that they are prepared only once
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
@@ -67,7 +67,7 @@ function bits(set: number): number {
 }
 
 /**
- * The optimal string alignment distance: Levenshtein's, with a swap of neighbours as one step.
+ * The optimal string alignment distance: Levenshtein's, with a swap of neighbors as one step.
  * @param limit ends the search as soon as the distance cannot be less, and returns the limit
  */
 export function editDistance(left: string, right: string, limit = Infinity): number {

@@ -121,7 +121,7 @@ export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): O
 
 /**
  * The UID that a VM's UUID and MAC addresses are derived from, if it is not the VM's own. A config's VM has the same
- * ones after each start, so that its guest, licences and network see one machine. Only virtset may make a config the
+ * ones after each start, so that its guest, licenses and network see one machine. Only virtset may make a config the
  * owner of a VM.
  */
 export function identityOf(vm: { readonly metadata: ObjectMeta }): string | undefined {

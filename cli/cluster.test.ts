@@ -53,7 +53,7 @@ describe('with a cluster', () => {
     ['uses the capabilities of its nodes', [], undefined, /machine: pc-i440fx-9\.2/],
     ['uses a given profile instead', ['--capabilities', 'FILE'], undefined, /machine: pc-i440fx-10\.0/],
     [
-      'uses the bundled profile if the user may not read those of the nodes',
+      'uses the bundled profile if the user cannot read those of the nodes',
       [],
       { status: 403, body: {} },
       /machine: pc-i440fx-10\.0/,

@@ -76,7 +76,7 @@ export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scope
 }
 
 /**
- * The capabilities of the cluster's nodes; the bundled ones if they are not published or the user may not read them.
+ * The capabilities of the cluster's nodes; the bundled ones if they are not published or the user cannot read them.
  */
 export async function nodesOf(kube: KubeClient): Promise<NodeCapabilities> {
   try {
@@ -97,7 +97,7 @@ async function listAll<T extends KubeObject>(
   return all
 }
 
-/** The labels of a namespace. For users who may not read namespaces, only the label that every namespace has. */
+/** The labels of a namespace. For users who cannot read namespaces, only the label that every namespace has. */
 async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key: string]: string }> {
   try {
     return (await kube.get(namespaces, { name })).metadata.labels ?? {}

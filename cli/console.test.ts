@@ -172,7 +172,7 @@ test('connects again from the oldest output if the position is out of range', as
   expect(one.paths).toEqual([`${subresource}/attach/console?tailBytes=5`, `${subresource}/attach/console`])
 })
 
-test('says so if the VM was started again meanwhile', async () => {
+test('reports that the VM was started again meanwhile', async () => {
   const one = start()
   one.answers.push(prints('abc', 10, restarted), prints('new', 0, ended, 'ffffffff'))
   const running = one.console()

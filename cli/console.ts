@@ -65,7 +65,7 @@ export async function attachConsole(
       })
     : () => {}
   /** Messages are written in the normal mode, because the raw mode does not translate line ends. */
-  const say = (text: string) => {
+  const notify = (text: string) => {
     terminal.setRaw(false)
     world.err(text)
     if (isTyping && session !== undefined) terminal.setRaw(true)
@@ -73,7 +73,7 @@ export async function attachConsole(
   const open = () =>
     cluster.attach(
       sessionPath(vm, 'attach/console', startOf(progress, flags.tail)),
-      receiverOf(progress, terminal, say),
+      receiverOf(progress, terminal, notify),
     )
 
   try {
@@ -89,19 +89,19 @@ export async function attachConsole(
         break
       }
       session = opened
-      say(isFirst ? `Connected to ${name}.${isTyping ? ' Press ^] to leave.' : ''}\n` : 'Connected again.\n')
+      notify(isFirst ? `Connected to ${name}.${isTyping ? ' Press ^] to leave.' : ''}\n` : 'Connected again.\n')
       const closed = await Promise.race([opened.closed, left.promise])
       if (closed === 'left') break
       session = undefined
       if (closed.code === 1000 || closed.code === 1008) {
-        say(`\nThe console was closed: ${closed.reason || 'no reason given'}.\n`)
+        notify(`\nThe console was closed: ${closed.reason || 'no reason given'}.\n`)
         return closed.code === 1000 ? exitCodes.fine : exitCodes.refused
       }
-      say(`\nThe connection was lost (${closed.reason || `code ${closed.code}`}); connecting again …\n`)
+      notify(`\nThe connection was lost (${closed.reason || `code ${closed.code}`}); connecting again …\n`)
     }
     session?.close()
     session = undefined
-    say(`\nLeft the console of ${name}. The VM continues to run.\n`)
+    notify(`\nLeft the console of ${name}. The VM continues to run.\n`)
     return exitCodes.fine
   } catch (error) {
     session = undefined
@@ -152,13 +152,13 @@ export async function printLog(
 }
 
 /** Writes what is received, counts it, and reports what is missing before it. */
-const receiverOf = (progress: Progress, to: Pick<Terminal, 'write'>, say: (text: string) => void): Receiver => ({
+const receiverOf = (progress: Progress, to: Pick<Terminal, 'write'>, notify: (text: string) => void): Receiver => ({
   begin(position) {
     const last = progress.position
     progress.position = position
     if (last === undefined || position === undefined) return
-    if (position.epoch !== last.epoch) say('This is another start of the VM; its output begins here.\n')
-    else if (position.offset > last.offset) say(`${position.offset - last.offset} bytes of the output were lost.\n`)
+    if (position.epoch !== last.epoch) notify('This is another start of the VM; its output begins here.\n')
+    else if (position.offset > last.offset) notify(`${position.offset - last.offset} bytes of the output were lost.\n`)
   },
   receive(chunk) {
     const { position } = progress

@@ -10,8 +10,8 @@ import { rolldown } from 'rolldown'
 const root = join(import.meta.dirname, '..')
 const [folder = join(root, 'dist/page')] = process.argv.slice(2)
 
-/** The packages in the bundle, with the files of their licences. */
-const licences = {
+/** The packages in the bundle, with the files of their licenses. */
+const licenses = {
   '@novnc/novnc': 'LICENSE.txt',
   '@xterm/xterm': 'LICENSE',
   '@xterm/addon-fit': 'LICENSE',
@@ -29,9 +29,9 @@ async function generate(): Promise<void> {
   await writeFile(join(folder, 'page.css'), (await Promise.all(styles.map(read))).join('\n'))
   for (const file of ['index.html', 'icon.svg']) await copyFile(join(root, 'ui', file), join(folder, file))
   const texts = await Promise.all(
-    Object.entries(licences).map(async ([name, file]) => `${name}\n\n${await read(`node_modules/${name}/${file}`)}`),
+    Object.entries(licenses).map(async ([name, file]) => `${name}\n\n${await read(`node_modules/${name}/${file}`)}`),
   )
-  await writeFile(join(folder, 'licences.txt'), texts.join(`\n${'='.repeat(80)}\n`))
+  await writeFile(join(folder, 'licenses.txt'), texts.join(`\n${'='.repeat(80)}\n`))
 }
 
 const read = (path: string): Promise<string> => readFile(join(root, path), 'utf8')

@@ -9,7 +9,7 @@ export type Page = ReadonlyMap<PageFile, Buffer>
 export type PageFile = (typeof pageFiles)[number]
 
 /** The files that `generate-page.ts` writes. */
-export const pageFiles = ['index.html', 'page.js', 'page.css', 'icon.svg', 'licences.txt'] as const
+export const pageFiles = ['index.html', 'page.js', 'page.css', 'icon.svg', 'licenses.txt'] as const
 
 /** The name of a file of the page among the assets of the executable. */
 export const assetOf = (file: PageFile): string => `page/${file}`

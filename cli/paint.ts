@@ -7,7 +7,7 @@ export type Paint = (style: Style, text: string) => string
 
 export const plain: Paint = (_, text) => text
 
-/** Colours only on a terminal, and not with --no-color or NO_COLOR (https://no-color.org). */
+/** Colors only on a terminal, and not with --no-color or NO_COLOR (https://no-color.org). */
 export function painter(world: Pick<World, 'environment' | 'isOutTerminal'>, isEnabled = true): Paint {
   const { NO_COLOR: noColor, TERM: terminal } = world.environment
   const isColored = isEnabled && world.isOutTerminal && (noColor ?? '') === '' && terminal !== 'dumb'

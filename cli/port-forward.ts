@@ -130,7 +130,7 @@ async function serve(
   }
 }
 
-/** Reports a wrong name before the first connection. Users who may not read VMs learn it then. */
+/** Reports a wrong name before the first connection. For users who cannot read VMs, the first connection does. */
 async function phaseOf(vm: VmRef, { kube }: Cluster): Promise<string | undefined> {
   try {
     const { status } = await kube.get(virtualMachines, vm)

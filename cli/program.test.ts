@@ -181,7 +181,7 @@ describe('diff', () => {
     [{ NO_COLOR: '1' }, true, [], false],
     [{ TERM: 'dumb' }, true, [], false],
     [{}, false, [], false],
-  ])('is coloured only if wanted: %j, terminal %s, %j', async (environment, isOutTerminal, flags, isColored) => {
+  ])('is colored only if wanted: %j, terminal %s, %j', async (environment, isOutTerminal, flags, isColored) => {
     const at = files(given)
     const { out } = await runVm(['diff', at('vm.yaml'), '--presets', at('p.yaml'), ...flags], {
       environment,
@@ -209,6 +209,6 @@ test('progress shows after two seconds, on a terminal', () => {
   expect(result).toEqual(['\r\u001B[K2 done, b', '\r\u001B[K'])
 })
 
-test('no colours without a terminal', () => {
+test('no colors without a terminal', () => {
   expect(painter({ environment: {}, isOutTerminal: false })('red', 'x')).toBe('x')
 })

@@ -10,9 +10,9 @@ import { isApiPath, proxyRequest, proxyUpgrade } from './ui-proxy.ts'
 export interface UiOptions {
   readonly access: Access
   readonly page: Page
-  /** Any free port is 0. */
+  /** 0 for any free port. */
   readonly port: number
-  /** Random texts that nobody can guess. */
+  /** Random texts that cannot be guessed. */
   readonly secret: string
   readonly link: string
   /** The page's own requests, by path: responses as JSON. Throws Usage. */

@@ -39,7 +39,7 @@ test.each<[string, string, string, readonly string[]]>([
   expect(diff).toBe(hunks.length === 0 ? '' : ['--- old', '+++ new', ...hunks, ''].join('\n'))
 })
 
-test('colours what changed', () => {
+test('colors what changed', () => {
   const tagged: Paint = (style, line) => `<${style}>${line}`
   expect(unifiedDiff(['old', 'new'], 'a\nb\n', 'a\nc\n', tagged)).toBe(
     ['<bold>--- old', '<bold>+++ new', '<cyan>@@ -1,2 +1,2 @@', ' a', '<red>-b', '<green>+c', ''].join('\n'),

@@ -23,7 +23,7 @@ test.each<[string, number, number | undefined, readonly number[]]>([
   ['that grow beyond it are refused', limit + 1, limit, [limit + 1]],
   ['of an earlier version may remain', 2 * limit, 2 * limit, []],
   ['of an earlier version may shrink', limit + 1, 2 * limit, []],
-  ['of an earlier version may not grow', 2 * limit + 1, 2 * limit, [2 * limit + 1]],
+  ['of an earlier version must not grow', 2 * limit + 1, 2 * limit, [2 * limit + 1]],
 ])('labels %s', (_, sent, stored, expected) => {
   const causes = labelsSizeCauses(labelsOf(sent), stored === undefined ? undefined : labelsOf(stored))
   expect(causes.map(({ value }) => value)).toEqual(expected)

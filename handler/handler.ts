@@ -108,7 +108,7 @@ interface Tracked {
   /** The version of the contract that its launcher stated last; 0 before, and of a launcher that states none. */
   launcherVersion: number
   /** How its launcher's events violate the contract. */
-  misbehaviour: string | undefined
+  misbehavior: string | undefined
   /** Open while its launcher's events are followed; abort it to stop that. */
   following: AbortController | undefined
   /** The event stream is not reopened before this time. */
@@ -252,7 +252,7 @@ export function startHandler(options: HandlerOptions): Handler {
         report,
         startingForMs: since(entry.startingSince),
         ...(podIP === undefined ? {} : { podIP }),
-        ...(entry.misbehaviour === undefined ? {} : { misbehaviour: entry.misbehaviour }),
+        ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
       }
     } catch (error) {
       return failureOf(entry, error)
@@ -297,7 +297,7 @@ export function startHandler(options: HandlerOptions): Handler {
       .catch((error: unknown) => {
         if (stop.signal.aborted) return
         entry.following = undefined
-        if (error instanceof InvalidLauncherResponse) entry.misbehaviour = error.message
+        if (error instanceof InvalidLauncherResponse) entry.misbehavior = error.message
         const waitMs = entry.reopening.next()
         entry.followAtMs = clock.monotonic() + waitMs
         log.info({ vm: key, err: error, waitMs }, 'the event stream of the launcher ended')
@@ -307,8 +307,8 @@ export function startHandler(options: HandlerOptions): Handler {
 
   function onEvent(key: string, entry: Tracked, event: LauncherEvent): void {
     // The first heartbeat comes after 10 s: a stream that lasts that long keeps to the contract.
-    if (event === 'heartbeat' && entry.misbehaviour === undefined) return
-    if (event === 'heartbeat') entry.misbehaviour = undefined
+    if (event === 'heartbeat' && entry.misbehavior === undefined) return
+    if (event === 'heartbeat') entry.misbehavior = undefined
     if (entry.isHinted) return
     entry.isHinted = true
     const waitMs = entry.hints.take()
@@ -358,7 +358,7 @@ export function startHandler(options: HandlerOptions): Handler {
       absentSince: undefined,
       startingSince: undefined,
       launcherVersion: 0,
-      misbehaviour: undefined,
+      misbehavior: undefined,
       following: undefined,
       followAtMs: 0,
     }

@@ -371,7 +371,7 @@ const rows: [string, Given, Observation, string[]][] = [
   [
     'reports misbehaving events beside a valid response',
     { phase: 'Scheduled' },
-    { ...reported(report('Running')), misbehaviour: 'it sends too many events' },
+    { ...reported(report('Running')), misbehavior: 'it sends too many events' },
     [
       'updateStatus Running Ready=True:GuestRunning Synchronized=Unknown:LauncherMisbehaving',
       'recordEvent Warning LauncherMisbehaving',

@@ -27,7 +27,7 @@ export type Observation =
       readonly report: DomainReport
       readonly podIP?: string
       /** How the launcher's event stream violates the contract, although its responses do not. */
-      readonly misbehaviour?: string
+      readonly misbehavior?: string
       /** How long the launcher has been starting the guest. */
       readonly startingForMs?: number
     }
@@ -95,7 +95,7 @@ function planFor(vm: VirtualMachine, observation: Observation, now: string): Act
     case 'unreachable':
       return onSilence(vm, 'LauncherUnreachable', observation, now)
     case 'misbehaving':
-      return onMisbehaviour(vm, observation, now)
+      return onMisbehavior(vm, observation, now)
     case 'refused':
       return onRefusal(vm, observation, now)
     case 'report':
@@ -133,12 +133,12 @@ const pollAgain = (afterMs: number): Action => ({
   afterMs: Math.min(Math.max(afterMs, pollMs.shortest), pollMs.longest),
 })
 
-function onMisbehaviour(
+function onMisbehavior(
   vm: VirtualMachine,
   { message: cause, silentForMs }: { message: string; silentForMs: number },
   now: string,
 ): Action[] {
-  const message = misbehaviourMessage(cause)
+  const message = misbehaviorMessage(cause)
   return [
     ...updateStatus(vm, silentStatus(vm, 'LauncherMisbehaving', message, now)),
     ...recordOnce(vm, 'LauncherMisbehaving', message),
@@ -152,7 +152,7 @@ function recordOnce(vm: VirtualMachine, reason: string, message: string): Action
   return isRecorded ? [] : [{ do: 'recordEvent', type: 'Warning', reason, message }]
 }
 
-const misbehaviourMessage = (cause: string): string =>
+const misbehaviorMessage = (cause: string): string =>
   `The VM's launcher violates its protocol (${cause}) and is polled less often. ` +
   'Its pod may have been tampered with; delete the VM to end it'
 
@@ -184,7 +184,7 @@ function onIncompatibility(
 
 function onReport(
   vm: VirtualMachine,
-  { report: reported, podIP, misbehaviour, startingForMs = 0 }: Observation & { kind: 'report' },
+  { report: reported, podIP, misbehavior, startingForMs = 0 }: Observation & { kind: 'report' },
   now: string,
 ): Action[] {
   const isDeleting = vm.metadata.deletionTimestamp !== undefined
@@ -201,7 +201,7 @@ function onReport(
   if (report.exit === 'Failed' && failure !== undefined && !hasRun) {
     return failWith(vm, failure, report.message ?? '', now)
   }
-  const violation = misbehaviour === undefined ? undefined : misbehaviourMessage(misbehaviour)
+  const violation = misbehavior === undefined ? undefined : misbehaviorMessage(misbehavior)
   const status = statusOf(vm, report, podIP, now, violation)
   if (report.phase === 'Defined' && report.exit === undefined && !hasRun) {
     return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]

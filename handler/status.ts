@@ -23,7 +23,7 @@ export function statusOf(
   report: DomainReport,
   podIP: string | undefined,
   now: string,
-  misbehaviour?: string,
+  misbehavior?: string,
 ): VirtualMachineStatus {
   const before = vm.status ?? {}
   const domain = domainOf(report)
@@ -37,7 +37,7 @@ export function statusOf(
       ? {}
       : { domain: newDomain(before, domain), interfaces: interfacesOf(domain, podIP ?? before.podIP) }),
   }
-  return conclude(before, status, [...conditionsOf(vm, report, misbehaviour), ...disruptionOf(vm, report)], vm, now)
+  return conclude(before, status, [...conditionsOf(vm, report, misbehavior), ...disruptionOf(vm, report)], vm, now)
 }
 
 /** The status of a VM that its launcher refused to run; `message` is libvirt's own. */
@@ -107,13 +107,13 @@ export function isAlive(report: DomainReport): boolean {
   return report.phase === 'Running' || report.phase === 'Paused' || report.phase === 'ShuttingDown'
 }
 
-function conditionsOf(vm: VirtualMachine, report: DomainReport, misbehaviour: string | undefined): Asserted[] {
+function conditionsOf(vm: VirtualMachine, report: DomainReport, misbehavior: string | undefined): Asserted[] {
   const drifts = report.specDrift ?? []
   const drift: Asserted[] =
     drifts.length === 0
       ? []
       : [{ type: 'SpecDrift', status: 'True', reason: 'LibvirtChangedSpec', message: driftMessage(drifts) }]
-  return [readinessOf(vm, report), synchronization(report, misbehaviour), ...drift]
+  return [readinessOf(vm, report), synchronization(report, misbehavior), ...drift]
 }
 
 /** The end of a guest whose pod was terminated, unless that was requested or the controller knows the reason. */
@@ -124,10 +124,9 @@ function disruptionOf(vm: VirtualMachine, { exit, isTerminated = false }: Domain
   return [{ type: disruptionTarget, status: 'True', reason: podTerminated, message }]
 }
 
-function synchronization(report: DomainReport, misbehaviour: string | undefined): Asserted {
+function synchronization(report: DomainReport, misbehavior: string | undefined): Asserted {
   const type = 'Synchronized'
-  if (misbehaviour !== undefined)
-    return { type, status: 'Unknown', reason: 'LauncherMisbehaving', message: misbehaviour }
+  if (misbehavior !== undefined) return { type, status: 'Unknown', reason: 'LauncherMisbehaving', message: misbehavior }
   if (report.phase === 'Defined') return { type, status: 'Unknown', reason: 'GuestStarting', message: '' }
   return { type, status: 'True', reason: 'DomainDefined', message: '' }
 }

@@ -42,7 +42,7 @@ export async function convertDisk(
 /** As one argument: commas and colons of a path in a hostile image are no options. */
 const imageOf = (options: object): string => `json:${JSON.stringify(options)}`
 
-/** The longest message of qemu-img that is kept. */
+/** Longer messages of qemu-img are truncated. */
 const maxErrorLength = 2000
 
 function runQemuImg(args: readonly string[], onPercent: (percent: number) => void): Promise<void> {

@@ -661,7 +661,7 @@ describe('a libvirtd that does not reply', () => {
     ['waits for a QEMU that hangs', () => fake.hangGuests()],
     ['waits for a QEMU that hangs without space', () => pauseAndHang()],
     ['does not reply for less than a minute', () => silence(40_000)],
-  ])('is told from one that %s', async (_, happen) => {
+  ])('is distinguished from one that %s', async (_, happen) => {
     await start(vm('idle'))
     await happen()
     await clock.advance(600_000)

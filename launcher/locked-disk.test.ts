@@ -31,7 +31,7 @@ test.each([
     qemu(write, '/var/run/virtset/volumes/scratch/disk.img'),
     `volume "scratch": the disk ${advice(write)}`,
   ],
-  ['a path that is no volume', qemu(write, '/srv/disk.img'), `a disk ${advice(write)}`],
+  ['a path that is not a volume', qemu(write, '/srv/disk.img'), `a disk ${advice(write)}`],
   ['no path', write, `a disk ${advice(write)}`],
   ['another error', 'internal error: no such file', undefined],
 ])('%s', (_, message, expected) => expect(lockedDiskMessage(message, spec)).toBe(expected))

@@ -75,11 +75,11 @@ function grantorsOf({ object, applied, namespace, request, kind, steps }: Omit<I
   if (cluster.length === applied.length) return cluster
   const namespaced = applied.filter((preset) => preset.namespace !== undefined)
   const written = settle(object, namespaced, kind, steps).object
-  const review = conditionInput(written, namespace, request)
+  const input = conditionInput(written, namespace, request)
   const budget = createBudget()
   return cluster.filter(
     (preset) =>
       selects(preset, written.metadata.labels ?? {}, namespace) &&
-      matchConditions(preset, review, budget).outcome === 'matches',
+      matchConditions(preset, input, budget).outcome === 'matches',
   )
 }

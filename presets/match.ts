@@ -54,12 +54,12 @@ function withoutProvenance(object: Subject): Subject {
  * Evaluates a preset's conditions. If one is false the preset does not match, even if others fail. Evaluation ends when
  * the budget is exhausted.
  */
-export function matchConditions(preset: CompiledPreset, review: () => Variables, budget: Budget): Match {
+export function matchConditions(preset: CompiledPreset, input: () => Variables, budget: Budget): Match {
   if (preset.conditions.length === 0) return { outcome: 'matches' }
   return spend(budget, preset, (meter, whyOver) => {
     let failure: Match | undefined
     for (const condition of preset.conditions) {
-      const result = condition.evaluate(review(), meter)
+      const result = condition.evaluate(input(), meter)
       if ('over' in result) return { outcome: 'failed', condition: condition.name, error: whyOver(result.over) }
       if ('error' in result) failure ??= { outcome: 'failed', condition: condition.name, error: result.error }
       else if (!result.isTrue) return { outcome: 'unmet', condition: condition.name }

@@ -39,7 +39,7 @@ describe('a preset for objects is refused for', () => {
       ['spec.object.spec.mode: supported values: "Fast", "Safe" did you mean "Fast"?'],
     ],
     [
-      'a text that is no quantity',
+      'a text that is not a quantity',
       inSpec({ memory: '1 GB' }),
       ['spec.object.spec.memory: must be a quantity, e.g. 1Gi'],
     ],
@@ -121,7 +121,7 @@ describe('a preset for objects is refused for', () => {
       ['spec.selector: contradicts itself: no labels can match it'],
     ],
     [
-      'a label whose value is no label value',
+      'an invalid label value',
       { object: { metadata: { labels: { app: 'a b' } } } },
       [
         'spec.object.metadata.labels[app]: must be empty, or at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit',

@@ -47,7 +47,7 @@ describe('a schema without references', () => {
       { type: 'object', oneOf: [{ required: ['a'] }, { required: ['b'] }] },
       { type: 'object', oneOf: [{ required: ['a'] }, { required: ['b'] }] },
     ],
-    ['a choice that is no union', { type: 'object', oneOf: [{ required: ['a', 'b'] }, {}] }, { type: 'object' }],
+    ['a choice that is not a union', { type: 'object', oneOf: [{ required: ['a', 'b'] }, {}] }, { type: 'object' }],
     ['the empty value of a built-in kind', { type: 'integer', default: 0 }, { type: 'integer' }],
     ['a default', { type: 'string', default: 'TCP' }, { type: 'string', filledIn: 'TCP' }],
   ])('%s', (_, given, schema) => expect(readSchema(given)).toEqual({ schema }))

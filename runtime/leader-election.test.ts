@@ -158,7 +158,7 @@ describe('leader election', () => {
   })
 
   it.each<[string, string | undefined, string[]]>([
-    ['continues if nobody wrote the lease', undefined, ['leading']],
+    ['continues if no process wrote the lease', undefined, ['leading']],
     ['continues if the last write was its own', 'one', ['leading']],
     ['stops leading if another took the lease', 'two', ['leading', 'lost: "two" took the lease']],
     [

@@ -60,7 +60,7 @@ interface LeaderElectionOptions {
  * unchanged for 15 s of its own time: clocks are never compared, and their speeds may differ by less than half.
  *
  * A leader whose event loop was blocked for longer does nothing before it has renewed the lease once more. That succeeds
- * only if nobody else has written it meanwhile.
+ * only if no other process has written it meanwhile.
  */
 interface LeaderElection {
   /**
@@ -176,7 +176,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
 
   const remainingMs = () => (leadsUntilMs ?? 0) - clock.monotonic()
 
-  /** Renews the lease late; returns whether nobody else can have led meanwhile. */
+  /** Renews the lease late; returns whether no other process can have led meanwhile. */
   const confirm = async (): Promise<boolean> => {
     const transitions = observed?.spec?.leaseTransitions
     const limitMs = leaseDurationMs - renewDeadlineMs

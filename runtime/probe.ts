@@ -2,8 +2,8 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { findCondition } from './condition.ts'
 
 /**
- * The condition of a VM with a readiness probe by which the controller, which sees pods, tells the handler, which writes
- * Ready, whether the kubelet's probe succeeds.
+ * The condition with which the controller, which watches pods, reports to the handler, which writes Ready, whether the
+ * kubelet's probe of a VM succeeds.
  */
 export const probeCondition = 'ProbeSucceeded'
 

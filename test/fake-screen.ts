@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 
 const [width, height] = [320, 200]
-/** 32 bits per pixel, 8 for each colour. */
+/** 32 bits per pixel, 8 for each color. */
 const pixelFormat = [32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0]
 const name = 'QEMU (web)'
 

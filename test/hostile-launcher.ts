@@ -3,7 +3,7 @@ import { createServer, type Socket } from 'node:net'
 import { listenAsLauncher } from './fake-launcher.ts'
 
 /** How a hostile process in a launcher's pod treats a connection after it has read the head of the request. */
-type Behaviour = (socket: Socket, path: string, vmUID: string) => void
+type Behavior = (socket: Socket, path: string, vmUID: string) => void
 
 const observedAt = '2026-01-02T03:04:05Z'
 const waiting = JSON.stringify({ vmUID: '', phase: 'Waiting', reason: '', observedAt })
@@ -35,12 +35,12 @@ function drip(socket: Socket, text: string): void {
 }
 
 /** Waits for the VM, and accepts it too late. */
-const neverAccepts: Behaviour = (socket, path) => {
+const neverAccepts: Behavior = (socket, path) => {
   if (path === '/domain') socket.end(answer(waiting))
 }
 
 const onEvents =
-  (act: (socket: Socket, vmUID: string) => void): Behaviour =>
+  (act: (socket: Socket, vmUID: string) => void): Behavior =>
   (socket, path, vmUID) => {
     if (path === '/events') act(socket, vmUID)
     else socket.end(answer(running(vmUID)))
@@ -51,7 +51,7 @@ const next = () => String((count += 1))
 
 /** Reports another domain with this many values each time, and announces it as often as possible. */
 const answersDomain =
-  (values: number): Behaviour =>
+  (values: number): Behavior =>
   (socket, path, vmUID) => {
     if (path === '/events') {
       socket.write(endless)
@@ -62,7 +62,7 @@ const answersDomain =
     }
   }
 
-export const behaviours = {
+export const behaviors = {
   mute: () => {},
   neverAccepts,
   closesAtOnce: (socket) => socket.destroy(),
@@ -105,7 +105,7 @@ export const behaviours = {
   otherVirtualMachine: (socket) => socket.end(answer(running('00000000-0000-4000-8000-000000000000'))),
   interimResponses: (socket) => flood(socket, 'HTTP/1.1 102 Processing\r\n\r\n'),
   noHttp: (socket) => flood(socket, '\0\x01\xff'),
-} satisfies { readonly [name: string]: Behaviour }
+} satisfies { readonly [name: string]: Behavior }
 
 export interface HostileLauncher {
   /** The number of open connections. */
@@ -117,7 +117,7 @@ export interface HostileLauncher {
 export async function startHostileLauncher(
   kubeletRoot: string,
   ids: { readonly podUID: string; readonly vmUID: string },
-  behaviour: keyof typeof behaviours,
+  behavior: keyof typeof behaviors,
 ): Promise<HostileLauncher> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -125,7 +125,7 @@ export async function startHostileLauncher(
     socket.on('close', () => sockets.delete(socket))
     socket.on('error', () => {})
     socket.once('data', (head: Buffer) => {
-      behaviours[behaviour](socket, head.toString('latin1').split(' ')[1] ?? '', ids.vmUID)
+      behaviors[behavior](socket, head.toString('latin1').split(' ')[1] ?? '', ids.vmUID)
       socket.resume()
     })
   })

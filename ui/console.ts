@@ -11,7 +11,7 @@ interface ConsoleProps {
 }
 
 const retryMs = 2000
-const colours = { background: '#0b1020', foreground: '#e5e9f5', cursor: '#7aa2ff' }
+const colors = { background: '#0b1020', foreground: '#e5e9f5', cursor: '#7aa2ff' }
 
 /** The serial console of a running VM, with its past. Opens the session again when it is lost. */
 export function Console({ namespace, name, hasSerial }: ConsoleProps) {
@@ -19,7 +19,7 @@ export function Console({ namespace, name, hasSerial }: ConsoleProps) {
   const [state, setState] = useState('connecting')
   useEffect(() => {
     if (!hasSerial || place.current === null) return
-    const terminal = new Terminal({ scrollback: 5000, fontSize: 13, theme: colours, screenReaderMode: true })
+    const terminal = new Terminal({ scrollback: 5000, fontSize: 13, theme: colors, screenReaderMode: true })
     const fit = new FitAddon()
     terminal.loadAddon(fit)
     terminal.open(place.current)

@@ -19,7 +19,7 @@ const retryMs = 2000
 /** Events are shown together, because thousands can arrive in a second. */
 const gatherMs = 100
 
-/** The objects of a kind, live. Users who may not list those of all namespaces see those of their context. */
+/** The objects of a kind, live. Users who cannot list those of all namespaces see those of their context. */
 export function useRows(plural: Plural, { namespace, isNamespaceChosen }: Cluster): Rows {
   const first: Rows = {
     columns: [],

@@ -125,7 +125,7 @@ const placed = (domain: Domain): Domain => fillDefaults(domain, testContext).dom
 test('every device on PCI has a unique address', () => {
   fc.assert(
     fc.property(unplaced, (domain) => {
-      const devices = pciDevices(placed(domain)).filter(({ asks }) => asks !== 0)
+      const devices = pciDevices(placed(domain)).filter(({ needs }) => needs !== 0)
       expect(devices.filter(({ address }) => address === undefined)).toEqual([])
       const places = devices.map(({ address }) => JSON.stringify(address))
       expect(places).toEqual([...new Set(places)])

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import {
-  asksOf,
+  needsOf,
   connect,
   createBuses,
   hasFreeSlot,
@@ -16,11 +16,11 @@ const pcie = connect.pcieDevice | connect.automatic
 /** The addresses of some devices, as `bus:slot.function`, and the models of the buses afterwards. */
 const fillUp = (
   models: readonly PciModel[],
-  asks: readonly number[],
+  needs: readonly number[],
   canGrow = true,
 ): { places: string[]; models: string[] } => {
   const buses = createBuses(models, canGrow)
-  const places = asks.map((one) => {
+  const places = needs.map((one) => {
     const found = reserveNext(buses, one)
     return found ? `${found.bus}:${found.slot}.${found.function}` : 'none'
   })
@@ -54,7 +54,7 @@ describe('the next free address', () => {
     [
       'lets ports share a slot of the root',
       ['pcie-root'],
-      [asksOf('pcie-root-port'), asksOf('pcie-root-port')],
+      [needsOf('pcie-root-port'), needsOf('pcie-root-port')],
       ['0:1.0', '0:1.1'],
       ['pcie-root'],
     ],
@@ -68,11 +68,11 @@ describe('the next free address', () => {
     [
       'does not exist for a switch port without a switch',
       ['pcie-root'],
-      [asksOf('pcie-switch-downstream-port')],
+      [needsOf('pcie-switch-downstream-port')],
       ['none'],
       ['pcie-root'],
     ],
-  ])('%s', (_, models, asks, places, after) => expect(fillUp(models, asks)).toEqual({ places, models: after }))
+  ])('%s', (_, models, needs, places, after) => expect(fillUp(models, needs)).toEqual({ places, models: after }))
 
   test('does not exist if all are in use and no bus may be added', () => {
     expect(fillUp(['pcie-root', 'pcie-root-port'], [pcie, pcie], false).places).toEqual(['1:0.0', 'none'])
@@ -88,7 +88,7 @@ describe('the next free address', () => {
   })
 
   test('is in the next slot if eight functions are in use', () => {
-    const ports = Array.from({ length: 9 }, () => asksOf('pcie-root-port'))
+    const ports = Array.from({ length: 9 }, () => needsOf('pcie-root-port'))
     expect(fillUp(['pcie-root'], ports).places.slice(7)).toEqual(['0:1.7', '0:2.0'])
   })
 })
@@ -102,7 +102,7 @@ test('does not assign an address twice, or another function of an exclusive slot
 
 test('an address reserved on a missing bus is in use once the bus is added', () => {
   const buses = createBuses(['pcie-root', 'pcie-root-port'], true)
-  reserve(buses, { bus: 2, slot: 0, function: 0 }, asksOf('pcie-root-port'))
+  reserve(buses, { bus: 2, slot: 0, function: 0 }, needsOf('pcie-root-port'))
   expect(buses.list.length).toBe(2)
   const places = [reserveNext(buses, pcie), reserveNext(buses, pcie)]
   expect(places.map((place) => place?.bus)).toEqual([1, 3])

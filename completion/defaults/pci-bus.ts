@@ -46,7 +46,7 @@ interface ModelOfBus {
   readonly firstSlot: number
   readonly lastSlot: number
   /** What the controller itself requires; 0 for a root. */
-  readonly asks: number
+  readonly needs: number
 }
 
 const { automatic, integrated, pciDevice, pcieDevice, pcieRootPort, pciBridge } = connect
@@ -57,51 +57,51 @@ const models: { readonly [model in PciModel]: ModelOfBus } = {
     offers: automatic | integrated | pciDevice | pciBridge | connect.pciExpander,
     firstSlot: 1,
     lastSlot: 31,
-    asks: 0,
+    needs: 0,
   },
   'pcie-root': {
     offers: integrated | pcieDevice | pcieRootPort | connect.dmiBridge | connect.pcieExpander,
     firstSlot: 1,
     lastSlot: 31,
-    asks: 0,
+    needs: 0,
   },
-  'pci-bridge': { offers: automatic | pciDevice | pciBridge, firstSlot: 1, lastSlot: 31, asks: pciBridge },
-  'dmi-to-pci-bridge': { offers: pciDevice | pciBridge, firstSlot: 0, lastSlot: 31, asks: connect.dmiBridge },
+  'pci-bridge': { offers: automatic | pciDevice | pciBridge, firstSlot: 1, lastSlot: 31, needs: pciBridge },
+  'dmi-to-pci-bridge': { offers: pciDevice | pciBridge, firstSlot: 0, lastSlot: 31, needs: connect.dmiBridge },
   'pcie-to-pci-bridge': {
     offers: automatic | pciDevice | pciBridge,
     firstSlot: 1,
     lastSlot: 31,
-    asks: connect.pcieToPciBridge,
+    needs: connect.pcieToPciBridge,
   },
-  'pcie-root-port': { offers: behindPort, firstSlot: 0, lastSlot: 0, asks: pcieRootPort | connect.aggregate },
+  'pcie-root-port': { offers: behindPort, firstSlot: 0, lastSlot: 0, needs: pcieRootPort | connect.aggregate },
   'pcie-switch-upstream-port': {
     offers: connect.switchDownstream,
     firstSlot: 0,
     lastSlot: 31,
-    asks: connect.switchUpstream,
+    needs: connect.switchUpstream,
   },
-  'pcie-switch-downstream-port': { offers: behindPort, firstSlot: 0, lastSlot: 0, asks: connect.switchDownstream },
+  'pcie-switch-downstream-port': { offers: behindPort, firstSlot: 0, lastSlot: 0, needs: connect.switchDownstream },
   'pci-expander-bus': {
     offers: automatic | pciDevice | pciBridge,
     firstSlot: 0,
     lastSlot: 31,
-    asks: connect.pciExpander,
+    needs: connect.pciExpander,
   },
   'pcie-expander-bus': {
     offers: pcieRootPort | connect.dmiBridge,
     firstSlot: 0,
     lastSlot: 31,
-    asks: connect.pcieExpander,
+    needs: connect.pcieExpander,
   },
 }
 
 export const isPciModel = (model: string | undefined): model is PciModel => model !== undefined && model in models
 
 /** The connections and slots that the bus of a controller of this model offers. */
-export const slotsOf = (model: PciModel): Omit<ModelOfBus, 'asks'> => models[model]
+export const slotsOf = (model: PciModel): Omit<ModelOfBus, 'needs'> => models[model]
 
 /** The connections that a controller of this model requires of its own slot. */
-export const asksOf = (model: PciModel): number => models[model].asks
+export const needsOf = (model: PciModel): number => models[model].needs
 
 export interface PciAddress {
   readonly bus: number
@@ -125,7 +125,7 @@ export interface Buses {
   /** The first bus that may have room, by connection. Buses only fill up, so no search needs to start before it. */
   readonly searched: Map<number, number>
   /** Addresses reserved on buses that do not exist yet. They are marked when the bus is added. */
-  readonly early: { readonly address: PciAddress; readonly asks: number }[]
+  readonly early: { readonly address: PciAddress; readonly needs: number }[]
 }
 
 export const createBuses = (controllers: readonly PciModel[], canGrow: boolean): Buses => ({
@@ -158,17 +158,17 @@ export const hasFreeSlot = ({ list }: Buses): boolean =>
   })
 
 /** Reserves an address, even if another device has it: rules report duplicate addresses. */
-export const reserve = (buses: Buses, address: PciAddress, asks: number): void => {
-  if (buses.canGrow && address.bus >= buses.list.length) grow(buses, address.bus, asks)
+export const reserve = (buses: Buses, address: PciAddress, needs: number): void => {
+  if (buses.canGrow && address.bus >= buses.list.length) grow(buses, address.bus, needs)
   const bus = buses.list[address.bus]
-  if (bus) mark(bus, address, asks)
-  else buses.early.push({ address, asks })
+  if (bus) mark(bus, address, needs)
+  else buses.early.push({ address, needs })
 }
 
-const mark = (bus: Bus, address: PciAddress, asks: number): void => {
+const mark = (bus: Bus, address: PciAddress, needs: number): void => {
   const used = bus.functions[address.slot]
   if (used === undefined) return
-  if (used === 0 && asks & connect.aggregate) bus.shared |= 1 << address.slot
+  if (used === 0 && needs & connect.aggregate) bus.shared |= 1 << address.slot
   bus.functions[address.slot] = used | (1 << address.function)
 }
 
@@ -176,39 +176,39 @@ const mark = (bus: Bus, address: PciAddress, asks: number): void => {
  * Reserves the next free address for a device; `wanted` requests that function of a slot.
  * @returns undefined if all buses are full and none can be added
  */
-export const reserveNext = (buses: Buses, asks: number, wanted?: number): PciAddress | undefined => {
-  const key = asks * 8 + (wanted ?? 0)
+export const reserveNext = (buses: Buses, needs: number, wanted?: number): PciAddress | undefined => {
+  const key = needs * 8 + (wanted ?? 0)
   for (let index = buses.searched.get(key) ?? 0; index < buses.list.length; index += 1) {
-    const found = nextOn(buses, index, asks, wanted)
+    const found = nextOn(buses, index, needs, wanted)
     if (found) {
       buses.searched.set(key, index)
-      reserve(buses, found, asks)
+      reserve(buses, found, needs)
       return found
     }
   }
   buses.searched.set(key, buses.list.length)
-  const bus = buses.canGrow ? grow(buses, buses.list.length, asks) : undefined
+  const bus = buses.canGrow ? grow(buses, buses.list.length, needs) : undefined
   const added = bus === undefined ? undefined : buses.list[bus]
   if (bus === undefined || !added) return undefined
   const address = { bus, slot: models[added.model].firstSlot, function: wanted ?? 0 }
-  if (isSlotUsed(buses, address)) return reserveNext(buses, asks, wanted)
-  reserve(buses, address, asks)
+  if (isSlotUsed(buses, address)) return reserveNext(buses, needs, wanted)
+  reserve(buses, address, needs)
   return address
 }
 
-const isCompatible = (offers: number, asks: number): boolean =>
-  (asks & offers & kinds) !== 0 &&
-  (asks & automatic) <= (offers & automatic) &&
-  (asks & integrated) <= (offers & integrated)
+const isCompatible = (offers: number, needs: number): boolean =>
+  (needs & offers & kinds) !== 0 &&
+  (needs & automatic) <= (offers & automatic) &&
+  (needs & integrated) <= (offers & integrated)
 
-const nextOn = (buses: Buses, index: number, asks: number, wanted: number | undefined): PciAddress | undefined => {
+const nextOn = (buses: Buses, index: number, needs: number, wanted: number | undefined): PciAddress | undefined => {
   const bus = buses.list[index]
-  if (!bus || !isCompatible(bus.offers, asks)) return undefined
+  if (!bus || !isCompatible(bus.offers, needs)) return undefined
   const { firstSlot, lastSlot } = models[bus.model]
   for (let slot = firstSlot; slot <= lastSlot; slot += 1) {
     const used = bus.functions[slot] ?? 0
     if (used === 0) return { bus: index, slot, function: wanted ?? 0 }
-    if (!(asks & connect.aggregate) || !(bus.shared & (1 << slot)) || used === 0xff) continue
+    if (!(needs & connect.aggregate) || !(bus.shared & (1 << slot)) || used === 0xff) continue
     const free = wanted ?? lowestFree(used)
     if ((used & (1 << free)) === 0) return { bus: index, slot, function: free }
   }
@@ -218,13 +218,13 @@ const nextOn = (buses: Buses, index: number, asks: number, wanted: number | unde
 const lowestFree = (used: number): number => 31 - Math.clz32(~used & -~used)
 
 /**
- * Adds buses up to number `bus`, of a model that offers what `asks` requires. On a machine with only PCI Express, a PCI
+ * Adds buses up to number `bus`, of a model that offers what `needs` requires. On a machine with only PCI Express, a PCI
  * device first needs a bridge in a root port of its own.
  * @returns the number of the bus for the device; undefined if no controller can be added for it
  */
-const grow = (buses: Buses, bus: number, asks: number): number | undefined => {
+const grow = (buses: Buses, bus: number, needs: number): number | undefined => {
   const { list } = buses
-  const model = modelFor(buses, asks)
+  const model = modelFor(buses, needs)
   if (model === undefined) return undefined
   if (model === 'pci-bridge' && !list.some(({ offers }) => offers & pciBridge)) {
     addBus(buses, 'pcie-root-port')
@@ -237,14 +237,14 @@ const grow = (buses: Buses, bus: number, asks: number): number | undefined => {
 
 const addBus = ({ list, early }: Buses, model: PciModel): void => {
   const bus = createBus(model)
-  for (const { address, asks } of early) if (address.bus === list.length) mark(bus, address, asks)
+  for (const { address, needs } of early) if (address.bus === list.length) mark(bus, address, needs)
   list.push(bus)
 }
 
-const modelFor = (buses: Buses, asks: number): PciModel | undefined => {
-  if (asks & integrated) return undefined
-  if (asks & pciDevice) return 'pci-bridge'
-  if (asks & pciBridge && buses.list[0]?.model === 'pcie-root') return 'dmi-to-pci-bridge'
-  if (asks & (pcieDevice | connect.switchUpstream | connect.pcieToPciBridge)) return 'pcie-root-port'
+const modelFor = (buses: Buses, needs: number): PciModel | undefined => {
+  if (needs & integrated) return undefined
+  if (needs & pciDevice) return 'pci-bridge'
+  if (needs & pciBridge && buses.list[0]?.model === 'pcie-root') return 'dmi-to-pci-bridge'
+  if (needs & (pcieDevice | connect.switchUpstream | connect.pcieToPciBridge)) return 'pcie-root-port'
   return undefined
 }

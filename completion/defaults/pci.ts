@@ -2,7 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { isHostUsbCard } from './interface.ts'
 import { chipsetOf, type Chipset } from './machine.ts'
 import {
-  asksOf,
+  needsOf,
   connect,
   createBuses,
   hasFreeSlot,
@@ -39,7 +39,7 @@ interface PciDevice {
   readonly at: string
   readonly device: { readonly address?: Address }
   /** What it requires of a slot; 0 for a root, which has none. */
-  readonly asks: number
+  readonly needs: number
   /** Its address, set by the user or assigned here. */
   address: PciAddress | undefined
   /** Whether the address was assigned here. */
@@ -97,8 +97,8 @@ const planOf = (domain: Domain, read: Domain): Plan => {
     bridges: controllers.filter(({ controller: { type } }) => type === 'pci'),
     controllers: controllers
       .filter(({ controller: { type } }) => type !== 'pci')
-      .map((one) => ({ ...one, asks: controllerConnection(one.controller, connections) }))
-      .filter(({ asks }) => asks !== 0),
+      .map((one) => ({ ...one, needs: controllerConnection(one.controller, connections) }))
+      .filter(({ needs }) => needs !== 0),
     videos,
     sounds: devicesIn('sounds', devices?.sounds, (sound) => soundConnection(sound, connections)).map((one) => ({
       ...one,
@@ -141,10 +141,10 @@ const laterDevices = (domain: Domain, connections: Connections, videos: readonly
   ]
 }
 
-const pciDevice = (at: string, device: { readonly address?: Address }, asks: number): PciDevice => ({
+const pciDevice = (at: string, device: { readonly address?: Address }, needs: number): PciDevice => ({
   at,
   device,
-  asks,
+  needs,
   address: written(device.address),
   isNew: false,
 })
@@ -153,27 +153,27 @@ const devicesIn = <D extends { readonly address?: Address }>(
   key: string,
   devices: readonly D[] | undefined,
   /** undefined if the device belongs to another list. */
-  asksOfDevice: (device: D) => number | undefined,
+  needsOfDevice: (device: D) => number | undefined,
 ): (PciDevice & { readonly source: D })[] => {
   const found: (PciDevice & { readonly source: D })[] = []
   devices?.forEach((source, index) => {
-    const asks = asksOfDevice(source)
+    const needs = needsOfDevice(source)
     // A device that is on no PCI bus but has an address on one still occupies it.
-    if (asks === undefined || (asks === 0 && !written(source.address)) || !mayBePci(source.address)) return
-    found.push({ ...pciDevice(`devices.${key}[${index}]`, source, asks), source })
+    if (needs === undefined || (needs === 0 && !written(source.address)) || !mayBePci(source.address)) return
+    found.push({ ...pciDevice(`devices.${key}[${index}]`, source, needs), source })
   })
   return found
 }
 
-const single = (key: string, device: { readonly address?: Address } | undefined, asks: number): PciDevice[] =>
-  device && asks !== 0 && mayBePci(device.address) ? [pciDevice(`devices.${key}`, device, asks)] : []
+const single = (key: string, device: { readonly address?: Address } | undefined, needs: number): PciDevice[] =>
+  device && needs !== 0 && mayBePci(device.address) ? [pciDevice(`devices.${key}`, device, needs)] : []
 
 /** Addresses are assigned in libvirt's order of the list, not in the stored order. */
 const sortedControllers = (domain: Domain): (PciDevice & { controller: Controller })[] =>
   inLibvirtOrder('devices.controllers', list(domain, 'controllers'))
     .filter(({ item }) => mayBePci(item.address))
     .map(({ item, index }) => ({
-      ...pciDevice(`devices.controllers[${index}]`, item, isPciModel(item.model) ? asksOf(item.model) : 0),
+      ...pciDevice(`devices.controllers[${index}]`, item, isPciModel(item.model) ? needsOf(item.model) : 0),
       controller: item,
     }))
 
@@ -218,7 +218,7 @@ const busesOf = (plan: Plan, canGrow: boolean): Buses => {
 }
 
 /** Every device on a PCI bus, with what it requires of its slot (0: nothing) and its address. */
-export const pciDevices = (domain: Domain): readonly Pick<PciDevice, 'at' | 'asks' | 'address'>[] =>
+export const pciDevices = (domain: Domain): readonly Pick<PciDevice, 'at' | 'needs' | 'address'>[] =>
   all(planOf(domain, domain))
 
 const all = (plan: Plan): PciDevice[] => [
@@ -230,14 +230,14 @@ const all = (plan: Plan): PciDevice[] => [
 ]
 
 const take = (buses: Buses, one: PciDevice, address: PciAddress): void => {
-  reserve(buses, address, one.asks)
+  reserve(buses, address, one.needs)
   one.address = address
   one.isNew = true
 }
 
 const takeNext = (buses: Buses, one: PciDevice, wanted?: number): void => {
-  if (one.address || one.asks === 0) return
-  const address = reserveNext(buses, one.asks, wanted)
+  if (one.address || one.needs === 0) return
+  const address = reserveNext(buses, one.needs, wanted)
   if (!address) return
   one.address = address
   one.isNew = true
@@ -245,7 +245,8 @@ const takeNext = (buses: Buses, one: PciDevice, wanted?: number): void => {
 
 /** Assigns addresses to all devices on PCI that have none, as libvirt does. Modifies the devices of the plan. */
 const assign = (plan: Plan, buses: Buses, isTrial: boolean): void => {
-  for (const one of all(plan)) if (one.address && !isOfChipset(plan.chipset, one)) reserve(buses, one.address, one.asks)
+  for (const one of all(plan))
+    if (one.address && !isOfChipset(plan.chipset, one)) reserve(buses, one.address, one.needs)
   if (plan.chipset === 'q35') placeQ35(plan, buses)
   if (plan.chipset === 'i440fx') placeI440fx(plan, buses)
   // libvirt reserves a slot for hot-plug.
@@ -356,7 +357,7 @@ const missingControllers = (domain: Domain, read: Domain): { readonly index: num
     const model = buses.list[index]?.model
     if (numbers.has(index) || model === undefined) continue
     missing.push({ index, model })
-    if (asksOf(model) !== 0) reserveNext(buses, asksOf(model))
+    if (needsOf(model) !== 0) reserveNext(buses, needsOf(model))
   }
   return missing
 }

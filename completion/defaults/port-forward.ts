@@ -31,7 +31,7 @@ export const portForwards: Rule = {
 
 const maxPort = 65_535
 
-/** Tells whether one of the forwards listens on a port at the address of the pod. Takes O(n log n) for n ranges. */
+/** Whether one of the forwards listens on a port at the address of the pod. Takes O(n log n) for n ranges. */
 function forwarded(forwards: readonly PortForward[]): (port: number) => boolean {
   const changes = new Int32Array(maxPort + 2)
   for (const [from, to] of forwards.flatMap((forward) => [...spansOf(forward)])) {

@@ -126,9 +126,9 @@ const pciConnection: Rule = {
   *check({ domain }) {
     if (!hasPci(domain)) return
     const models = controllersOf(domain)
-    for (const { at, asks, address } of devicesOf(domain)) {
-      if (!address || asks === 0) continue
-      yield* checkAddress(`spec.domain.${at}.address`, asks, address, models)
+    for (const { at, needs, address } of devicesOf(domain)) {
+      if (!address || needs === 0) continue
+      yield* checkAddress(`spec.domain.${at}.address`, needs, address, models)
     }
   },
   example: example(
@@ -153,7 +153,7 @@ const pciConnection: Rule = {
 
 function* checkAddress(
   field: string,
-  asks: number,
+  needs: number,
   address: { readonly bus: number; readonly slot: number },
   models: ReadonlyMap<number, PciModel>,
 ): Iterable<Finding> {
@@ -165,7 +165,7 @@ function* checkAddress(
   const { offers, firstSlot, lastSlot } = slotsOf(model)
   // An address that the user writes can put a PCI device into a PCI Express slot and vice versa.
   const taken = offers & endpoints ? offers | endpoints : offers
-  const kinds = wanted.filter(([kind]) => asks & kind)
+  const kinds = wanted.filter(([kind]) => needs & kind)
   if (!kinds.some(([kind]) => taken & kind)) {
     const what = kinds.map(([, name]) => name).join(' or ')
     yield invalid(`${field}.bus`, address.bus, `is a ${model}, which does not take ${what}`)
@@ -217,8 +217,8 @@ const pciNone: Rule = {
     const machine = chipsetOf(domain)
     if (machine !== 'isapc' && machine !== 'microvm') return
     if (list(domain, 'controllers').some(({ model }) => isRoot(model))) return
-    for (const { at, asks } of devicesOf(domain)) {
-      if (asks === 0) continue
+    for (const { at, needs } of devicesOf(domain)) {
+      if (needs === 0) continue
       const isBalloon = at === 'devices.memballoon'
       const suggestion = isBalloon ? 'memballoon: {model: none}' : 'remove the device, or use machine type pc or q35'
       yield forbidden(

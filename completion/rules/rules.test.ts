@@ -22,7 +22,7 @@ const warned = (spec: VirtualMachineSpec, check: (typeof warnings)[number]['chec
 }
 
 test.each(rules.map((rule) => [rule.id, rule] as const))(
-  '%s: refuses one example and accepts its neighbour',
+  '%s: refuses one example and accepts its neighbor',
   (id, rule) => {
     const { breaks, holds } = rule.example
     expect(validateDomain({ ...minimal, ...breaks.domain })).toEqual([])

@@ -41,7 +41,7 @@ afterAll(async () => {
   await api?.stop()
 })
 
-/** A create fails for lack of a fair share then, and not because the machine is slow. */
+/** So that a create fails because it gets no fair share, and not because the host is slow. */
 async function waitAsLongAsPossible(): Promise<void> {
   const patch = ['--type=json', '-p', '[{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 30}]']
   for (const kind of ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations']) {

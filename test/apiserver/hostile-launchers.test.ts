@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { confine, limitsOf, type Confinement } from '../confinement.ts'
 import { startFakeApiServer, type FakeApiServer } from '../fake-apiserver.ts'
 import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
-import { behaviours, startHostileLauncher } from '../hostile-launcher.ts'
+import { behaviors, startHostileLauncher } from '../hostile-launcher.ts'
 import { until } from '../until.ts'
 
 /**
@@ -73,10 +73,10 @@ function schedule(namespace: string, name: string, uid: string): void {
 
 const idOf = (kind: number, index: number) => `0000000${kind}-0000-4000-8000-${String(index).padStart(12, '0')}`
 
-async function addHostile(namespace: string, index: number, behaviour: keyof typeof behaviours): Promise<void> {
+async function addHostile(namespace: string, index: number, behavior: keyof typeof behaviors): Promise<void> {
   const uid = idOf(6, index)
-  closing.push(await startHostileLauncher(root, { podUID: uid, vmUID: uid }, behaviour))
-  schedule(namespace, `${behaviour.toLowerCase()}-${index}`, uid)
+  closing.push(await startHostileLauncher(root, { podUID: uid, vmUID: uid }, behavior))
+  schedule(namespace, `${behavior.toLowerCase()}-${index}`, uid)
 }
 
 async function addHonest(index: number): Promise<FakeLauncher> {
@@ -153,7 +153,7 @@ test('100 launchers that report a different domain of the largest size each time
 })
 
 test('the handler serves 100 launchers beside 100 hostile ones of all kinds', async () => {
-  const kinds = Object.keys(behaviours).filter((name): name is keyof typeof behaviours => name in behaviours)
+  const kinds = Object.keys(behaviors).filter((name): name is keyof typeof behaviors => name in behaviors)
   for (let index = 0; index < 100; index++) {
     await addHostile(`hostile-${index % 3}`, index, kinds[index % kinds.length] ?? 'mute')
   }

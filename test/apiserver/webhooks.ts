@@ -103,13 +103,13 @@ export async function startWebhooks(
   await Promise.all([...caches.reflectors, frontProxyWatch.reflector].map((reflector) => reflector.synced()))
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, [`virtset-webhooks.${system}.svc`], Date.now())
-  const reviewers = createHandlers(engineOf(caches, kube), { controllers: trustedAccounts(system) })
+  const handlers = createHandlers(engineOf(caches, kube), { controllers: trustedAccounts(system) })
   const power = createPower(kube, systemClock)
   const mayAccess = createMayAccess(kube, systemClock)
   const server = await startServer(
     {
       certificate: { key: leaf.key, cert: leaf.pem },
-      ...reviewers,
+      ...handlers,
       metrics: createAdmissionMetrics(createMetrics()),
       log,
       clock: systemClock,

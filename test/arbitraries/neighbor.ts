@@ -17,7 +17,7 @@ interface Holder {
  * Domains that differ from the given ones in one or two fields, which are missing, at a limit, empty, or have another
  * value of the description. They find values that a rule does not consider.
  */
-export const neighbours = (domains: readonly Domain[]): fc.Arbitrary<Domain> =>
+export const neighbors = (domains: readonly Domain[]): fc.Arbitrary<Domain> =>
   fc
     .tuple(
       fc.constantFrom<Json>(...domains),

@@ -12,7 +12,7 @@ import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
 import { rules } from '../../completion/rules/rules.ts'
 import { mutants } from '../arbitraries/mutant.ts'
-import { neighbours } from '../arbitraries/neighbour.ts'
+import { neighbors } from '../arbitraries/neighbor.ts'
 import { plausibleDomains } from '../arbitraries/plausible.ts'
 import { readOwnCases, wholeDomain } from '../corpus/cases.ts'
 import { parse, readCases } from '../corpus/corpus.ts'
@@ -39,7 +39,7 @@ await oracle.stop()
 function arbitrary(): fc.Arbitrary<Domain> {
   if (values.rules) {
     const examples = rules.flatMap(({ example: { breaks, holds } }) => [breaks, holds])
-    return neighbours([...examples, ...readOwnCases()].map(wholeDomain))
+    return neighbors([...examples, ...readOwnCases()].map(wholeDomain))
   }
   if (!values.mutants) return plausibleDomains()
   const folder = process.env['LIBVIRT_CORPUS']

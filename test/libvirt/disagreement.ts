@@ -15,10 +15,10 @@ import type { Oracle } from './oracle.ts'
 export interface Disagreement {
   /**
    * `missing-rule`: libvirt refuses a domain that we accept. `false-refusal`: libvirt accepts a domain that we refuse.
-   * `spoilt`: libvirt accepts the domain, but not with our defaults. `changed`: libvirt changes our completed domain.
+   * `broken-by-defaults`: libvirt accepts the domain, but not with our defaults. `changed`: libvirt changes our completed domain.
    * `different`: libvirt's defaults differ from ours.
    */
-  readonly kind: 'missing-rule' | 'false-refusal' | 'spoilt' | 'changed' | 'different'
+  readonly kind: 'missing-rule' | 'false-refusal' | 'broken-by-defaults' | 'changed' | 'different'
   /**
    * Groups disagreements with the same cause: libvirt's message or our rule, without names and numbers, or the path
    * that differs.
@@ -72,7 +72,7 @@ export async function compare(domain: Domain, oracle: Oracle): Promise<Compariso
   const again = await oracle.define(expected)
   const found =
     again.outcome === 'refused'
-      ? disagreed('spoilt', withoutNames(again.message), again.message)
+      ? disagreed('broken-by-defaults', withoutNames(again.message), again.message)
       : (differs('different', result.xml, expected) ?? differs('changed', again.xml, expected))
   if (!found) return { outcome: 'taken' }
   return (await isSettled(result.xml, oracle)) ? found : { outcome: 'unsettled' }

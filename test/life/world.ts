@@ -57,7 +57,7 @@ class PassEnded extends Error {}
 
 /**
  * A cluster in memory: an API server, its clients with their own caches, and the processes on its nodes. The controller
- * and the handlers use the real plans; the rest is the minimum of Kubernetes' behaviour. Everything happens in explicit
+ * and the handlers use the real plans; the rest is the minimum of Kubernetes' behavior. Everything happens in explicit
  * steps, so that a history of steps can contain every delay, loss, repetition and order that the actors allow.
  */
 export function createWorld() {

@@ -59,8 +59,8 @@ const progress: Reporter = {
 }
 
 /** The tests that are named, then those beside the files, run first: mutants that they kill are not run with other tests. */
-const neighbours = [...instrumented.keys()].map((file) => file.replace(/\.ts$/, '.test.ts'))
-const tests = [...new Set([...named.filter(isTest).map((file) => resolve(file)), ...neighbours])]
+const neighbors = [...instrumented.keys()].map((file) => file.replace(/\.ts$/, '.test.ts'))
+const tests = [...new Set([...named.filter(isTest).map((file) => resolve(file)), ...neighbors])]
 const rank = ({ moduleId }: TestSpecification): number => {
   const index = tests.indexOf(moduleId)
   return index < 0 ? tests.length : index

@@ -150,7 +150,7 @@ describe('through', () => {
   const evil = { ...spec, domain: { ...spec.domain, devices: { emulator: '/tmp/evil' } } }
   const metadata = { name: 'vm', namespace: 'default' }
   const labels = { app: 'web' }
-  const reviewers = createHandlers(
+  const handlers = createHandlers(
     createEngine(cachesWithout(systemClock), () => Promise.resolve(false)),
     { controllers: [] },
   )
@@ -160,7 +160,7 @@ describe('through', () => {
     const body = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: { ...request, operation } }
     const parsed = parseAdmissionReview(JSON.parse(JSON.stringify(body)))
     if ('problem' in parsed) throw new Error(parsed.problem)
-    return reviewers[path](parsed.request)
+    return handlers[path](parsed.request)
   }
   const completedBy = (text: string) => ({ ...metadata, annotations: { [completedByAnnotation]: text } })
   const template = { metadata: { labels }, spec: evil }

@@ -15,7 +15,7 @@ const cipher = element('The cipher of a new image.', {
   hash: attribute(identifier, 'The hash, e.g. `sha256`.'),
 })
 
-const ivgen = element('How initialisation vectors are generated in a new image.', {
+const ivgen = element('How initialization vectors are generated in a new image.', {
   name: attribute(identifier, 'The generator: `plain`, `plain64`, `essiv`.'),
   hash: attribute(identifier, 'Its hash, with `essiv`.'),
 })
@@ -25,5 +25,5 @@ export const encryption = element('How the image is encrypted.', {
   engine: attribute(oneOf('qemu', 'librbd'), 'Who decrypts: QEMU, or the RBD library.'),
   secrets: children('secret', secret, 'The passphrases, one per layer.', { single: 'secret' }),
   cipher: child(cipher, 'The cipher of a new image.'),
-  ivgen: child(ivgen, 'How initialisation vectors are generated in a new image.'),
+  ivgen: child(ivgen, 'How initialization vectors are generated in a new image.'),
 })

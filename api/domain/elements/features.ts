@@ -53,7 +53,7 @@ const hyperv = element('Hyper-V enlightenments, which Windows uses.', {
   reenlightenment: toggle('Notifies the guest of a changed TSC after migration.'),
   tlbflush: child(tlbflush, 'Flushes TLBs with a hypercall.'),
   ipi: toggle('Inter-processor interrupts with a hypercall.'),
-  evmcs: toggle('Faster nested virtualisation on Intel.'),
+  evmcs: toggle('Faster nested virtualization on Intel.'),
   avic: toggle('Lets the hardware handle interrupts.'),
   emsrBitmap: toggle('Avoids exits of nested guests.', 'emsr_bitmap'),
   xmmInput: toggle('Hypercall arguments in XMM registers.', 'xmm_input'),

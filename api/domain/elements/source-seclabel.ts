@@ -7,6 +7,6 @@ const host = { reach: 'host' } as const
 export const sourceSeclabel = element('How a security module of the node labels this source.', {
   model: attribute(identifier, 'The security module: `selinux`, `apparmor`, `dac`; all of them if absent.', host),
   relabel: attribute(yesNo, 'Whether the source is relabelled.', host),
-  labelskip: attribute(yesNo, 'Reported by libvirt: the source could not be labelled.', { ...host, live: true }),
+  labelskip: attribute(yesNo, 'Reported by libvirt: the source could not be labeled.', { ...host, live: true }),
   label: leaf(line(), 'The label.', host),
 })
