@@ -23,6 +23,19 @@ it.each<[string, Domain, object]>([
   ['states the size', { memory, memoryBacking: { hugepages: { pages: [{ size: '1048576' }] } } }, { '1Gi': 2048n }],
   ['states normal pages', { memory, memoryBacking: { hugepages: { pages: [{ size: 4, unit: 'KiB' }] } } }, {}],
   [
+    'and pages are a byte too small, which libvirt rounds up',
+    {
+      memory: { unit: 'bytes', value: 2 ** 31 - 1 },
+      memoryBacking: { hugepages: { pages: [{ size: 2 ** 21 - 1, unit: 'bytes' }] } },
+    },
+    { '2Mi': 2048n },
+  ],
+  [
+    'states pages of less than 1 MiB, as other architectures have',
+    { memory, memoryBacking: { hugepages: { pages: [{ size: 64 }] } } },
+    { '64Ki': 2048n },
+  ],
+  [
     'states pages of its only node',
     { memory, memoryBacking: { hugepages: { pages: pages.slice(0, 1) } } },
     { '2Mi': 2048n },

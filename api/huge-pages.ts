@@ -47,10 +47,11 @@ export function hugePageDemand(domain: Domain): ReadonlyMap<bigint, bigint> {
   return demand
 }
 
-/** As Kubernetes names the pages in resources and media of volumes: `2Mi`, `1Gi`. */
+/** As Kubernetes names the pages in resources and media of volumes: `64Ki`, `2Mi`, `1Gi`. */
 export function pageName(pageBytes: bigint): string {
-  const [gibibyte, mebibyte] = [2n ** 30n, 2n ** 20n]
-  return pageBytes % gibibyte === 0n ? `${pageBytes / gibibyte}Gi` : `${pageBytes / mebibyte}Mi`
+  const [gibibyte, mebibyte, kibibyte] = [2n ** 30n, 2n ** 20n, 2n ** 10n]
+  if (pageBytes % gibibyte === 0n) return `${pageBytes / gibibyte}Gi`
+  return pageBytes % mebibyte === 0n ? `${pageBytes / mebibyte}Mi` : `${pageBytes / kibibyte}Ki`
 }
 
 type HugePages = NonNullable<NonNullable<Domain['memoryBacking']>['hugepages']>
@@ -69,5 +70,6 @@ function pageSizes(hugepages: HugePages | undefined): (node: number) => bigint |
 
 const hugeOf = (bytes: bigint): bigint | undefined => (bytes > normalPageBytes ? bytes : undefined)
 
+/** libvirt rounds sizes up to whole KiB, also those of pages: 2,097,151 bytes are a page of 2 MiB. */
 const bytesOf = (value: number | string | undefined, unit: string | undefined): bigint =>
-  scaled({ value: 'value', unit: 'unit', absent: 'KiB', to: 'bytes' }, value, unit)?.value ?? 0n
+  (scaled({ value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' }, value, unit)?.value ?? 0n) * 1024n
