@@ -116,6 +116,13 @@ describe('references', () => {
     for (let level = 0; level < 1000; level++) deep = { type: 'object', properties: { a: deep } }
     expect(readSchema(deep)).toMatchObject({ causes: [{ message: 'must not nest deeper than 64 levels' }] })
   })
+
+  test('and components that are only references to others without end are refused, not followed', () => {
+    const chain = Object.fromEntries(Array.from({ length: 20_000 }, (_, at) => [`L${at}`, to(`L${at + 1}`)]))
+    expect(referring(to('L0'), chain)).toMatchObject({
+      causes: [{ message: 'must not refer through more than 64 components' }],
+    })
+  })
 })
 
 test('a key __proto__ is a field like any other', () => {

@@ -59,6 +59,8 @@ export function readSchema(
     if (before !== undefined) return before
     if (open.includes(name)) return fault(field, `is recursive: ${name} contains itself`)
     if (!Object.hasOwn(components, name)) return fault(field, `refers to ${name}, which is not in the document`)
+    // A component that is only a reference adds no level.
+    if (open.length >= mostLevels) return fault(field, `must not refer through more than ${mostLevels} components`)
     open.push(name)
     const found = read(components[name], field, level)
     open.pop()
