@@ -30,6 +30,11 @@ test('a claim remains when the config is deleted, unless the policy is Delete', 
   ])
 })
 
+test('the label of a claim is valid if the name of the config is too long for one', () => {
+  const [made] = claimsOfConfig({ ...config, name: `${'a'.repeat(62)}.b` }, { claimTemplates })
+  expect(made?.metadata.labels).toEqual({ 'virtset.io/config': 'a'.repeat(62) })
+})
+
 test.each<[string, object, string]>([
   ['a name that no volume can have', { name: 'Root' }, 'spec.claimTemplates[0].name'],
   ['the name of a volume of the template', { name: 'seed' }, 'spec.claimTemplates[0].name'],

@@ -2,7 +2,7 @@ import type { Cause } from './cause.ts'
 import { checkCapacity } from './capacity.ts'
 import { checkClaimSource, claimSource, type ClaimSource } from './claim-volume.ts'
 import { invalidValue } from './field-error.ts'
-import { dnsLabelRule, isDnsLabel } from './label.ts'
+import { cutName, dnsLabelRule, isDnsLabel } from './label.ts'
 import { apiVersion, type ObjectMeta } from './object.ts'
 import { bounded, list, open, quantity, string, type SchemasOf } from './schema.ts'
 import type { VirtualMachineTemplate } from './template.ts'
@@ -109,7 +109,7 @@ export function claimsOfConfig(
     metadata: {
       name: claimNameOf(template, name),
       ...(namespace === undefined ? {} : { namespace }),
-      labels: { [configLabel]: name.slice(0, 63) },
+      labels: { [configLabel]: cutName(name, 63) },
       ...(policy.whenDeleted === 'Delete' ? { ownerReferences: [owner] } : {}),
     },
     spec: { accessModes: ['ReadWriteOnce'], ...spec },

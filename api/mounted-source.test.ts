@@ -44,6 +44,16 @@ describe('a volume is refused', () => {
       },
       ['volume-cloud-init v.cloudInit.userDataSecretRef', 'volume-cloud-init v.cloudInit.networkDataSecretRef'],
     ],
+    [
+      'with keys that no Secret can have',
+      {
+        cloudInit: {
+          userDataSecretRef: { name: 'vm.a', key: '..a' },
+          networkDataSecretRef: { name: 'vm.a', key: '.' },
+        },
+      },
+      ['secret-key v.cloudInit.userDataSecretRef.key', 'secret-key v.cloudInit.networkDataSecretRef.key'],
+    ],
     ['not at all otherwise', { secret: { secretName: 'vm.a' }, configMap: { name: 'a' } }, []],
   ])('%s', (_, source, expected) => expect(problems(source)).toEqual(expected))
 })

@@ -81,8 +81,8 @@ export function checkMountedSources({ cloudInit = {}, secret, configMap }: Volum
   return [
     ...(secret === undefined ? [] : checkSecretName(secret.secretName, `${field}.secret.secretName`)),
     ...(configMap === undefined ? [] : checkConfigMapName(configMap.name, `${field}.configMap.name`)),
-    ...(user === undefined ? [] : checkSecretName(user.name, `${at}.userDataSecretRef.name`)),
-    ...(network === undefined ? [] : checkSecretName(network.name, `${at}.networkDataSecretRef.name`)),
+    ...(user === undefined ? [] : checkSecretKey(user, `${at}.userDataSecretRef`)),
+    ...(network === undefined ? [] : checkSecretKey(network, `${at}.networkDataSecretRef`)),
     ...(user === undefined || cloudInit.userData === undefined ? [] : [twice(at, 'userData')]),
     ...(network === undefined || cloudInit.networkData === undefined ? [] : [twice(at, 'networkData')]),
   ]
@@ -94,6 +94,12 @@ const twice = (field: string, key: string): Cause => ({
   reason: 'FieldValueForbidden',
   message: `conflicts with ${key}: set one of them`,
 })
+
+function checkSecretKey({ name, key }: SecretKey, field: string): Cause[] {
+  const causes = checkSecretName(name, `${field}.name`)
+  if (key !== '.' && key?.startsWith('..') !== true) return causes
+  return [...causes, invalidValue('secret-key', `${field}.key`, key, 'must be neither `.` nor begin with `..`')]
+}
 
 function checkSecretName(name: string, field: string): Cause[] {
   if (!isDnsSubdomain(name)) return [invalidValue('secret-name', field, name, dnsSubdomainRule)]

@@ -51,6 +51,9 @@ export interface NodeRequirement {
   readonly values?: readonly string[]
 }
 
+/** 68 years. The launcher reports when a grace period ends, and a date has an end. */
+const longestGraceSeconds = 2 ** 31 - 1
+
 /** What a VM sets for its launcher pod beside the domain, in Kubernetes' terms. Presets can set the same fields. */
 export const placement = {
   nodeSelector: map('Labels that the node must have.', string('The value of the label.')),
@@ -77,7 +80,7 @@ export const placement = {
   ),
   terminationGracePeriodSeconds: integer(
     'Seconds that the guest has to power off after a shutdown request before it is killed. 30 if absent.',
-    { minimum: 0, format: 'int64' },
+    { minimum: 0, maximum: longestGraceSeconds, format: 'int64' },
   ),
 } satisfies SchemasOf<Placement>
 

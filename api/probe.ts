@@ -20,7 +20,9 @@ export interface Probe {
 
 const port: Schema = { description: 'The number or name of a port in spec.ports.', 'x-kubernetes-int-or-string': true }
 
-const seconds = (description: string, minimum: number) => integer(description, { minimum, format: 'int32' })
+/** Numbers of 32 bits in Kubernetes: a pod with a larger one cannot be created. */
+const seconds = (description: string, minimum: number) =>
+  integer(description, { minimum, maximum: 2 ** 31 - 1, format: 'int32' })
 
 /** Without `host`, by which a probe would reach another address from the node. */
 const kinds = {

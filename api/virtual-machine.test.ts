@@ -41,6 +41,19 @@ describe('parsing a VM', () => {
       ],
     ],
     [
+      'times that Kubernetes stores in 32 bits, and a grace period that no date can follow',
+      vm({
+        domain: {},
+        terminationGracePeriodSeconds: 2 ** 53 - 1,
+        readinessProbe: { tcpSocket: { port: 80 }, periodSeconds: 2 ** 31, failureThreshold: 1e300 },
+      }),
+      [
+        'range spec.terminationGracePeriodSeconds',
+        'range spec.readinessProbe.periodSeconds',
+        'range spec.readinessProbe.failureThreshold',
+      ],
+    ],
+    [
       'two volumes with the same name',
       vm({
         domain: {},
