@@ -7,7 +7,7 @@ import type { Kind, Subject } from './kind.ts'
 import { createBudget } from './condition-budget.ts'
 import { matchConditions, conditionInput } from './match.ts'
 import { parentPath } from '../api/path.ts'
-import { settle } from './settle.ts'
+import { settle, settledWithoutCluster } from './settle.ts'
 import { rankOf } from './source.ts'
 import type { Granted } from './tree.ts'
 
@@ -74,7 +74,10 @@ function grantorsOf({ object, applied, namespace, request, kind, steps }: Omit<I
   const cluster = applied.filter((preset) => preset.namespace === undefined)
   if (cluster.length === applied.length) return cluster
   const namespaced = applied.filter((preset) => preset.namespace !== undefined)
-  const written = settle(object, namespaced, kind, steps).object
+  // Without removals the cluster presets do not change what the namespace's presets add.
+  const written = namespaced.some(({ removes }) => removes.length > 0)
+    ? settledWithoutCluster(object, applied, kind, steps)
+    : settle(object, namespaced, kind, steps).object
   const input = conditionInput(written, namespace, request)
   const budget = createBudget()
   return cluster.filter(

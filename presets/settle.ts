@@ -11,7 +11,7 @@ import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
 import { byUser, compareText, isUser, userRank } from './source.ts'
 import type { Emitted, Granted } from './tree.ts'
-import { emit, unchanged } from './tree.ts'
+import { emit, unchanged, withoutCluster } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
 
 /** The result of merging an object with the presets that apply to it. */
@@ -26,30 +26,11 @@ export interface Settled extends Provenance {
 }
 
 /** @param presets all that apply, in any order */
-export function settle(
-  object: Subject,
-  presets: readonly CompiledPreset[],
-  { structure, removesBelow, pairsVolumes }: Kind,
-  steps = unmetered,
-): Settled {
+export function settle(object: Subject, presets: readonly CompiledPreset[], kind: Kind, steps = unmetered): Settled {
   if (presets.length === 0) return untouched(object)
-  const merge = emptyMerge(steps)
-  const given: readonly Source[] = [
-    { rank: userRank, origin: byUser, value: object },
-    ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: content })),
-  ]
-  const isAboutVolumes = pairsVolumes && concernsVolumes(given)
-  const { sources, warnings } = isAboutVolumes ? pairVolumes(structure, given, merge) : { sources: given, warnings: [] }
-  const merged = mergeSources(structure, sources, rootPath, merge) ?? unchanged(object)
-  const above = removesBelow.map((key) => ({ kind: 'key', key }) as const)
-  const removes = presets.flatMap((preset) =>
-    preset.removes.map(({ steps }) => ({ preset, steps: [...above, ...steps] })),
-  )
-  const left = removes.length === 0 ? undefined : removePaths(merged, structure, rootPath, removes, steps)
-  const node = left?.node ?? merged
-  const isTaking = isAboutVolumes || (pairsVolumes && presets.some(({ strength }) => strength === 'Enforce'))
-  const remaining = isTaking ? dropOrphans(node, structure, given) : node
-  const emitted = emit(remaining, rootPath)
+  const { node, merge, left, warnings } = mergeAll(object, presets, presets, kind, steps)
+  const { pairsVolumes } = kind
+  const emitted = emit(node, rootPath)
   const conflicts = [...merge.conflicts, ...(left?.conflicts ?? [])]
   return {
     // The structure is that of the object's kind, and the content of presets was checked against it.
@@ -64,6 +45,49 @@ export function settle(
     granted: emitted.granted,
     warnings: [...warnings, ...(pairsVolumes ? orphanWarnings(object, emitted.value) : [])].toSorted(compareText),
   }
+}
+
+/**
+ * The part of the merged object that the user and the presets of the namespace state. An index in `remove` counts the
+ * items of all presets, so it names another item if the presets of the namespace are merged alone.
+ */
+export function settledWithoutCluster(
+  object: Subject,
+  presets: readonly CompiledPreset[],
+  kind: Kind,
+  steps: Steps,
+): Subject {
+  const removing = presets.filter(({ namespace }) => namespace !== undefined)
+  const left = withoutCluster(mergeAll(object, presets, removing, kind, steps).node)
+  // Each object has metadata and a spec, which the user states.
+  return (left === undefined ? object : emit(left, rootPath).value) as Subject
+}
+
+/** @param removing those of `presets` whose `remove` paths apply */
+function mergeAll(
+  object: Subject,
+  presets: readonly CompiledPreset[],
+  removing: readonly CompiledPreset[],
+  { structure, removesBelow, pairsVolumes }: Kind,
+  steps: Steps,
+) {
+  const merge = emptyMerge(steps)
+  const given: readonly Source[] = [
+    { rank: userRank, origin: byUser, value: object },
+    ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: content })),
+  ]
+  const isAboutVolumes = pairsVolumes && concernsVolumes(given)
+  const { sources, warnings } = isAboutVolumes ? pairVolumes(structure, given, merge) : { sources: given, warnings: [] }
+  const merged = mergeSources(structure, sources, rootPath, merge) ?? unchanged(object)
+  const above = removesBelow.map((key) => ({ kind: 'key', key }) as const)
+  const removes = removing.flatMap((preset) =>
+    preset.removes.map(({ steps }) => ({ preset, steps: [...above, ...steps] })),
+  )
+  const left = removes.length === 0 ? undefined : removePaths(merged, structure, rootPath, removes, steps)
+  const remaining = left?.node ?? merged
+  const isTaking = isAboutVolumes || (pairsVolumes && presets.some(({ strength }) => strength === 'Enforce'))
+  const node = isTaking ? dropOrphans(remaining, structure, given) : remaining
+  return { node, merge, left, warnings }
 }
 
 /** Warns of the user's volumes that were removed with the last disk that used them. */

@@ -113,6 +113,42 @@ export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
   return entry === undefined ? undefined : emitAt(entry, rest)
 }
 
+/**
+ * The tree without what only cluster presets state. A value that they override is the one that would be there without
+ * them.
+ * @returns undefined if nothing remains
+ */
+export function withoutCluster(node: Node): Node | undefined {
+  switch (node.kind) {
+    case 'unchanged':
+      return node
+    case 'leaf':
+      return leafWithoutCluster(node)
+    case 'object': {
+      const entries = [...node.entries].flatMap(([key, entry]) => {
+        const left = withoutCluster(entry)
+        return left === undefined ? [] : [[key, left] as const]
+      })
+      return entries.length === 0 ? undefined : { ...node, entries: new Map(entries) }
+    }
+    case 'list': {
+      const items = node.items.flatMap((item) => {
+        const left = withoutCluster(item.node)
+        return left === undefined ? [] : [{ ...item, node: left }]
+      })
+      return items.length === 0 ? undefined : { ...node, items }
+    }
+  }
+}
+
+function leafWithoutCluster(leaf: LeafNode): Node | undefined {
+  if (leaf.origin.by === 'user') return leaf
+  const [strongest] = [...leaf.stated, ...leaf.lost]
+    .filter(({ origin }) => !isOfCluster(origin))
+    .toSorted((left, right) => right.rank - left.rank)
+  return strongest === undefined ? undefined : unchanged(strongest.value)
+}
+
 /** @param path as text, so that each node appends its own key instead of each leaf joining all of them */
 function emitNode(node: Node, path: string, emission: Emission): unknown {
   switch (node.kind) {

@@ -407,6 +407,35 @@ describe('a claim about overridden values', () => {
   })
 })
 
+describe('a device of a namespaced preset excludes a grant although another one removes an item by its index', () => {
+  const bridge = { alias: { name: 'ua-own' }, type: 'user' } as const
+  const other = { alias: { name: 'ua-other' }, type: 'user', model: { type: 'e1000' } } as const
+  const removing = (...indexes: readonly number[]) =>
+    namespaced('drop', {
+      strength: 'Enforce',
+      priority: 1,
+      remove: indexes.map((index) => `domain.devices.interfaces[${index}]`),
+    })
+  const adding = namespaced('add', { strength: 'Enforce', domain: { devices: { interfaces: [bridge, other] } } })
+  const grant = (expression: string) =>
+    cluster('usb', {
+      strength: 'Enforce',
+      matchConditions: [{ name: 'c', expression }],
+      domain: { devices: { hostdevs: [granted], interfaces: [{ type: 'user', alias: { name: 'ua-grant' } }] } },
+    })
+  const interfaces = 'object.spec.domain.?devices.interfaces.orValue([])'
+
+  test.each([
+    // The grant's own interface has the index 0 and remains, so only one of the other two is removed.
+    ['one that is not allowed', `size(${interfaces}) == 0`, [0, 1]],
+    ['one of two', `size(${interfaces}) != 1`, [0, 1]],
+    ['one that the other needs', `${interfaces}.all(i, !has(i.model)) || size(${interfaces}) == 2`, [0, 1]],
+  ])('%s', (_, expression, indexes) => {
+    expect(refused(vmWith({}), [grant(expression)])).toEqual([])
+    expect(refused(vmWith({}), [grant(expression), adding, removing(...indexes)])).toEqual(usbFields(0))
+  })
+})
+
 test('the controller accepts a VM from which a preset removed an item by its index', () => {
   const lan = cluster('lan', {
     domain: { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] } },
