@@ -37,7 +37,10 @@ export async function openPage(...flags: string[]): Promise<OpenPage> {
   const requests: string[] = []
   const foreign: string[] = []
   page.on('pageerror', ({ message }) => errors.push(message))
-  page.on('console', (message) => message.type() === 'error' && errors.push(message.text()))
+  page.on('console', (message) => {
+    // The API server answers the first lists of a new kind with 429; the page repeats them.
+    if (message.type() === 'error' && !message.text().includes('status of 429')) errors.push(message.text())
+  })
   page.on('request', (request) => {
     const { origin, protocol, pathname, search } = new URL(request.url())
     requests.push(pathname + search)

@@ -1,3 +1,5 @@
+import { Refused, refusedBy } from './failure.ts'
+
 /** Requests to the API server, through the local server that adds the user's credentials. */
 
 export interface Metadata {
@@ -12,36 +14,25 @@ export interface Metadata {
   readonly ownerReferences?: readonly { readonly kind: string; readonly name: string; readonly controller?: boolean }[]
 }
 
-/** A refusal, with the message of the API server. */
-export class Refused extends Error {
-  readonly status: number
-  constructor(status: number, message: string) {
-    super(message)
-    this.status = status
-  }
+export interface RequestOptions {
+  readonly accept?: string
+  readonly body?: unknown
+  /** Of the body. */
+  readonly type?: string
 }
 
 /** @throws Refused */
-export async function request(method: string, path: string, accept = 'application/json'): Promise<unknown> {
-  const body = method === 'POST' ? '{}' : undefined
-  const response = await fetch(path, {
-    method,
-    headers: { accept, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
-    ...(body === undefined ? {} : { body }),
-  })
+export async function request(
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  { accept = 'application/json', body, type = 'application/json' }: RequestOptions = {},
+): Promise<unknown> {
+  const content = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }
+  const headers = { accept, ...(body === undefined ? {} : { 'content-type': type }) }
+  const response = await fetch(path, { method, headers, ...content })
   if (response.ok) return response.json()
-  throw new Refused(response.status, messageIn(await response.text()))
+  throw refusedBy(response.status, await response.text())
 }
-
-function messageIn(body: string): string {
-  try {
-    return String(JSON.parse(body).message)
-  } catch {
-    return body
-  }
-}
-
-export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 export const socketUrl = (path: string): string => `${location.origin.replace(/^http/, 'ws')}${path}`
 

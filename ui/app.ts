@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
-import { request, textOf } from './api.ts'
+import { request } from './api.ts'
+import { textOf } from './failure.ts'
 import { html } from './html.ts'
 import { isPlural, kinds, type Plural } from './kinds.ts'
 import { List } from './list.ts'

@@ -1,8 +1,11 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { request, subresourcePath, textOf } from './api.ts'
 import type { Cluster } from './app.ts'
+import { Badge } from './badge.ts'
+import type { Failure } from './failure.ts'
 import { html } from './html.ts'
 import { kinds, type Plural } from './kinds.ts'
+import { Power } from './power.ts'
+import { Problem } from './problem.ts'
 import { useRows } from './rows.ts'
 import { ageText, selected, type Row } from './table.ts'
 
@@ -11,7 +14,10 @@ const rowHeight = 40
 const spareRows = 8
 
 /** Columns with few values, which a user chooses from a list. */
-const choices = new Set(['Phase', 'Node', 'Ready'])
+const choices = new Set(['Phase', 'Status', 'Node', 'Ready'])
+
+/** The columns with a phase; that of configs is called as kubectl calls it. */
+const phases = new Set(['Phase', 'Status'])
 
 /** The column that opens the object, and those that are shown elsewhere. */
 const hidden = new Set(['Name', 'Presets', 'Reason', 'Selector', 'Machine'])
@@ -19,6 +25,7 @@ const hidden = new Set(['Name', 'Presets', 'Reason', 'Selector', 'Machine'])
 export function List({ plural, cluster }: { readonly plural: Plural; readonly cluster: Cluster }) {
   const { columns, rows, state, error, namespace } = useRows(plural, cluster)
   const [text, setText] = useState('')
+  const [failure, setFailure] = useState<Failure>()
   const [inNamespace, setNamespace] = useState('')
   const [cells, setCells] = useState<ReadonlyMap<number, string>>(new Map())
   const shown = useMemo(
@@ -62,10 +69,12 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
         )}
     </div>
     ${error !== '' && html`<p class="problem" role="alert">${error}</p>`}
+    <${Problem} failure=${failure} />
     <${Rows}
       shown=${shown}
       columns=${columnsShown}
       plural=${plural}
+      report=${setFailure}
       isEmpty=${state !== 'loading' && rows.size === 0}
     />
   `
@@ -92,10 +101,11 @@ interface RowsProps {
   readonly shown: readonly Row[]
   readonly columns: readonly { readonly name: string; readonly index: number }[]
   readonly plural: Plural
+  readonly report: (failure: Failure | undefined) => void
   readonly isEmpty: boolean
 }
 
-function Rows({ shown, columns, plural, isEmpty }: RowsProps) {
+function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const [[top, height], setView] = useState([0, 800])
   const [nowMs, setNow] = useState(Date.now())
@@ -113,6 +123,8 @@ function Rows({ shown, columns, plural, isEmpty }: RowsProps) {
   const last = Math.min(shown.length, Math.ceil((top + height) / rowHeight) + spareRows)
   const hasActions = plural === 'virtualmachineconfigs'
   const span = columns.length + 2 + Number(hasActions)
+  const phaseAt = columns.find(({ name }) => phases.has(name))?.index ?? -1
+  const phaseOf = (row: Row) => row.cells[phaseAt] ?? ''
   const spacer = (count: number) =>
     count > 0 &&
     html`<tr aria-hidden="true">
@@ -140,7 +152,7 @@ function Rows({ shown, columns, plural, isEmpty }: RowsProps) {
               <th scope="row"><${Name} row=${row} plural=${plural} /></th>
               <td>${row.namespace}</td>
               ${columns.map(({ name, index: at }) => html`<td>${cellOf(name, row, at, nowMs)}</td>`)}
-              ${hasActions && html`<td><${Power} namespace=${row.namespace} name=${row.name} /></td>`}
+              ${hasActions && html`<td><${Power} namespace=${row.namespace} name=${row.name} phase=${phaseOf(row)} report=${report} /></td>`}
             </tr>`,
         )}
         ${spacer(shown.length - last)}
@@ -159,32 +171,6 @@ export const vmHref = (namespace: string, name: string): string =>
 
 function cellOf(name: string, row: Row, index: number, nowMs: number) {
   const value = row.cells[index] ?? ''
-  if (name === 'Phase') return html`<${Badge} phase=${row.isDeleted ? 'Terminating' : value} />`
+  if (phases.has(name)) return html`<${Badge} phase=${row.isDeleted ? 'Terminating' : value} />`
   return name === 'Age' ? ageText(row.created, nowMs) : value
-}
-
-export const Badge = ({ phase }: { readonly phase: string }) =>
-  html`<span class=${`badge ${phase.toLowerCase()}`}>${phase}</span>`
-
-/** Start, stop and restart of a config. */
-export function Power({ namespace, name }: { readonly namespace: string; readonly name: string }) {
-  const [busy, setBusy] = useState('')
-  const [error, setError] = useState('')
-  const run = async (verb: string) => {
-    setBusy(verb)
-    setError('')
-    await request('POST', subresourcePath('virtualmachineconfigs', namespace, name, verb)).catch((failure: unknown) =>
-      setError(textOf(failure)),
-    )
-    setBusy('')
-  }
-  return html`<span class="power">
-    ${['start', 'stop', 'restart'].map(
-      (verb) =>
-        html`<button disabled=${busy !== ''} aria-label=${`${verb} ${name}`} onClick=${() => run(verb)}>
-          ${verb}
-        </button>`,
-    )}
-    ${error !== '' && html`<span class="problem" role="alert">${error}</span>`}
-  </span>`
 }

@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
-import { collectionPath, Refused, request, textOf, watch, type WatchEvent } from './api.ts'
+import { collectionPath, request, watch, type WatchEvent } from './api.ts'
 import type { Cluster } from './app.ts'
+import { Refused, textOf } from './failure.ts'
 import type { Plural } from './kinds.ts'
 import { applied, rowsOf, type Row, type Table } from './table.ts'
 
@@ -91,7 +92,7 @@ async function listAll(plural: Plural, namespace: string | undefined) {
   let [next, version] = ['', '']
   do {
     const query = `limit=${pageSize}${next === '' ? '' : `&continue=${encodeURIComponent(next)}`}`
-    const table = (await request('GET', `${collectionPath(plural, namespace)}?${query}`, accept)) as Table
+    const table = (await request('GET', `${collectionPath(plural, namespace)}?${query}`, { accept })) as Table
     for (const row of rowsOf(table)) rows.set(row.uid, row)
     columns = table.columnDefinitions?.map(({ name }) => name) ?? columns
     next = table.metadata?.continue ?? ''

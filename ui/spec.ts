@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { request, textOf } from './api.ts'
+import { request } from './api.ts'
+import { textOf } from './failure.ts'
 import { html } from './html.ts'
 import { found, kindOf, originText, treeOf, type Explanation, type Field, type Node } from './tree.ts'
 

@@ -1,11 +1,16 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
-import { objectPath, request, textOf, type Metadata } from './api.ts'
+import { useEffect, useState } from 'preact/hooks'
+import { collectionPath, type Metadata } from './api.ts'
+import { Badge } from './badge.ts'
 import { Console } from './console.ts'
+import { Delete } from './delete.ts'
+import { Events } from './events.ts'
+import type { Failure } from './failure.ts'
 import { html } from './html.ts'
-import { Badge, Power } from './list.ts'
+import { Power } from './power.ts'
+import { Problem } from './problem.ts'
 import { Screen } from './screen.ts'
 import { Spec } from './spec.ts'
-import { ageText } from './table.ts'
+import { State, type Condition } from './state.ts'
 import { useWatched } from './watched.ts'
 
 interface VirtualMachine {
@@ -31,21 +36,13 @@ interface VirtualMachine {
   }
 }
 
-interface Condition {
-  readonly type: string
-  readonly status: string
-  readonly reason?: string
-  readonly message?: string
-}
-
-interface KubeEvent {
+interface Config {
   readonly metadata: Metadata
-  readonly type?: string
-  readonly reason?: string
-  readonly message?: string
-  readonly count?: number
-  readonly lastTimestamp?: string | null
-  readonly eventTime?: string | null
+  readonly status?: {
+    readonly phase?: string
+    readonly outdated?: boolean
+    readonly conditions?: readonly Condition[]
+  }
 }
 
 interface Ref {
@@ -53,146 +50,103 @@ interface Ref {
   readonly name: string
 }
 
+const queryOf = (plural: string, { namespace, name }: Ref): string =>
+  `${collectionPath(plural, namespace)}?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`
+
+/** A VM and the config of its name, of which either can be missing. */
 export function Vm({ namespace, name }: Ref) {
-  const collection = objectPath('virtualmachines', namespace, '').slice(0, -1)
-  const { objects, isLoaded, error } = useWatched<VirtualMachine>(
-    `${collection}?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`,
-  )
-  const [vm] = objects
+  const vms = useWatched<VirtualMachine>(queryOf('virtualmachines', { namespace, name }))
+  // Without the permission to list configs, the VM is shown without its power.
+  const configs = useWatched<Config>(queryOf('virtualmachineconfigs', { namespace, name }))
+  const [failure, setFailure] = useState<Failure>()
+  const [[vm], [config]] = [vms.objects, configs.objects]
   useEffect(() => {
     document.title = `${name} · virtset`
     return () => (document.title = 'virtset')
   }, [name])
-  const isRunning = vm?.status?.phase === 'Running'
   const owner = vm?.metadata.ownerReferences?.find(({ controller }) => controller === true)
-  const phase = vm?.metadata.deletionTimestamp === undefined ? (vm?.status?.phase ?? 'Pending') : 'Terminating'
+  const isOfConfig = config !== undefined && (vm === undefined || owner?.kind === 'VirtualMachineConfig')
   return html`
     <div class="bar">
       <a href="#/virtualmachines" aria-label="Back to the virtual machines">←</a>
       <h1>${name}</h1>
       <span class="muted">${namespace}</span>
-      ${vm !== undefined && html`<${Badge} phase=${phase} />`}
+      <${Phase} vm=${vm} config=${config} />
       <span class="grow"></span>
-      ${
-        (vm === undefined ? isLoaded : owner?.kind === 'VirtualMachineConfig') &&
-        html`<${Power} namespace=${namespace} name=${name} />`
-      }
-      ${vm !== undefined && html`<${Delete} namespace=${namespace} name=${name} />`}
+      ${isOfConfig && html`<${Power} namespace=${namespace} name=${name} phase=${config.status?.phase ?? ''} report=${setFailure} />`}
+      ${vm !== undefined && html`<${Delete} key=${vm.metadata.uid} metadata=${vm.metadata} owner=${owner} report=${setFailure} />`}
     </div>
-    ${error !== '' && html`<p class="problem" role="alert">${error}</p>`}
-    ${isLoaded && vm === undefined && html`<p class="empty">No VM of this name runs. If it has a config, start it.</p>`}
-    ${
-      isRunning &&
-      html`<div class="reach" key=${vm.metadata.uid}>
-        <${Screen}
-          namespace=${namespace}
-          name=${name}
-          hasScreen=${(vm.spec.domain.devices?.graphics ?? []).length > 0}
-        />
-        <${Console}
-          namespace=${namespace}
-          name=${name}
-          hasSerial=${(vm.spec.domain.devices?.serials ?? []).length > 0}
-        />
-      </div>`
-    }
-    ${
-      vm !== undefined &&
-      html`<div class="columns" key=${vm.metadata.uid}>
-          <${State} vm=${vm} />
-          <${Events} namespace=${namespace} uid=${vm.metadata.uid} />
-        </div>
-        <${Spec}
-          namespace=${namespace}
-          name=${name}
-          uid=${vm.metadata.uid}
-          generation=${vm.metadata.generation ?? 0}
-        />`
-    }
+    <${Problem} failure=${failure} />
+    ${vms.error !== '' && html`<p class="problem" role="alert">${vms.error}</p>`}
+    ${vms.isLoaded && vm === undefined && configs.isLoaded && html`<${Absent} namespace=${namespace} config=${config} />`}
+    ${vm !== undefined && html`<${Present} key=${vm.metadata.uid} vm=${vm} namespace=${namespace} name=${name} />`}
   `
 }
 
-function State({ vm: { metadata, spec, status = {} } }: { readonly vm: VirtualMachine }) {
-  const facts = [
-    ['Reason', [status.reason, status.message].filter(Boolean).join(': ')],
-    ['Node', status.nodeName],
-    ['Address', status.podIP],
-    ['Machine', status.machine],
-    ['CPUs', status.cpus],
-    ['Memory', status.memory],
-    ['Accelerator', spec.domain.type],
-    ['Presets', status.presets],
-    ['Title', spec.domain.title],
-    ['Created', metadata.creationTimestamp],
-  ].filter(([, value]) => value !== undefined && value !== '')
-  return html`<section class="card" aria-labelledby="state">
-    <h2 id="state">State</h2>
-    <dl>
-      ${facts.map(
-        ([label, value]) =>
-          html`<dt>${label}</dt>
-            <dd>${value}</dd>`,
-      )}
-    </dl>
-    <h3>Conditions</h3>
-    <ul class="conditions">
-      ${(status.conditions ?? []).map(
-        ({ type, status: value, reason, message }) =>
-          html`<li>
-            <span class=${`mark ${value.toLowerCase()}`}>${value}</span>
-            <span><b>${type}</b> ${reason} <span class="muted">${message}</span></span>
-          </li>`,
-      )}
-    </ul>
-  </section>`
+interface PhaseProps {
+  readonly vm: VirtualMachine | undefined
+  readonly config: Config | undefined
 }
 
-function Events({ namespace, uid }: { readonly namespace: string; readonly uid: string }) {
-  const selector = encodeURIComponent(`involvedObject.uid=${uid}`)
-  const { objects, error } = useWatched<KubeEvent>(
-    `/api/v1/namespaces/${encodeURIComponent(namespace)}/events?fieldSelector=${selector}`,
-  )
-  const at = (event: KubeEvent) => event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? ''
-  const newest = objects.toSorted((a, b) => (at(a) < at(b) ? 1 : -1))
-  return html`<section class="card" aria-labelledby="events">
-    <h2 id="events">Events</h2>
-    ${error !== '' && html`<p class="problem">${error}</p>`}
-    ${newest.length === 0 && html`<p class="muted">None in the last hour.</p>`}
-    <ul class="events">
-      ${newest.map(
-        (event) =>
-          html`<li key=${event.metadata.uid}>
-            <span class="muted">${ageText(at(event), Date.now())}</span>
-            <span>
-              <b class=${event.type === 'Warning' ? 'warning' : ''}>${event.reason}</b> ${event.message}
-              ${(event.count ?? 1) > 1 && html`<span class="muted"> × ${event.count}</span>`}
-            </span>
-          </li>`,
-      )}
-    </ul>
-  </section>`
+function Phase({ vm, config }: PhaseProps) {
+  if (vm === undefined) return config !== undefined && html`<${Badge} phase=${config.status?.phase ?? 'Stopped'} />`
+  return html`<${Badge}
+    phase=${vm.metadata.deletionTimestamp === undefined ? (vm.status?.phase ?? 'Pending') : 'Terminating'}
+  />`
 }
 
-function Delete({ namespace, name }: Ref) {
-  const dialog = useRef<HTMLDialogElement>(null)
-  const [error, setError] = useState('')
-  const remove = async () => {
-    dialog.current?.close()
-    await request('DELETE', objectPath('virtualmachines', namespace, name)).then(
-      () => setError(''),
-      (failure) => setError(textOf(failure)),
-    )
-  }
+interface AbsentProps {
+  readonly namespace: string
+  readonly config: Config | undefined
+}
+
+function Absent({ namespace, config }: AbsentProps) {
+  if (config === undefined) return html`<p class="empty">Namespace ${namespace} has no VM or config of this name.</p>`
+  const { metadata, status = {} } = config
+  return html`<div class="columns">
+    <${State}
+      facts=${[
+        ['Config', metadata.name],
+        ['Created', metadata.creationTimestamp],
+      ]}
+      conditions=${status.conditions ?? []}
+    />
+    <${Events} namespace=${namespace} uid=${metadata.uid} />
+  </div>`
+}
+
+interface PresentProps extends Ref {
+  readonly vm: VirtualMachine
+}
+
+function Present({ vm: { metadata, spec, status = {} }, namespace, name }: PresentProps) {
+  const { graphics = [], serials = [] } = spec.domain.devices ?? {}
   return html`
-    <button class="danger" onClick=${() => dialog.current?.showModal()}>Delete …</button>
-    ${error !== '' && html`<span class="problem" role="alert">${error}</span>`}
-    <dialog ref=${dialog} aria-labelledby="delete-title">
-      <h2 id="delete-title">Delete ${name}?</h2>
-      <p>The guest is shut down, then the VM is removed from namespace ${namespace}. Its volumes remain.</p>
-      <div class="buttons">
-        <button autofocus onClick=${() => dialog.current?.close()}>Cancel</button>
-        <button class="danger" id="delete-now" onClick=${remove}>Delete</button>
-      </div>
-    </dialog>
+    ${
+      status.phase === 'Running' &&
+      html`<div class="reach">
+        <${Screen} namespace=${namespace} name=${name} hasScreen=${graphics.length > 0} />
+        <${Console} namespace=${namespace} name=${name} hasSerial=${serials.length > 0} />
+      </div>`
+    }
+    <div class="columns">
+      <${State}
+        facts=${[
+          ['Reason', [status.reason, status.message].filter(Boolean).join(': ')],
+          ['Node', status.nodeName],
+          ['Address', status.podIP],
+          ['Machine', status.machine],
+          ['CPUs', status.cpus],
+          ['Memory', status.memory],
+          ['Accelerator', spec.domain.type],
+          ['Presets', status.presets],
+          ['Title', spec.domain.title],
+          ['Created', metadata.creationTimestamp],
+        ]}
+        conditions=${status.conditions ?? []}
+      />
+      <${Events} namespace=${namespace} uid=${metadata.uid} />
+    </div>
+    <${Spec} namespace=${namespace} name=${name} uid=${metadata.uid} generation=${metadata.generation ?? 0} />
   `
 }

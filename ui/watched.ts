@@ -1,7 +1,10 @@
 import { useEffect, useState } from 'preact/hooks'
-import { request, textOf, watch, type Metadata } from './api.ts'
+import { request, watch, type Metadata } from './api.ts'
+import { Refused, textOf } from './failure.ts'
 
 const retryMs = 2000
+/** A missing permission is rarely granted while one looks. */
+const retryForbiddenMs = 30_000
 
 export interface Watched<T> {
   readonly objects: readonly T[]
@@ -21,10 +24,11 @@ export function useWatched<T extends { readonly metadata: Metadata }>(path: stri
     let isStopped = false
     let stopWatch = () => {}
     let timer: ReturnType<typeof setTimeout> | undefined
-    const again = (error: string) => {
+    const again = (error: unknown) => {
       if (isStopped) return
-      setFound((now) => ({ ...now, error }))
-      timer = setTimeout(() => void run(), retryMs)
+      const isForbidden = error instanceof Refused && error.status === 403
+      setFound((now) => ({ ...now, error: error === undefined ? '' : textOf(error) }))
+      timer = setTimeout(() => void run(), isForbidden ? retryForbiddenMs : retryMs)
     }
     const run = async () => {
       try {
@@ -42,10 +46,10 @@ export function useWatched<T extends { readonly metadata: Metadata }>(path: stri
               return { ...now, objects: type === 'DELETED' ? rest : [...rest, one] }
             })
           },
-          (refused) => again(refused?.message ?? ''),
+          again,
         )
       } catch (error) {
-        again(textOf(error))
+        again(error)
       }
     }
     void run()

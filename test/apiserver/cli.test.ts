@@ -191,13 +191,15 @@ describe('offline completion equals that of the webhooks', () => {
       await leaf.first().waitFor()
       expect((await leaf.allTextContents()).every((text) => text.includes('default '))).toBe(true)
 
-      await page.getByRole('button', { name: 'Delete …' }).click()
+      await page.getByRole('button', { name: 'Delete from-page …' }).click()
       await page.locator('dialog').getByRole('button', { name: 'Cancel' }).click()
       expect(await page.locator('dialog').isVisible()).toBe(false)
-      await page.getByRole('button', { name: 'Delete …' }).click()
+      // The focus returns to the button that opened the dialog.
+      await page.keyboard.press('Enter')
       await page.locator('#delete-now').click()
       // Its finalizer remains, because no controller runs.
       await page.getByText('Terminating').waitFor()
+      await page.locator('button[aria-disabled][title="it is being deleted"]').waitFor()
       expect([errors, foreign]).toEqual([[], []])
       // All changes came by the watch.
       expect(requests.filter((path) => path.includes('/virtualmachines?limit='))).toHaveLength(1)

@@ -1,10 +1,11 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
 import type { Pair } from '../../cluster/certificates.ts'
 import { run } from '../../cluster/command.ts'
+import { openPage } from '../page.ts'
 import { until } from '../until.ts'
 import { accountOf, kubectlAs } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
@@ -194,6 +195,94 @@ describe('the flow', () => {
     expect(await field('{.spec.domain.uuid}', 'vm', 'c1')).toBe(uuid)
     expect((await ask('POST', subresource('stop', 'c1'))).code).toBe(202)
     await isGone('c1')
+  })
+
+  /** A kubeconfig of a service account that can view everything, and control one config. */
+  async function kubeconfigFor(name: string): Promise<string> {
+    const subresources = ['start', 'stop', 'restart'].map((verb) => `virtualmachineconfigs/${verb}`)
+    const rule = {
+      apiGroups: ['subresources.virtset.io'],
+      resources: subresources,
+      resourceNames: [name],
+      verbs: ['update'],
+    }
+    const rbac = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name, namespace: 'default' } }
+    await apply({ ...rbac, kind: 'Role', rules: [rule] })
+    await kubectl(['create', 'serviceaccount', name])
+    const account = `--serviceaccount=default:${name}`
+    await kubectl(['create', 'rolebinding', name, `--role=${name}`, account])
+    await kubectl(['create', 'clusterrolebinding', name, '--clusterrole=virtset-view', account])
+    const token = (await kubectl(['create', 'token', name])).trim()
+    const cluster = {
+      server: api.server,
+      'certificate-authority-data': Buffer.from(api.certificateAuthority).toString('base64'),
+    }
+    const file = join(api.directory, `${name}.kubeconfig`)
+    const config = {
+      clusters: [{ name, cluster }],
+      users: [{ name, user: { token } }],
+      contexts: [{ name, context: { cluster: name, user: name } }],
+      'current-context': name,
+    }
+    writeFileSync(file, JSON.stringify(config))
+    return file
+  }
+
+  test('the page starts, restarts and stops a VM, and states why it cannot', async () => {
+    const preset = (name: string, title: string, vcpu: number) => ({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachinePreset',
+      metadata: { name, namespace: 'default' },
+      spec: {
+        selector: { matchLabels: { app: 'paged' } },
+        strength: 'Enforce',
+        domain: { title, vcpu: { value: vcpu } },
+      },
+    })
+    await apply(config('paged'))
+    await apply(config('paged-other'))
+    await apply(preset('paged-a', 'a', 1))
+    await apply(preset('paged-b', 'b', 2))
+    await hasPhase('paged', 'Stopped')
+    const { page, errors, close } = await openPage('--kubeconfig', await kubeconfigFor('paged'))
+    const button = (name: string) => page.getByRole('button', { name, exact: true })
+    const disabled = (name: string, why: string) =>
+      page.locator(`button[aria-disabled][aria-label="${name}"][title*="${why}"]`).waitFor()
+    try {
+      await page.getByRole('link', { name: 'Configs' }).click()
+      await disabled('start paged-other', 'you need the permission to update virtualmachineconfigs/start')
+      await page.getByRole('link', { name: 'paged', exact: true }).click()
+      await disabled('stop paged', 'it is not running')
+
+      await button('start paged').click()
+      const alert = page.getByRole('alert')
+      await alert.getByText('spec.domain.vcpu').first().waitFor()
+      expect(await alert.locator('li code').allTextContents()).toEqual(['spec.domain.title', 'spec.domain.vcpu.value'])
+      // Not disabled meanwhile: it keeps the focus.
+      expect(await page.evaluate('document.activeElement.ariaLabel')).toBe('start paged')
+      await kubectl(['delete', 'vmp', 'paged-b'])
+      await eventually('the page starts the VM', async () => {
+        await button('start paged').click()
+        return (await field('{.metadata.uid}', 'vm', 'paged')) !== ''
+      })
+      const first = await field('{.metadata.uid}', 'vm', 'paged')
+      await disabled('start paged', 'it is already running')
+      expect(await alert.count()).toBe(0)
+      await disabled('Delete paged …', 'you need the permission to delete virtualmachines')
+
+      await button('restart paged').click()
+      await eventually('another VM runs', async () => {
+        const uid = await field('{.metadata.uid}', 'vm', 'paged')
+        return uid !== '' && uid !== first
+      })
+      await button('stop paged').click()
+      await page.getByText('the VM does not exist').waitFor()
+      await disabled('restart paged', 'it is not running')
+      // Chromium reports refused requests: the events, and the starts.
+      expect(errors.filter((message) => !/status of 4(03|22)/.test(message))).toEqual([])
+    } finally {
+      await close()
+    }
   })
 
   test('a dry run changes nothing', async () => {
