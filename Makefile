@@ -8,6 +8,7 @@ help:
 	@echo 'make check     checks types, lint and format and runs the unit tests: about a minute'
 	@echo 'make test      runs every test, on the cluster of make up'
 	@echo 'make chaos     runs random operations, kills and outages on three nodes with an independent checker (MINUTES=20 SEED=1)'
+	@echo 'make soak      runs the long tests of make test with all of their cases: 10,000 VMs, 200 storms'
 	@echo 'make upgrade-test  upgrades a cluster from the previous version and back while VMs run: 10 minutes'
 	@echo 'make install   builds images, pushes them to IMAGE_PREFIX=… and installs on the cluster of KUBECONFIG'
 	@echo 'make images    builds the images'
@@ -17,7 +18,11 @@ help:
 	@echo 'make rootfs    builds the root file system with libvirt for tests and prints its path'
 	@echo 'make linux-guest  builds the disk of a small Linux for VMs of tests and prints its path'
 
-up down install images binaries rootfs linux-guest upgrade-test: node_modules/.package-lock.json
+up down install images binaries rootfs linux-guest upgrade-soak: node_modules/.package-lock.json
+	@SOAK=1 KUBE_BIN_DIR=$$($(CLUSTER) binaries 2>/dev/null) node_modules/.bin/vitest run \
+	  --project=apiserver scale.test restarts.test group.test
+
+test: node_modules/.package-lock.json
 	@$(CLUSTER) $@
 
 check: node_modules/.package-lock.json
@@ -30,6 +35,10 @@ chaos: node_modules/.package-lock.json
 	@NODES=$${NODES:-3} $(CLUSTER) up
 	@KUBE_BIN_DIR=$$($(CLUSTER) binaries 2>/dev/null) node_modules/.bin/node test/chaos/main.ts
 
+soak: node_modules/.package-lock.json
+	@SOAK=1 KUBE_BIN_DIR=$$($(CLUSTER) binaries 2>/dev/null) node_modules/.bin/vitest run \
+	  --project=apiserver scale.test restarts.test group.test
+
 test: node_modules/.package-lock.json
 	@$(CLUSTER) test
 
@@ -41,4 +50,4 @@ node_modules/.package-lock.json: package-lock.json
 	@if [ -d node_modules ]; then npm install --no-save --no-audit --no-fund --loglevel=error; else npm ci --no-audit --no-fund --loglevel=error; fi
 	@touch $@
 
-.PHONY: help up down install images binaries rootfs linux-guest upgrade-test check dist test release chaos
+.PHONY: help up down install images binaries rootfs linux-guest upgrade-test check dist test release chaos soak

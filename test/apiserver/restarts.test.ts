@@ -8,6 +8,7 @@ import { ApiError } from '../../runtime/api-error.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import { virtualMachineConfigs } from '../../runtime/resource.ts'
+import { sized } from '../soak.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -44,7 +45,7 @@ afterAll(async () => {
 })
 
 const configs = 20
-const storms = 10
+const storms = sized(4, 10)
 /** In milliseconds after the first: about the duration of a restart here. */
 const longestPause = 400
 const soon = { deadlineMs: 120_000 }

@@ -14,6 +14,7 @@ import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import { clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
 import type { KubeObject, Resource } from '../../runtime/resource.ts'
+import { sized } from '../soak.ts'
 import { until } from '../until.ts'
 import { accessAs, accountOf, kubernetesAccount } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
@@ -26,8 +27,8 @@ import { readAudit } from './rights.ts'
 import { startSimulatedNode } from './simulated-node.ts'
 
 /** The controller within the memory of its manifest, in a cluster whose VMs all run. */
-const vmCount = 10_000
-const presetCount = 1000
+const vmCount = sized(3000, 10_000)
+const presetCount = sized(300, 1000)
 const deadline = { deadlineMs: 600_000 }
 /** Between two looks: the API server and the controller need the CPU. */
 const pause = () => delay(500)
