@@ -4,6 +4,7 @@ import { dirname, join, relative } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { parseAllDocuments } from 'yaml'
 
+import { pageLibraries } from '../cli/page-libraries.ts'
 import { ensureTool } from '../cluster/binaries.ts'
 import { buildPackages, findKubectl } from '../cluster/existing-cluster.ts'
 import { ensureImages, isOnThisHost, type Image } from '../cluster/images.ts'
@@ -16,7 +17,7 @@ import { debianStatus, writeArchive } from './image-archive.ts'
 import { renderChart, switches, type KubernetesObject } from './chart.ts'
 import { makeExecutable, packExecutable, packReproducibly, targets } from './executables.ts'
 import { krewManifest, type Archive } from './krew.ts'
-import { billOfMaterials, debianComponents, nodeComponent, type Bom } from './sbom.ts'
+import { billOfMaterials, debianComponents, isDevelopment, nodeComponent, type Bom, type Component } from './sbom.ts'
 import { withoutV } from './version.ts'
 
 /** An image of a release, which the manifests refer to. */
@@ -164,22 +165,21 @@ async function writeBills(
   version: string,
   directory: string,
 ): Promise<void> {
-  const npm = ['npm', 'sbom', '--sbom-format=cyclonedx', '--omit=dev', '--package-lock-only']
+  const npm = ['npm', 'sbom', '--sbom-format=cyclonedx', '--package-lock-only']
   const bom: Bom = JSON.parse(await step.run(npm, { directory: settings.checkout }))
   const node = nodeComponent(process.versions.node)
   const write = (name: string, bill: Bom) =>
     writeFileSync(join(directory, `${name}-${version}.cdx.json`), `${JSON.stringify(bill, undefined, 2)}\n`)
   for (const image of images) {
     const debian = debianComponents(await debianStatus(image), suite)
-    const isIncluded = (name: string) => image.npmPackages.includes(name)
+    const isIncluded = (component: Component) => !isDevelopment(component) && image.npmPackages.includes(component.name)
     const others = image.npmPackages.length === 0 ? debian : [node, ...debian]
     write(image.name, billOfMaterials(bom, { name: image.name, version, type: 'container' }, isIncluded, others))
   }
   const nodes = [...new Set(targets.map((target) => target.node.version))].map(nodeComponent)
-  write(
-    'kubectl-vm',
-    billOfMaterials(bom, { name: 'kubectl-vm', version, type: 'application' }, () => true, nodes),
-  )
+  // The libraries of the page are development dependencies, because the images do not contain them.
+  const isInExecutable = (component: Component) => !isDevelopment(component) || component.name in pageLibraries
+  write('kubectl-vm', billOfMaterials(bom, { name: 'kubectl-vm', version, type: 'application' }, isInExecutable, nodes))
 }
 
 async function writeChecksums(directory: string): Promise<void> {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { billOfMaterials, debianComponents, nodeComponent, type Bom } from './sbom.ts'
+import { billOfMaterials, debianComponents, isDevelopment, nodeComponent, type Bom } from './sbom.ts'
 
 const npmPackage = (name: string) => ({ type: 'library', name, version: '1.0.0', 'bom-ref': `${name}@1.0.0` })
 const npm: Bom = {
@@ -16,7 +16,7 @@ const npm: Bom = {
 
 test('a bill lists what the artifact contains, and neither the time nor a serial number', () => {
   const artifact = { name: 'launcher', version: 'v1.2.3', type: 'container' } as const
-  expect(billOfMaterials(npm, artifact, (name) => name !== 'c', [nodeComponent('24.0.0')])).toEqual({
+  expect(billOfMaterials(npm, artifact, ({ name }) => name !== 'c', [nodeComponent('24.0.0')])).toEqual({
     metadata: { component: { 'bom-ref': 'launcher@v1.2.3', name: 'launcher', version: 'v1.2.3', type: 'container' } },
     components: [
       npmPackage('a'),
@@ -35,6 +35,15 @@ test('a bill lists what the artifact contains, and neither the time nor a serial
       { ref: 'b@1.0.0', dependsOn: [] },
     ],
   })
+})
+
+test('an included development dependency is listed as any other package', () => {
+  const property = { name: 'cdx:npm:package:development', value: 'true' }
+  const development = { ...npmPackage('c'), scope: 'optional', properties: [property] }
+  expect([npmPackage('a'), development].map(isDevelopment)).toEqual([false, true])
+  const artifact = { name: 'kubectl-vm', version: 'v1.2.3', type: 'application' } as const
+  const { components } = billOfMaterials({ ...npm, components: [development] }, artifact, () => true, [])
+  expect(components).toEqual([npmPackage('c')])
 })
 
 const status = `Package: tini

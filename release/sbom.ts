@@ -5,7 +5,14 @@ export interface Component {
   readonly version: string
   readonly purl?: string
   readonly 'bom-ref'?: string
+  /** `optional` for development dependencies. */
+  readonly scope?: string
+  readonly properties?: readonly { readonly name: string; readonly value: string }[]
 }
+
+/** Whether npm installs the package only for development, according to `npm sbom`. */
+export const isDevelopment = ({ properties = [] }: Component): boolean =>
+  properties.some(({ name, value }) => name === 'cdx:npm:package:development' && value === 'true')
 
 /** The output of `npm sbom --sbom-format cyclonedx`. */
 export interface Bom {
@@ -19,18 +26,19 @@ export interface Bom {
  * The bill of materials of one artifact of a release: the npm packages in it and other components. It is reproducible:
  * it has neither a serial number nor the time of the run.
  *
- * @param isIncluded whether the artifact contains an npm package
+ * @param isIncluded whether the artifact contains an npm package; a development dependency that is included is listed as
+ *   any other
  */
 export function billOfMaterials(
   npm: Bom,
   artifact: { readonly name: string; readonly version: string; readonly type: 'application' | 'container' },
-  isIncluded: (name: string) => boolean,
+  isIncluded: (component: Component) => boolean,
   others: readonly Component[],
 ): Bom {
   const { serialNumber: _, metadata, components, dependencies, ...rest } = npm
   const { timestamp: __, ...stable } = metadata
   const ref = `${artifact.name}@${artifact.version}`
-  const included = components.filter(({ name }) => isIncluded(name))
+  const included = components.filter(isIncluded).map(({ scope: ___, properties: ____, ...component }) => component)
   const refs = new Set(included.flatMap((component) => component['bom-ref'] ?? []))
   const all = [
     ...included,

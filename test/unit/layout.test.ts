@@ -16,7 +16,7 @@ const arrows: { readonly [folder: string]: readonly string[] } = {
   cli: ['inventory', 'completion', 'presets', 'runtime', 'api'],
   ui: ['api'],
   cluster: ['api', 'completion', 'presets'],
-  release: ['cluster'],
+  release: ['cluster', 'cli'],
 }
 
 /**
