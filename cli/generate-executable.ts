@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { rolldown } from 'rolldown'
+import about from '../package.json' with { type: 'json' }
 import { assetOf, pageFiles } from './page.ts'
 
 /**
@@ -11,8 +12,9 @@ import { assetOf, pageFiles } from './page.ts'
  * (https://nodejs.org/docs/latest-v24.x/api/single-executable-applications.html).
  *
  *     node cli/generate-executable.ts                  # dist/kubectl-vm for this system and processor
- *     node cli/generate-executable.ts FILE NODE        # for the system and processor of that Node, reproducibly;
- *                                                      # it must have the version of the Node that runs this
+ *     node cli/generate-executable.ts FILE NODE 0.2.0  # for the system and processor of that Node, reproducibly, with
+ *                                                      # the version that it prints; that Node must have the version
+ *                                                      # of the Node that runs this
  */
 const root = join(import.meta.dirname, '..')
 const run = promisify(execFile)
@@ -28,14 +30,14 @@ const sample = [
   join(root, 'manifests/examples'),
 ]
 
-async function generate(file: string, target: string | undefined): Promise<void> {
+async function generate(file: string, target: string | undefined, version: string): Promise<void> {
   const work = await mkdtemp(join(tmpdir(), 'kubectl-vm-'))
   try {
     const chunks = join(work, 'chunks')
-    await bundle('cli/main.ts', chunks)
+    await bundle('cli/main.ts', chunks, version)
     // V8 accepts the cache only from the same Node. It saves 0.15 s of CPU per run, but differs in each build.
     if (target === undefined) await run(process.execPath, [join(root, 'cli/generate-code-cache.ts'), chunks, ...sample])
-    await bundle('cli/stand-alone.ts', join(work, 'entry'))
+    await bundle('cli/stand-alone.ts', join(work, 'entry'), version)
     await run(process.execPath, [join(root, 'cli/generate-page.ts'), join(work, 'page')])
     const names = (await readdir(chunks)).toSorted()
     // Relative paths, because the executable contains them and must not depend on the name of a temporary directory.
@@ -66,8 +68,15 @@ async function generate(file: string, target: string | undefined): Promise<void>
 }
 
 /** Bundles as CommonJS, the only format that an executable supports. Each dynamic import becomes a chunk of its own. */
-async function bundle(input: string, folder: string): Promise<void> {
-  const built = await rolldown({ input: join(root, input), platform: 'node', cwd: root })
+async function bundle(input: string, folder: string, version: string): Promise<void> {
+  // The command line reads nothing but its version from package.json.
+  const load = (id: string) => (id === join(root, 'package.json') ? JSON.stringify({ version }) : undefined)
+  const built = await rolldown({
+    input: join(root, input),
+    platform: 'node',
+    cwd: root,
+    plugins: [{ name: 'about', load }],
+  })
   await built.write({
     dir: folder,
     format: 'cjs',
@@ -86,5 +95,5 @@ async function bundle(input: string, folder: string): Promise<void> {
 const ascii = (code: string): string =>
   code.replaceAll(/[^\0-\x7F]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
-const [file = join(root, 'dist/kubectl-vm'), target] = process.argv.slice(2)
-await generate(file, target)
+const [file = join(root, 'dist/kubectl-vm'), target, version = about.version] = process.argv.slice(2)
+await generate(file, target, version)

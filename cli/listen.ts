@@ -1,5 +1,6 @@
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { hostPort } from '../runtime/host-port.ts'
 import { Usage, errorText } from './failure.ts'
 import type { ListenAddress } from './world.ts'
 
@@ -24,9 +25,7 @@ export async function listenAt(
   }
   const bound = server.address()
   return {
-    address: bound === null || typeof bound === 'string' ? String(bound) : textOf(bound),
+    address: bound === null || typeof bound === 'string' ? String(bound) : hostPort(bound.address, bound.port),
     close: () => server.close(),
   }
 }
-
-const textOf = ({ address, port }: AddressInfo): string => `${address.includes(':') ? `[${address}]` : address}:${port}`

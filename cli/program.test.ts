@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import about from '../package.json' with { type: 'json' }
 import { createKubeClient } from '../runtime/kube.ts'
 import { files, preset, vm } from '../test/cli/files.ts'
 import { runVm } from '../test/cli/world.ts'
@@ -211,4 +212,8 @@ test('progress shows after two seconds, on a terminal', () => {
 
 test('no colors without a terminal', () => {
   expect(painter({ environment: {}, isOutTerminal: false })('red', 'x')).toBe('x')
+})
+
+test('prints its version', async () => {
+  expect(await runVm(['--version'])).toEqual({ code: 0, out: `v${about.version}\n`, err: '' })
 })

@@ -1,4 +1,5 @@
 import { Command, CommanderError } from 'commander'
+import about from '../package.json' with { type: 'json' }
 import { commands } from './commands.ts'
 import type { Entry } from './entry.ts'
 import { Usage, exitCodes } from './failure.ts'
@@ -11,6 +12,7 @@ function createProgram(world: World, exit: (code: number) => void): Command {
     .description(
       'Starts, stops and reaches virtual machines, and shows how presets complete them, with or without a cluster.',
     )
+    .version(`v${about.version}`, '--version', 'print the version of this program')
     .showSuggestionAfterError()
     .showHelpAfterError('(kubectl vm --help lists the commands)')
     .addHelpText('after', '\nkubectl vm COMMAND --help shows the flags of a command and an example.')

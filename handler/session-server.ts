@@ -8,6 +8,7 @@ import type { ConnectionLimits } from '../runtime/connections.ts'
 import { parseEndpointPath } from '../runtime/handler-sessions.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import { createGuardedServer } from '../runtime/guarded-server.ts'
+import { hostPort } from '../runtime/host-port.ts'
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 import { listen } from '../runtime/listen.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -165,7 +166,7 @@ export async function startSessionServer(options: SessionServerOptions): Promise
   })
   const bound = await listen(server, port, host)
   const published = {
-    address: `${address.includes(':') ? `[${address}]` : address}:${bound}`,
+    address: hostPort(address, bound),
     certificateSha256: new X509Certificate(certificate).fingerprint256,
   }
   log.info({ ...published }, 'serving sessions')

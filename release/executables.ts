@@ -4,6 +4,7 @@ import { join } from 'node:path'
 
 import type { Step } from '../cluster/progress.ts'
 import type { Settings } from '../cluster/settings.ts'
+import { withoutV } from './version.ts'
 
 /** A package of the npm registry with the Node of one platform. */
 interface NodePackage {
@@ -66,11 +67,12 @@ export async function makeExecutable(
   step: Step,
   settings: Settings,
   target: Target,
+  version: string,
   quill: string,
   file: string,
 ): Promise<void> {
   const [node, maker] = [await ensureNode(step, settings, target.node), await ensureNode(step, settings, target.maker)]
-  await step.run([maker, 'cli/generate-executable.ts', file, node], { directory: settings.checkout })
+  await step.run([maker, 'cli/generate-executable.ts', file, node, withoutV(version)], { directory: settings.checkout })
   if (target.os === 'darwin') await step.run([quill, 'sign', '--ad-hoc', '--identity', 'kubectl-vm', file])
 }
 

@@ -92,7 +92,7 @@ export async function release(
     for (const target of targets) {
       step.show(`${target.os} ${target.arch}`)
       const executable = join(scratch, `kubectl-vm-${target.os}-${target.arch}`)
-      await makeExecutable(step, settings, target, tools.quill, executable)
+      await makeExecutable(step, settings, target, version, tools.quill, executable)
       const file = await packExecutable(step, settings, target, version, executable, directory)
       archives.push({ os: target.os, arch: target.arch, file, sha256: await sha256(join(directory, file)) })
     }

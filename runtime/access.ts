@@ -3,6 +3,7 @@ import type { RequestOptions } from 'node:https'
 import type { ConnectionOptions } from 'node:tls'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
+import { hostPort } from './host-port.ts'
 
 /** The credentials of a request to the API server. */
 export interface Proof {
@@ -44,7 +45,7 @@ export function podAccess(
     return { headers: { authorization: `Bearer ${token.trim()}` }, tls: { ca } }
   }
   return {
-    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    server: `https://${hostPort(host, port)}`,
     prove() {
       if (!proof || clock.monotonic() - readAtMs > tokenLifeMs) {
         readAtMs = clock.monotonic()

@@ -40,6 +40,7 @@ describe('the stand-alone kubectl-vm', () => {
     ['export', ['export', join(examples, 'testvm.yaml')]],
     ['schema', ['schema', 'VirtualMachinePreset']],
     ['a mistake', ['complte']],
+    ['the version', ['--version']],
   ])('%s has the same output as in the checkout', async (_, words) => {
     expect(run(...words)).toEqual(await runVm(words, { columns: 80 }))
   })
