@@ -21,20 +21,24 @@ if (folder === undefined || values.help) {
 }
 
 const isTest = (file: string): boolean => file.endsWith('.test.ts')
+const besides = (file: string): string => file.replace(/\.ts$/, '.test.ts')
 const chosen = named.filter((file) => !isTest(file))
 const mutants: Mutant[] = []
 const instrumented = new Map<string, string>()
+const ranges: Record<string, readonly [number, number]> = {}
 const files = (chosen.length > 0 ? chosen : globSync(`${folder}/**/*.ts`, { exclude: ['**/*.test.ts'] })).toSorted()
 for (const file of files) {
   const made = instrument(file, readFileSync(file, 'utf8'), mutants.length)
   instrumented.set(resolve(file), made.code)
+  ranges[besides(resolve(file))] = [mutants.length, mutants.length + made.mutants.length]
   mutants.push(...made.mutants)
 }
 
 const loaded = new Set<number>()
 const reached = new Set<number>()
 const killed = new Set<number>()
-const unused = { slow: 0, 'not repeatable': 0 }
+/** The tests that were not used, by name and reason. */
+const unused = new Map<string, 'slow' | 'not repeatable'>()
 let failed = 0
 
 const progress: Reporter = {
@@ -44,7 +48,7 @@ const progress: Reporter = {
       failed += 1
       process.stdout.write(`\nfails without a mutant: ${test.fullName}\n${test.result().errors?.[0]?.stack ?? ''}\n`)
     }
-    if (meta.notMutated !== undefined) unused[meta.notMutated] += 1
+    if (meta.notMutated !== undefined) unused.set(`${test.module.moduleId} ${test.fullName}`, meta.notMutated)
     for (const one of meta.mutants?.loaded ?? []) loaded.add(one)
     for (const one of meta.mutants?.reached ?? []) reached.add(one)
     for (const one of meta.mutants?.killed ?? []) killed.add(one)
@@ -58,46 +62,58 @@ const progress: Reporter = {
   },
 }
 
-/** The tests that are named, then those beside the files, run first: mutants that they kill are not run with other tests. */
-const neighbors = [...instrumented.keys()].map((file) => file.replace(/\.ts$/, '.test.ts'))
-const tests = [...new Set([...named.filter(isTest).map((file) => resolve(file)), ...neighbors])]
+/** The tests that are named, then those beside the files. */
+const tests = [...new Set([...named.filter(isTest).map((file) => resolve(file)), ...Object.keys(ranges)])]
 const rank = ({ moduleId }: TestSpecification): number => {
   const index = tests.indexOf(moduleId)
   return index < 0 ? tests.length : index
 }
 
-const vitest = await createVitest(
-  'test',
-  {
-    // The projects of vitest.config.ts would not use this plugin and runner.
-    config: false,
-    include: chosen.length > 0 ? tests.filter((path) => existsSync(path)) : [`${folder}/**/*.test.ts`],
-    setupFiles: ['test/seed.ts'],
-    expect: { requireAssertions: true },
-    isolate: false,
-    // The cache's key is the source, without its mutants.
-    fsModuleCache: false,
-    watch: false,
-    runner: resolve(import.meta.dirname, 'runner.ts'),
-    reporters: [progress],
-    maxWorkers: 1,
-    fileParallelism: false,
-    testTimeout: 3_600_000,
-    dangerouslyIgnoreUnhandledErrors: true,
-    sequence: {
-      sequencer: class {
-        shard = (specifications: TestSpecification[]): TestSpecification[] => specifications
-        sort = (specifications: TestSpecification[]): TestSpecification[] =>
-          specifications.toSorted((one, other) => rank(one) - rank(other))
+/** Runs tests, each with the mutants in its range that are still alive. */
+async function run(include: readonly string[], provided: typeof ranges): Promise<void> {
+  const vitest = await createVitest(
+    'test',
+    {
+      // The projects of vitest.config.ts would not use this plugin and runner.
+      config: false,
+      include: [...include],
+      setupFiles: ['test/seed.ts'],
+      provide: { killedBefore: [...killed], ranges: provided },
+      expect: { requireAssertions: true },
+      isolate: false,
+      // The cache's key is the source, without its mutants.
+      fsModuleCache: false,
+      watch: false,
+      runner: resolve(import.meta.dirname, 'runner.ts'),
+      reporters: [progress],
+      maxWorkers: 1,
+      fileParallelism: false,
+      testTimeout: 3_600_000,
+      dangerouslyIgnoreUnhandledErrors: true,
+      sequence: {
+        sequencer: class {
+          shard = (specifications: TestSpecification[]): TestSpecification[] => specifications
+          sort = (specifications: TestSpecification[]): TestSpecification[] =>
+            specifications.toSorted((one, other) => rank(one) - rank(other))
+        },
       },
     },
-  },
-  {
-    plugins: [{ name: 'mutants', enforce: 'pre', transform: (_, id) => instrumented.get(id.replace(/\?.*$/, '')) }],
-  },
-)
-await vitest.start()
-await vitest.close()
+    {
+      plugins: [{ name: 'mutants', enforce: 'pre', transform: (_, id) => instrumented.get(id.replace(/\?.*$/, '')) }],
+    },
+  )
+  await vitest.start()
+  await vitest.close()
+}
+
+const existing = tests.filter((path) => existsSync(path))
+if (chosen.length > 0) {
+  await run(existing, {})
+} else {
+  // First each test with the file beside it: most mutants do not need the tests of other files, which are many.
+  await run(existing, ranges)
+  await run([`${folder}/**/*.test.ts`], {})
+}
 
 const isData = (mutant: number): boolean => loaded.has(mutant) && !reached.has(mutant)
 const counted = mutants.filter((_, mutant) => !isData(mutant))
@@ -112,10 +128,11 @@ for (const file of files) {
   const left = survivors.filter((one) => one.file === file).length
   if (left > 0) process.stdout.write(`${file}: ${left} of ${all} survive\n`)
 }
+const count = (reason: string): number => [...unused.values()].filter((one) => one === reason).length
 const statements = survivors.filter(({ change }) => change === 'without').length
 const percent = (100 * survivors.length) / Math.max(1, counted.length)
 process.stdout.write(
   `${folder}: ${survivors.length} of ${counted.length} mutants survive (${percent.toFixed(1)} %), ${statements} of them statements; ` +
-    `not used: ${unused.slow} slow and ${unused['not repeatable']} not repeatable tests\n`,
+    `not used: ${count('slow')} slow and ${count('not repeatable')} not repeatable tests\n`,
 )
 process.exit(failed > 0 ? 2 : percent > Number(values.threshold) ? 1 : 0)

@@ -1,5 +1,5 @@
-import { TestRunner, type RunnerTask } from 'vitest'
-import { compares, runs, state } from './switches.ts'
+import { inject, TestRunner, type RunnerTask } from 'vitest'
+import { compares, cpuMs, isOver, runs, state } from './switches.ts'
 
 declare module 'vitest' {
   interface TaskMeta {
@@ -12,17 +12,28 @@ declare module 'vitest' {
     /** Why no mutant was run with this test. */
     notMutated?: 'slow' | 'not repeatable'
   }
+  interface ProvidedContext {
+    /** The mutants that earlier tests killed. */
+    readonly killedBefore: readonly number[]
+    /** For each test file the first mutant it runs and the one after the last; without an entry, it runs all. */
+    readonly ranges: Readonly<Record<string, readonly [first: number, end: number]>>
+  }
 }
 
 /** A test that needs more CPU time generates its cases and is not used. */
 const slowMs = 300
 
-/** A mutant that takes this many times longer is assumed never to end. */
-const endless = 100
+/** A mutant that takes this many times longer, and `endlessMs` more, is assumed never to end. */
+const endless = 10
 
-const timeoutMs = 10_000
+const endlessMs = 500
 
-const killedBefore = new Set<number>()
+/** A mutant is assumed to wait for ever if a test has not ended after as many turns of the event loop. */
+const maxTicks = 100
+
+const tickMs = 100
+
+const killedBefore = new Set(inject('killedBefore'))
 
 Object.assign(globalThis, { __mutation: { runs, compares } })
 
@@ -36,10 +47,9 @@ export default class MutationRunner extends TestRunner {
       this.onAfterTryTask(test)
     }
     Object.assign(state, { isTesting: true, reached: new Set() })
-    const started = process.cpuUsage()
+    const started = cpuMs()
     await attempt()
-    const { user, system } = process.cpuUsage(started)
-    if (user + system > slowMs * 1000) test.meta.notMutated = 'slow'
+    if (cpuMs() - started > slowMs) test.meta.notMutated = 'slow'
     const reached = [...state.reached]
     const killed = await kill(test, reached, attempt)
     state.isTesting = false
@@ -51,32 +61,38 @@ export default class MutationRunner extends TestRunner {
 }
 
 async function kill(test: RunnerTask, reached: readonly number[], attempt: () => Promise<void>): Promise<number[]> {
-  const alive = reached.filter((mutant) => !killedBefore.has(mutant))
+  const [first, end] = inject('ranges')[test.file.filepath] ?? [0, Infinity]
+  const alive = reached.filter((mutant) => mutant >= first && mutant < end && !killedBefore.has(mutant))
   if (alive.length === 0 || test.meta.notMutated) return []
-  state.calls = 0
+  const started = cpuMs()
   if (await fails(attempt)) {
     test.meta.notMutated = 'not repeatable'
     return []
   }
-  const maxCalls = endless * (state.calls + endless)
+  const limitMs = endless * (cpuMs() - started) + endlessMs
   const killed: number[] = []
   for (const mutant of alive) {
-    Object.assign(state, { active: mutant, calls: 0, maxCalls })
-    if (await fails(attempt)) killed.push(mutant)
+    Object.assign(state, { active: mutant, maxCpuMs: cpuMs() + limitMs, nextReading: 0 })
+    if ((await fails(attempt)) || isOver()) killed.push(mutant)
   }
-  Object.assign(state, { active: -1, maxCalls: Infinity })
+  Object.assign(state, { active: -1, maxCpuMs: Infinity })
   return killed
 }
 
 async function fails(attempt: () => Promise<void>): Promise<boolean> {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(reject, timeoutMs, new Error('timed out'))
+  let ticks = 0
+  // Ticks instead of one long timer: on a busy host, the process may not have run at all when the timer ends.
+  const timer = setInterval(() => {
+    ticks += 1
+    if (ticks >= maxTicks) reject(new Error('timed out'))
+  }, tickMs)
   try {
     await Promise.race([attempt(), promise])
     return false
   } catch {
     return true
   } finally {
-    clearTimeout(timer)
+    clearInterval(timer)
   }
 }

@@ -93,8 +93,9 @@ const known = (document: unknown): Kinds => {
 
 export const gadgets = known(gadgetCrd)
 
+/** Read again each time, so that each test also covers the reading of the schema. */
 function gadgetKind(): ObjectKind {
-  const read = gadgets.get('Gadget of example.com/v1')?.()
+  const read = known(gadgetCrd).get('Gadget of example.com/v1')?.()
   if (read === undefined || !('kind' in read)) throw new Error(`no kind: ${JSON.stringify(read)}`)
   return read.kind
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { instrument } from '../mutation/mutants.ts'
-import { compares, runs, state } from '../mutation/switches.ts'
+import { compares, cpuMs, isOver, runs, state } from '../mutation/switches.ts'
 
 /** The value that a function body returns for `a`, or writes to `found`, with each of its mutants. */
 const results = (body: string, a: unknown): { readonly [mutant: string]: unknown } => {
@@ -78,4 +78,17 @@ test.each<[string, string, unknown, { readonly [mutant: string]: unknown }]>([
 
 test('rejects code that does not parse', () => {
   expect(() => instrument('rule.ts', 'if (', 0)).toThrow(/^rule\.ts: /)
+})
+
+test('a mutant that uses more CPU time than it may is stopped at every later switch', () => {
+  Object.assign(state, { maxCpuMs: cpuMs() + 20, nextReading: 0 })
+  let passes = 0
+  const loop = () => {
+    while (runs(0)) passes += 1
+  }
+  expect(loop).toThrow('the mutant does not end')
+  expect(() => runs(0)).toThrow('the mutant does not end')
+  expect([isOver(), passes > 0]).toEqual([true, true])
+  Object.assign(state, { maxCpuMs: Infinity, nextReading: 0 })
+  expect(runs(0)).toBe(true)
 })
