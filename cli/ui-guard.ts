@@ -23,7 +23,8 @@ export const cookieName = 'virtset'
  *
  * - A page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own name as `Host`.
  * - A page of another origin, or of another port of this host, sends its `Origin`, or a `Sec-Fetch-Site`.
- * - Another user of this host, and every other program, has no cookie.
+ * - Another user of this host, and every other program, has no cookie. A browser sends cookies to every port of a host,
+ *   also to the server of another user, so the cookie is for a folder that only this server has.
  */
 export function refusalOf(headers: IncomingHttpHeaders, { hosts, secret }: Expected): Refusal | undefined {
   const foreign = foreignOf(headers, hosts)

@@ -46,6 +46,7 @@ beforeAll(async () => {
     port: 0,
     secret: 'secret',
     link: 'once',
+    root: 'folder',
     answers: {
       '/explain': async (query) => {
         if (query.get('name') === 'nothing') throw new Usage('there is no such VM')
@@ -63,16 +64,19 @@ afterAll(() => {
 
 type Headers = Record<string, string>
 
+/** Everything is in the folder, except what a test puts elsewhere. */
+const below = (path: string): string => (path.startsWith('/elsewhere') ? path : `/folder${path}`)
+
 const ask = async (path: string, headers: Headers = {}, method = 'GET', body = '') => {
   const [, port] = host.split(':')
   const all = { host, ...(cookie === '' ? {} : { cookie }), ...headers }
-  const outgoing = request({ host: '127.0.0.1', port, path, method, headers: all }).end(body)
+  const outgoing = request({ host: '127.0.0.1', port, path: below(path), method, headers: all }).end(body)
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
   return { status: response.statusCode, headers: response.headers, body: await text(response) }
 }
 
 const upgrade = async (path: string, headers: Headers = {}) => {
-  const socket = new WebSocket(`ws://${host}${path}`, { headers: { host, cookie, ...headers } })
+  const socket = new WebSocket(`ws://${host}${below(path)}`, { headers: { host, cookie, ...headers } })
   // The first message can arrive with the upgrade.
   const first = once(socket, 'message').catch(() => [])
   const closed = once(socket, 'close').catch(() => [])
@@ -98,12 +102,13 @@ describe('before the link was used', () => {
     expect((await ask(path, headers)).status).toBe(status)
   })
 
-  test('the link works once, and its cookie is invisible to code and to other sites', async () => {
+  test('the link works once, and its cookie is invisible to code, to other sites and to other ports', async () => {
     const { status, headers } = await ask('/login?once=once', { 'sec-fetch-site': 'none' })
     expect([status, headers.location, headers['set-cookie']]).toEqual([
       303,
-      '/',
-      ['virtset=secret; HttpOnly; SameSite=Strict; Path=/'],
+      '/folder/',
+      // Browsers send a cookie to every port of a host: the server of another user does not know the folder.
+      ['virtset=secret; HttpOnly; SameSite=Strict; Path=/folder/'],
     ])
     expect((await ask('/login?once=once')).status).toBe(401)
     cookie = 'other=1; virtset=secret'
@@ -189,7 +194,7 @@ describe('with the cookie', () => {
 
   test('a compressed response keeps its encoding, and sets no cookie', async () => {
     const [, port] = host.split(':')
-    const outgoing = request({ host: '127.0.0.1', port, path: '/api/v1/large', headers: { host, cookie } }).end()
+    const outgoing = request({ host: '127.0.0.1', port, path: below('/api/v1/large'), headers: { host, cookie } }).end()
     const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
     expect([response.headers['content-encoding'], response.headers['set-cookie']]).toEqual(['gzip', undefined])
     response.resume()
@@ -201,6 +206,9 @@ describe('with the cookie', () => {
     '/openapi/v2',
     '/api/%2e%2e/metrics',
     '/api/../metrics',
+    '/../api/v1/nodes',
+    '/elsewhere/../api/v1/nodes',
+    '/elsewhere',
     '//api/v1',
     '/page.css',
     '/__proto__',

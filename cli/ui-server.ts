@@ -15,6 +15,8 @@ export interface UiOptions {
   /** Random texts that cannot be guessed. */
   readonly secret: string
   readonly link: string
+  /** The name of the folder with the page and everything that it requests. */
+  readonly root: string
   /** The page's own requests, by path: responses as JSON. Throws Usage. */
   readonly answers: { readonly [path: string]: (query: URLSearchParams) => Promise<unknown> }
 }
@@ -35,6 +37,7 @@ export async function serveUi(options: UiOptions): Promise<{ readonly link: stri
   let expected: Expected = { hosts: [], secret: options.secret }
   /** Undefined when it was used. */
   let link: string | undefined = options.link
+  const root = `/${options.root}/`
   const logIn = (url: URL): boolean => {
     if (link === undefined || !isSame(url.searchParams.get('once') ?? '', link)) return false
     link = undefined
@@ -44,18 +47,20 @@ export async function serveUi(options: UiOptions): Promise<{ readonly link: stri
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     for (const [name, value] of Object.entries(securityHeaders)) response.setHeader(name, value)
     const url = urlOf(request)
-    if (url.pathname === '/login' && foreignOf(request.headers, expected.hosts) === undefined && logIn(url)) {
-      const cookie = `${cookieName}=${expected.secret}; HttpOnly; SameSite=Strict; Path=/`
-      response.writeHead(303, { location: '/', 'set-cookie': cookie }).end()
+    const path = pathBelow(root, url)
+    if (path === '/login' && foreignOf(request.headers, expected.hosts) === undefined && logIn(url)) {
+      const cookie = `${cookieName}=${expected.secret}; HttpOnly; SameSite=Strict; Path=${root}`
+      response.writeHead(303, { location: root, 'set-cookie': cookie }).end()
       return
     }
     const refusal = refusalOf(request.headers, expected)
     if (refusal !== undefined) return plain(response, refusal.status, refusal.message)
-    if (isApiPath(url.pathname)) return proxyRequest(options.access, url.pathname + url.search, request, response)
+    if (path === undefined) return plain(response, 404, 'not found')
+    if (isApiPath(path)) return proxyRequest(options.access, path + url.search, request, response)
     if (request.method !== 'GET') return plain(response, 405, 'only GET is supported here')
-    const answer = options.answers[url.pathname]
+    const answer = options.answers[path]
     if (answer !== undefined) return json(response, () => answer(url.searchParams))
-    const [name, content] = fileAt(options.page, url.pathname)
+    const [name, content] = fileAt(options.page, path)
     if (content === undefined) return plain(response, 404, 'not found')
     response.writeHead(200, { 'content-type': types[name.split('.').at(-1) ?? ''] }).end(content)
   }
@@ -64,8 +69,9 @@ export async function serveUi(options: UiOptions): Promise<{ readonly link: stri
     socket.on('error', () => socket.destroy())
     const refusal = refusalOf(request.headers, expected)
     const url = urlOf(request)
-    if (refusal === undefined && isApiPath(url.pathname)) {
-      return void proxyUpgrade(options.access, url.pathname + url.search, request, socket, head)
+    const path = pathBelow(root, url)
+    if (refusal === undefined && path !== undefined && isApiPath(path)) {
+      return void proxyUpgrade(options.access, path + url.search, request, socket, head)
     }
     socket.end(`HTTP/1.1 ${refusal?.status ?? 404} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
   }
@@ -75,7 +81,7 @@ export async function serveUi(options: UiOptions): Promise<{ readonly link: stri
   const port = await listen(server, options.port)
   expected = { ...expected, hosts: [`127.0.0.1:${port}`, `localhost:${port}`] }
   return {
-    link: `http://127.0.0.1:${port}/login?once=${options.link}`,
+    link: `http://127.0.0.1:${port}${root}login?once=${options.link}`,
     close() {
       server.close()
       server.closeAllConnections()
@@ -88,6 +94,10 @@ const urlOf = ({ url = '' }: IncomingMessage): URL => {
   const path = url.startsWith('/') ? url : '/'
   return new URL(`http://localhost${path}`)
 }
+
+/** The path below the folder of the page, with the first slash; undefined for a path elsewhere. */
+const pathBelow = (root: string, { pathname }: URL): string | undefined =>
+  pathname.startsWith(root) ? pathname.slice(root.length - 1) : undefined
 
 function fileAt(page: Page, path: string): readonly [string, Buffer | undefined] {
   const name = path === '/' ? 'index.html' : path.slice(1)

@@ -26,6 +26,7 @@ export async function ui(
     port: flags.port,
     secret: random(),
     link: random(),
+    root: random(),
     answers: {
       '/cluster': async () => ({ server, namespace, isNamespaceChosen: flags.namespace !== undefined }),
       // Presets are read each time, because they change while the page is open. No capability of a node is used.

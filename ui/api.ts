@@ -21,6 +21,9 @@ export interface RequestOptions {
   readonly type?: string
 }
 
+/** The address of a path of the API server: the page is in a folder, and so is everything that it requests. */
+const urlOf = (path: string): URL => new URL(`.${path}`, location.href)
+
 /** @throws Refused */
 export async function request(
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
@@ -29,12 +32,12 @@ export async function request(
 ): Promise<unknown> {
   const content = body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }
   const headers = { accept, ...(body === undefined ? {} : { 'content-type': type }) }
-  const response = await fetch(path, { method, headers, ...content })
+  const response = await fetch(urlOf(path), { method, headers, ...content })
   if (response.ok) return response.json()
   throw refusedBy(response.status, await response.text())
 }
 
-export const socketUrl = (path: string): string => `${location.origin.replace(/^http/, 'ws')}${path}`
+export const socketUrl = (path: string): string => urlOf(path).href.replace(/^http/, 'ws')
 
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'

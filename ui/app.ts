@@ -45,7 +45,7 @@ export function App() {
   return html`
     <a class="skip" href="#main" onClick=${focusMain}>Skip to the content</a>
     <header class="top">
-      <a class="brand" href="#/virtualmachines"><img src="/icon.svg" alt="" width="26" height="26" />virtset</a>
+      <a class="brand" href="#/virtualmachines"><img src="icon.svg" alt="" width="26" height="26" />virtset</a>
       <nav aria-label="Kinds">
         ${Object.entries(kinds).map(
           ([plural, title]) =>

@@ -1,4 +1,7 @@
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -203,6 +206,17 @@ describe('offline completion equals that of the webhooks', () => {
       expect([errors, foreign]).toEqual([[], []])
       // All changes came by the watch.
       expect(requests.filter((path) => path.includes('/virtualmachines?limit='))).toHaveLength(1)
+
+      // Browsers send cookies to every port of a host: the server of another user must not get that of the page.
+      const received: (string | undefined)[] = []
+      const other = createServer(({ headers }, response) => {
+        received.push(headers.cookie)
+        response.end()
+      })
+      await once(other.listen(0, '127.0.0.1'), 'listening')
+      await page.goto(`http://127.0.0.1:${(other.address() as AddressInfo).port}/apis/virtset.io`)
+      other.close()
+      expect(received[0]).toBe(undefined)
     } finally {
       await close()
     }
