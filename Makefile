@@ -18,11 +18,7 @@ help:
 	@echo 'make rootfs    builds the root file system with libvirt for tests and prints its path'
 	@echo 'make linux-guest  builds the disk of a small Linux for VMs of tests and prints its path'
 
-up down install images binaries rootfs linux-guest upgrade-soak: node_modules/.package-lock.json
-	@SOAK=1 KUBE_BIN_DIR=$$($(CLUSTER) binaries 2>/dev/null) node_modules/.bin/vitest run \
-	  --project=apiserver scale.test restarts.test group.test
-
-test: node_modules/.package-lock.json
+up down install images binaries rootfs linux-guest upgrade-test: node_modules/.package-lock.json
 	@$(CLUSTER) $@
 
 check: node_modules/.package-lock.json
