@@ -31,7 +31,7 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
  * - Removing the finalizer by hand removes the guarantees. What is left then: a VM of the same name waits while a pod
  *   of its predecessor exists, and the controller deletes launcher pods whose VM no longer exists.
  */
-export const isHeld = ({ metadata }: VirtualMachine): boolean =>
+export const hasFinalizer = ({ metadata }: VirtualMachine): boolean =>
   metadata.finalizers?.includes(launcherPodFinalizer) === true
 
 /** `metadata.finalizers` with the finalizer. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Placement } from '../api/placement.ts'
 import type { Volume } from '../api/volume.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { volumeOfEachKind } from '../test/volumes.ts'
@@ -83,11 +84,11 @@ describe('launcher pod', () => {
     })
   })
 
-  it('hands on where it may run and how long it may take to end', () => {
-    const placement = {
+  it('has each field of the VM that is for the pod', () => {
+    const placement: Required<Omit<Placement, 'terminationGracePeriodSeconds'>> = {
       nodeSelector: { zone: 'a' },
       affinity: { podAntiAffinity: {} },
-      tolerations: [{ operator: 'Exists' as const }],
+      tolerations: [{ operator: 'Exists' }],
       priorityClassName: 'high',
       imagePullSecrets: [{ name: 'registry' }],
     }

@@ -5,7 +5,7 @@ import { isFinished } from '../api/virtual-machine.ts'
 import { differenceFrom } from './adopt.ts'
 import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
-import { isHeld } from './finalizer.ts'
+import { hasFinalizer } from './finalizer.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
 import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
@@ -79,7 +79,7 @@ export function plan(observed: Observed): Action[] {
   const isAdopted = vm.status?.podUID !== undefined
   if (isAdopted && own === undefined) return [...lose(observed), ...deleteOthers(observed, own)]
   if (!isAdopted && completion.kind !== 'done') return complete(vm, completion, observed.now)
-  if (!isHeld(vm)) return [{ do: 'addFinalizer' }]
+  if (!hasFinalizer(vm)) return [{ do: 'addFinalizer' }]
   if (own !== undefined) {
     const refused = isAdopted ? undefined : refuseForeign(observed, own)
     return [...(refused ?? follow(observed, own)), ...markFilled(observed), ...deleteOthers(observed, own)]

@@ -1,4 +1,4 @@
-import { isHeld } from './finalizer.ts'
+import { hasFinalizer } from './finalizer.ts'
 import { podGraceSeconds } from './launcher-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
@@ -12,7 +12,7 @@ const stuckMs = 60_000
 /** The VM is deleted: its pods go first, then the finalizer. */
 export function terminate(observed: Observed): Action[] {
   const { vm, pods, elapsed } = observed
-  if (pods.length === 0) return isHeld(vm) ? (confirmEnd(observed) ?? [{ do: 'removeFinalizer' }]) : []
+  if (pods.length === 0) return hasFinalizer(vm) ? (confirmEnd(observed) ?? [{ do: 'removeFinalizer' }]) : []
   const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   if (live.length > 0) {
     return live.flatMap((pod): Action[] => [
