@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { shorten, shortenToBytes } from './shorten.ts'
+import { firstTexts, shorten, shortenToBytes } from './shorten.ts'
 
 test.each([
   ['abcd', 4, 'abcd'],
@@ -17,4 +17,18 @@ test.each([
 ])('%s in %d bytes is %s', (text, limit, shortened) => {
   expect(shortenToBytes(text, limit)).toBe(shortened)
   expect(Buffer.byteLength(shortened)).toBeLessThanOrEqual(limit)
+})
+
+test.each([
+  [[], ''],
+  [['a', 'b'], 'A; B'],
+  [['a', 'b', 'c', 'd'], 'A; B; and 2 more'],
+])('the first two of %j', (items, text) => {
+  const built: string[] = []
+  const upper = (item: string) => {
+    built.push(item)
+    return item.toUpperCase()
+  }
+  expect(firstTexts(items, 2, upper)).toBe(text)
+  expect(built).toEqual(items.slice(0, 2))
 })

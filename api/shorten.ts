@@ -4,6 +4,13 @@ export function shorten(text: string, length: number): string {
   return `${text.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
 }
 
+/** The texts of the first `most` items, and the number of the others: `a; b; and 4 more`. Builds no other texts. */
+export function firstTexts<T>(items: readonly T[], most: number, text: (item: T) => string): string {
+  const shown = items.slice(0, most).map(text)
+  const rest = items.length - shown.length
+  return [...shown, ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
+}
+
 /**
  * The text, shortened to at most `limit` bytes of UTF-8 at the end of a character, with an ellipsis if it was
  * shortened.

@@ -1,5 +1,6 @@
 import type { Capabilities } from '../api/capabilities.ts'
 import type { Cause } from '../api/cause.ts'
+import { nameSome } from '../presets/abridge.ts'
 import type { Provided } from './nodes.ts'
 import { countNodes, tolerated } from './outliers.ts'
 
@@ -52,11 +53,4 @@ export function nameNodes(
   return { causes: named, warnings }
 }
 
-/** More names would be noise. */
-const maxNodesNamed = 3
-
-function nodesText(nodes: readonly string[]): string {
-  const listed = nodes.slice(0, maxNodesNamed).join(', ')
-  const rest = nodes.length - maxNodesNamed
-  return `${nodes.length === 1 ? 'node' : 'nodes'} ${listed}${rest > 0 ? ` and ${rest} more` : ''}`
-}
+const nodesText = (nodes: readonly string[]): string => `${nodes.length === 1 ? 'node' : 'nodes'} ${nameSome(nodes)}`

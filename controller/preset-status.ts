@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
 import type { Preset, PresetStatus } from '../api/preset.ts'
+import { firstTexts } from '../api/shorten.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
 import { setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
@@ -89,9 +90,9 @@ export function presetStatus(
 function accepted(compilation: Compilation): NewCondition {
   const type = 'Accepted'
   if ('revision' in compilation) return { type, status: 'True', reason: 'Accepted', message: '' }
-  const words = compilation.causes.map(({ field, message }) => `${field}: ${message}`)
+  const message = firstTexts(compilation.causes, maxShown, ({ field, message: text }) => `${field}: ${text}`)
   const isCost = compilation.causes.every(({ rule }) => rule === 'preset-condition-cost')
-  return { type, status: 'False', reason: isCost ? 'ConditionsTooExpensive' : 'Invalid', message: sentence(words) }
+  return { type, status: 'False', reason: isCost ? 'ConditionsTooExpensive' : 'Invalid', message }
 }
 
 function conflictFree(compilation: Compilation): NewCondition {
@@ -100,13 +101,8 @@ function conflictFree(compilation: Compilation): NewCondition {
     return { type, status: 'Unknown', reason: 'NotAccepted', message: 'the preset is not applied to any VM' }
   }
   if (compilation.overlaps.length === 0) return { type, status: 'True', reason: 'NoConflicts', message: '' }
-  return { type, status: 'False', reason: 'CouldDisagree', message: sentence(compilation.overlaps) }
+  return { type, status: 'False', reason: 'CouldDisagree', message: firstTexts(compilation.overlaps, maxShown, String) }
 }
 
 /** A preset may conflict with all others; a longer message would not be read. */
 const maxShown = 10
-
-function sentence(words: readonly string[]): string {
-  const rest = words.length - maxShown
-  return [...words.slice(0, maxShown), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
-}

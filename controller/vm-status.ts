@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Cause } from '../api/cause.ts'
 import { canonical } from '../api/domain/canonical.ts'
 import { integerOf } from '../api/domain/scalar-value.ts'
+import { firstTexts } from '../api/shorten.ts'
 import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
@@ -209,8 +210,5 @@ function readable(kibibytes: bigint): string {
   return `${amount}${units[unit]}`
 }
 
-function causesMessage(causes: readonly Cause[]): string {
-  const shown = causes.slice(0, mostCauses).map(({ field, message }) => `${field}: ${message}`)
-  const rest = causes.length - shown.length
-  return [...shown, ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
-}
+const causesMessage = (causes: readonly Cause[]): string =>
+  firstTexts(causes, mostCauses, ({ field, message }) => `${field}: ${message}`)

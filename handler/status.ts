@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
-import { shorten } from '../api/shorten.ts'
+import { firstTexts, shorten } from '../api/shorten.ts'
 import { fillingDisk, type DomainReport, type Json, type JsonObject } from '../runtime/launcher-api.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
@@ -163,13 +163,8 @@ function readiness(report: DomainReport): Asserted {
 const unresponsive = (since: string): string =>
   `QEMU has not responded on its monitor since ${since}; the guest may hang. It is not restarted: delete the VM to end it`
 
-function driftMessage(drifts: NonNullable<DomainReport['specDrift']>): string {
-  const shown = drifts
-    .slice(0, 5)
-    .map(({ field, spec, libvirt }) => `${field}: ${valueText(spec)} became ${valueText(libvirt)}`)
-  const rest = drifts.length - shown.length
-  return [...shown, ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
-}
+const driftMessage = (drifts: NonNullable<DomainReport['specDrift']>): string =>
+  firstTexts(drifts, 5, ({ field, spec, libvirt }) => `${field}: ${valueText(spec)} became ${valueText(libvirt)}`)
 
 const valueText = (value: Json | undefined): string =>
   value === undefined ? 'nothing' : shorten(JSON.stringify(value), 80)

@@ -1,4 +1,5 @@
 import type { Domain } from '../api/domain/domain.ts'
+import { shorten } from '../api/shorten.ts'
 import type { VirtualMachineSpec, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 import {
@@ -261,7 +262,7 @@ export class Life {
       this.#resync()
     } catch (error) {
       this.#progress = undefined
-      const message = (error instanceof Error ? error.message : String(error)).slice(0, maxTextLength)
+      const message = shorten(error instanceof Error ? error.message : String(error), maxTextLength)
       if (error instanceof Refused) {
         const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
         this.#failure = { phase, reason: lowerFirst(error.reason), message }

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { shorten } from '../api/shorten.ts'
 import type { Clock } from '../runtime/clock.ts'
 import {
   type CapabilitiesCache,
@@ -195,7 +196,7 @@ function refuseUpgrade(socket: Duplex, { status, body }: HttpResponse): void {
 function failure(error: unknown, log: ServerOptions['log']): HttpResponse {
   const { reason, message } = explain(error)
   if (reason === 'InternalError') log.error({ err: error }, 'a request failed')
-  return { status: statusOf[reason], body: { error: { reason, message: message.slice(0, maxTextLength) } } }
+  return { status: statusOf[reason], body: { error: { reason, message: shorten(message, maxTextLength) } } }
 }
 
 function explain(error: unknown): { reason: LauncherErrorReason; message: string } {
