@@ -1,6 +1,8 @@
 import type { Cause } from './cause.ts'
 
-/** Causes of the kinds that every field can have, as Kubernetes' own `field.Required`, `field.TypeInvalid` and so on. */
+/**
+ * Causes of the kinds that every field can have, as Kubernetes' own `field.Required`, `field.TypeInvalid` and so on.
+ */
 
 export const requiredField = (field: string): Cause => ({
   rule: 'required',

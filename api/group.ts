@@ -87,7 +87,9 @@ export function parseGroup(value: unknown): { readonly group: VirtualMachineGrou
   return causes.length > 0 ? { causes } : { group }
 }
 
-/** Characters of JSON. The controller caches the selectors of all groups, and compares the VMs of a namespace with each. */
+/**
+ * Characters of JSON. The controller caches the selectors of all groups, and compares the VMs of a namespace with each.
+ */
 export const maxSelector = 8 * 1024
 
 function selectorSizeCauses(selector: LabelSelector): Cause[] {

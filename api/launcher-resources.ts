@@ -25,8 +25,8 @@ type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCP
 /**
  * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
  * count. The memory limit equals the request, because a guest never returns a page that it has touched. The CPU has no
- * limit, unless it is dedicated: the kubelet gives whole CPUs only to pods of the QoS class Guaranteed. What a guest can
- * write to the node's disk is requested as far as the VM states it: empty disks, and changes to disks from images.
+ * limit, unless it is dedicated: the kubelet gives whole CPUs only to pods of the QoS class Guaranteed. What a guest
+ * can write to the node's disk is requested as far as the VM states it: empty disks, and changes to disks from images.
  */
 export function launcherResources({ domain, volumes = [], dedicatedCPUs = false }: ResourceSpec): Resources {
   const { guest, qemu, launcher } = memoryDemand(domain)

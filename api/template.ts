@@ -112,7 +112,9 @@ export const ownerReference = ({ kind, metadata }: Pick<Owner, 'kind' | 'metadat
   blockOwnerDeletion: true,
 })
 
-/** The `generateName` of VMs that are named after `name`. The generated suffix of five characters takes the rest of 63. */
+/**
+ * The `generateName` of VMs that are named after `name`. The generated suffix of five characters takes the rest of 63.
+ */
 export const generateNameFor = (name: string): string => `${cutName(name, 57)}-`
 
 /** The reference to the owner that controls `object`, of any kind. */

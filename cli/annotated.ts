@@ -8,8 +8,8 @@ import { creditOf, creditText } from './provenance.ts'
 import { yamlOptions } from '../api/yaml.ts'
 
 /**
- * An object as YAML, each line with the origin of its value as a comment. A line that opens an object or a list names all
- * origins below it.
+ * An object as YAML, each line with the origin of its value as a comment. A line that opens an object or a list names
+ * all origins below it.
  */
 export function yamlWithProvenance(object: Subject, { origins }: Pick<Provenance, 'origins'>): string {
   const document = new Document(object, yamlOptions)

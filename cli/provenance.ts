@@ -20,7 +20,10 @@ export interface Entry extends Credit {
   readonly skipped?: string
 }
 
-/** The origin of each leaf of an object's labels, annotations, spec and other fields, and the overridden, removed and skipped values. */
+/**
+ * The origin of each leaf of an object's labels, annotations, spec and other fields, and the overridden, removed and
+ * skipped values.
+ */
 export function provenanceEntries(object: Subject, provenance: Provenance): { readonly [path: string]: Entry } {
   const { origins, overridden, removed, skipped } = provenance
   const entries = new Map<string, Entry>()

@@ -1,8 +1,8 @@
 import { Duplex, type Readable, type Writable } from 'node:stream'
 
 /**
- * One stream of an input and an output. Unlike that of `Duplex.from`, it finishes when the last byte is written, because
- * standard output never closes.
+ * One stream of an input and an output. Unlike that of `Duplex.from`, it finishes when the last byte is written,
+ * because standard output never closes.
  */
 export function joined(input: Readable, output: Writable): Duplex {
   const both = new Duplex({

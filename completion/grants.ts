@@ -78,8 +78,8 @@ function lazy<T>(make: () => T): () => T {
 }
 
 /**
- * The grants of a stored VM, for values equal to those of `drafted`, the injection's result with defaults. A device must
- * be equal as a whole: where presets remove items, another device can stand at the same index.
+ * The grants of a stored VM, for values equal to those of `drafted`, the injection's result with defaults. A device
+ * must be equal as a whole: where presets remove items, another device can stand at the same index.
  */
 export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, injected: Injected): Grants {
   const { isGranted, isStated, isCut } = injectedGrants(injected)

@@ -21,10 +21,10 @@ export const maxProvenanceBytes = 32 * 1024
  *      at: {spec: {domain: {cpu: 0, devices: {disks: {1: 2}}}}}, …}
  *
  * `by` lists the origins: a preset's namespace ('' for a cluster preset), name and revision, `=` and a default's rule,
- * or `user`. `at` is a tree of paths whose leaves are indexes into `by`; if all leaves of a subtree have one origin, the
- * tree ends there. Anything that it does not contain is the user's. `over` and `gone` are such trees for overridden and
- * removed values, `lock` for labels and annotations that presets enforce, and `skip` is a list of [by, path, reason]. `over` also holds the user's value if it is short:
- * `[3, 0]` without, `[[3, "sata"], 0]` with it.
+ * or `user`. `at` is a tree of paths whose leaves are indexes into `by`; if all leaves of a subtree have one origin,
+ * the tree ends there. Anything that it does not contain is the user's. `over` and `gone` are such trees for overridden
+ * and removed values, `lock` for labels and annotations that presets enforce, and `skip` is a list of [by, path,
+ * reason]. `over` also holds the user's value if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it.
  */
 interface Encoded {
   readonly v: 1

@@ -13,8 +13,8 @@ interface CachedRefusals {
 /**
  * An engine that caches the refusals of a VM until it is deleted: each pass needs them until the VM has a pod. It
  * computes them again when the VM, the presets that select it, the capabilities of the nodes or the labels of its
- * namespace change. The cache has no limit besides the number of VMs: with one, the VMs beyond it would be checked again
- * in each pass.
+ * namespace change. The cache has no limit besides the number of VMs: with one, the VMs beyond it would be checked
+ * again in each pass.
  */
 export function cacheRefusals(engine: Engine, inventory: Inventory): Engine {
   const cache = new Map<string, CachedRefusals>()

@@ -34,8 +34,8 @@ const isAbout = (message: string, reference: string): boolean =>
   )
 
 /**
- * An API server without image volumes drops the unknown field and then reports that the volume has no kind. Replaces that
- * message with the cause.
+ * An API server without image volumes drops the unknown field and then reports that the volume has no kind. Replaces
+ * that message with the cause.
  */
 export function explainUnsupported(message: string, spec: Spec): string {
   const names = imagesOf(spec).map(({ name }) => JSON.stringify(name))

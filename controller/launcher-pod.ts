@@ -166,7 +166,9 @@ const pageNamesOf = ({ spec }: VirtualMachine): string[] => [...hugePageDemand(s
 /** The names of volumes are in lower case. */
 const pageVolume = (page: string): string => `hugepages-${page.toLowerCase()}`
 
-/** Allows passt to listen on ports below 1024. A safe sysctl, which Pod Security admits; containerd 2 sets it itself. */
+/**
+ * Allows passt to listen on ports below 1024. A safe sysctl, which Pod Security admits; containerd 2 sets it itself.
+ */
 const lowPorts = { name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }
 
 const forwardsLowPort = ({ spec }: VirtualMachine): boolean =>

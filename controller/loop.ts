@@ -49,7 +49,8 @@ interface LoopOptions<T extends WithStatus> extends ControllerContext {
  * - Nothing is reconciled before `lead()`, before the caches are filled, or after `stop()`.
  * - Namespaces take turns, and one never takes all workers, so a tenant with many or failing objects does not delay
  *   others.
- * - One worker for each key. A change during a pass leads to another pass; a pass that throws is repeated with back-off.
+ * - One worker for each key. A change during a pass leads to another pass; a pass that throws is repeated with
+ *   back-off.
  * - A pass starts from an object that is at least as new as the last write of this process (`newest`).
  * - Each action checks the leadership, and each write names the version it is based on. A conflict ends the pass
  *   silently: the change that caused it leads to the next one.

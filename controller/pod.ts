@@ -4,7 +4,9 @@ import type { Probe } from '../api/probe.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
-/** The part of Kubernetes' Pod that we write or read. Optional fields may be absent from a cached pod: see `slimPod`. */
+/**
+ * The part of Kubernetes' Pod that we write or read. Optional fields may be absent from a cached pod: see `slimPod`.
+ */
 export interface Pod {
   readonly apiVersion?: string
   readonly kind?: string

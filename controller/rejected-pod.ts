@@ -10,8 +10,8 @@ const firstDelayMs = 5000
 const longestDelayMs = 300_000
 
 /**
- * The kubelet's reasons to reject a pod whose devices it cannot allocate. That happens to a pod which is bound while the
- * device plugin restarts: the scheduler counts devices that the kubelet considers unhealthy by then.
+ * The kubelet's reasons to reject a pod whose devices it cannot allocate. That happens to a pod which is bound while
+ * the device plugin restarts: the scheduler counts devices that the kubelet considers unhealthy by then.
  */
 const reasons = ['UnexpectedAdmissionError', `OutOf${kvmResource}`]
 

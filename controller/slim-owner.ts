@@ -80,7 +80,9 @@ export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<Cac
   }
 }
 
-/** The API server increments the generation when the spec changes, so what is derived from it is stored by generation. */
+/**
+ * The API server increments the generation when the spec changes, so what is derived from it is stored by generation.
+ */
 function createDerived() {
   const stored = new LRUCache<string, Derived>({ max: maxDerived })
   return (

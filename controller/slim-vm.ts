@@ -26,9 +26,9 @@ const maxShared = 1000
 const maxReferences = 1024
 
 /**
- * What the controller caches of a VM: the fields that a pass over a VM with a pod reads, that its config or group reads,
- * and that presets are counted by. Only a VM that awaits its start needs its spec and its provenance, since its pod is
- * made of them: `starting` stores these, as many as fit.
+ * What the controller caches of a VM: the fields that a pass over a VM with a pod reads, that its config or group
+ * reads, and that presets are counted by. Only a VM that awaits its start needs its spec and its provenance, since its
+ * pod is made of them: `starting` stores these, as many as fit.
  *
  * A status that starts from a slim VM must be written field by field, or the live domain would be lost.
  */

@@ -15,7 +15,8 @@ export interface Observed {
   readonly vm: Vm
   /**
    * Every pod of the VM (`isPodOf`). Once the VM has taken a pod, or is deleted, it is empty only if the API server
-   * itself reported that the pod does not exist. Before, the cache may lag: the creation of a pod detects an existing one.
+   * itself reported that the pod does not exist. Before, the cache may lag: the creation of a pod detects an existing
+   * one.
    */
   readonly pods: readonly LauncherPod[]
   /** A pod that has the name of the VM's pod and does not belong to the VM. */

@@ -26,8 +26,8 @@ import { findUnknownGuests, observeUnknownGuests } from './unknown-guests.ts'
 const webhooksAccount = 'system:serviceaccount:virtset-system:virtset-webhooks'
 
 /**
- * The node handler: reconciles the VMs of its node, offers its devices, publishes the node's profile, serves sessions to
- * guests, and reports unknown guests.
+ * The node handler: reconciles the VMs of its node, offers its devices, publishes the node's profile, serves sessions
+ * to guests, and reports unknown guests.
  */
 async function main(settings: Settings, log: Logger): Promise<void> {
   const { nodeName, kubeletRoot, devicePlugins, deviceCount, healthPort, metricsPort } = settings

@@ -8,7 +8,9 @@ import { ConsolePast } from './console-past.ts'
 import type { GuestSession } from './guest-session.ts'
 import { Refused } from './refused.ts'
 
-/** Output that arrives within this time is sent together: a guest that prints single bytes must cost its readers little. */
+/**
+ * Output that arrives within this time is sent together: a guest that prints single bytes must cost its readers little.
+ */
 const joinMs = 4
 /** This much is sent at once. */
 const joinBytes = 16 * 1024
@@ -36,8 +38,8 @@ interface HubOptions {
 }
 
 /**
- * The console of the guest, for any number of readers and writers up to `sessionsPerVm.others`. It reads the console from the
- * start of the guest, always at full speed, so no reader can stall the guest or miss what it printed before.
+ * The console of the guest, for any number of readers and writers up to `sessionsPerVm.others`. It reads the console
+ * from the start of the guest, always at full speed, so no reader can stall the guest or miss what it printed before.
  */
 export class ConsoleHub {
   readonly #options: HubOptions

@@ -32,7 +32,9 @@ function isoArguments(image: string, label: string, places: readonly string[]): 
   return [...options, '--', ...places]
 }
 
-/** The keys of Secrets and ConfigMaps that the kubelet mounted in a folder; the names of its own begin with two dots. */
+/**
+ * The keys of Secrets and ConfigMaps that the kubelet mounted in a folder; the names of its own begin with two dots.
+ */
 export async function filesIn(folder: string): Promise<FilesOfIso> {
   const names = (await readdir(folder)).filter((name) => !name.startsWith('..'))
   return Object.fromEntries(names.map((name) => [name, { path: join(folder, name) }]))

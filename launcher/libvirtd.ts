@@ -12,8 +12,8 @@ const stopMs = 5000
 
 export interface Daemon {
   /**
-   * Ends a daemon that hangs with SIGKILL, because it may not respond to SIGTERM; another is started. Ignored during the
-   * first 60 s of a daemon: a previous one may have been silent. Does not affect QEMU.
+   * Ends a daemon that hangs with SIGKILL, because it may not respond to SIGTERM; another is started. Ignored during
+   * the first 60 s of a daemon: a previous one may have been silent. Does not affect QEMU.
    */
   endHung(): void
   /** Ends the daemon with SIGTERM, after 5 s with SIGKILL, and does not restart it. Does not affect QEMU. */

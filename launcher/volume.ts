@@ -19,8 +19,8 @@ export type VolumeSource =
   | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
 
 /**
- * The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device, and `images/NAME` the
- * root of a container image. `sources/NAME` has the files of Secrets and ConfigMaps, or the claim that is copied.
+ * The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device, and `images/NAME`
+ * the root of a container image. `sources/NAME` has the files of Secrets and ConfigMaps, or the claim that is copied.
  */
 export interface VolumeDirectories {
   readonly files: string

@@ -36,8 +36,8 @@ interface Injected {
 
 /**
  * A namespace's presets are no more trusted than its users. A cluster preset therefore grants only if its selectors and
- * conditions also match the object with the namespace's presets applied. Otherwise these could add what the cluster preset
- * excludes.
+ * conditions also match the object with the namespace's presets applied. Otherwise these could add what the cluster
+ * preset excludes.
  */
 export function grantsOf({ granted, ...injected }: Injected): Grants {
   let found: readonly CompiledPreset[] | undefined

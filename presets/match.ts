@@ -70,7 +70,9 @@ export function matchConditions(preset: CompiledPreset, input: () => Variables, 
 
 const maxExpression = 256
 
-/** A Default preset whose condition fails is left out. An Enforce preset must not be left out, so the object is refused. */
+/**
+ * A Default preset whose condition fails is left out. An Enforce preset must not be left out, so the object is refused.
+ */
 export const conditionCause = ({ id, conditions }: CompiledPreset, { condition, error }: Failure): Cause => ({
   rule: 'preset-condition',
   field: 'metadata',

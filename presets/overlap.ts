@@ -58,7 +58,9 @@ export function findOverlaps(
 const isOneGroup = ({ exclusiveGroup }: CompiledPreset, other: CompiledPreset): boolean =>
   exclusiveGroup !== undefined && exclusiveGroup === other.exclusiveGroup
 
-/** Whether two presets can apply to the same VM with equal rank or in one group, as far as their names and ranks tell. */
+/**
+ * Whether two presets can apply to the same VM with equal rank or in one group, as far as their names and ranks tell.
+ */
 function isComparable(preset: CompiledPreset, other: CompiledPreset): boolean {
   if (other.id === preset.id || preset.mode !== 'Apply' || other.mode !== 'Apply') return false
   if (preset.rank !== other.rank && !isOneGroup(preset, other)) return false

@@ -34,9 +34,9 @@ export interface ParticipationOptions {
 }
 
 /**
- * Determines the presets that apply to an object. A cluster preset with strength Enforce applies if it matches it either
- * as it was sent or with the presets of its namespace applied. Otherwise, these could add something that the cluster
- * preset restricts after it was tested. Cluster presets do not make other presets match.
+ * Determines the presets that apply to an object. A cluster preset with strength Enforce applies if it matches it
+ * either as it was sent or with the presets of its namespace applied. Otherwise, these could add something that the
+ * cluster preset restricts after it was tested. Cluster presets do not make other presets match.
  */
 export function participationIn(object: Subject, options: ParticipationOptions): Participation {
   const first = matchesOf(object, object, options)

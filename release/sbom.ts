@@ -26,8 +26,8 @@ export interface Bom {
  * The bill of materials of one artifact of a release: the npm packages in it and other components. It is reproducible:
  * it has neither a serial number nor the time of the run.
  *
- * @param isIncluded whether the artifact contains an npm package; a development dependency that is included is listed as
- *   any other
+ * @param isIncluded whether the artifact contains an npm package; a development dependency that is included is listed
+ *   as any other
  */
 export function billOfMaterials(
   npm: Bom,

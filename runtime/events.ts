@@ -36,8 +36,8 @@ export interface EventContent {
  * Writes Events for `kubectl describe`: of the core group, since kubectl prints those with their count ("x3 over 2m").
  * Recording never blocks and never fails. Events with the same object, type, reason and message within ten minutes
  * become one Event whose count grows. An object gets 25 Events and then one per five minutes. Four are written at once,
- * those of an object in order. A thousand events wait, and namespaces take turns; beyond that, the namespace that has the
- * most waiting loses its last one.
+ * those of an object in order. A thousand events wait, and namespaces take turns; beyond that, the namespace that has
+ * the most waiting loses its last one.
  */
 export interface EventRecorder {
   record(content: EventContent): void

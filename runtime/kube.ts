@@ -377,7 +377,9 @@ function readList<T extends KubeObject>(of: Resource<T>, value: unknown, path: s
   return { items: value['items'].map((item: unknown) => itemOf(of, item, path)), ...end }
 }
 
-/** The items of a list of a built-in kind have no apiVersion and kind; they are added, so that lists and watches agree. */
+/**
+ * The items of a list of a built-in kind have no apiVersion and kind; they are added, so that lists and watches agree.
+ */
 function itemOf<T extends KubeObject>(of: Resource<T>, item: unknown, path: string): Persisted<T> {
   const object: unknown = isRecord(item) ? shallow({ apiVersion: apiVersionOf(of), kind: of.kind, ...item }) : item
   if (!of.accepts(object)) throw new ApiUnreachable(`GET ${path}: an item of the list is not of kind ${of.kind}`)

@@ -33,8 +33,8 @@
  */
 
 /**
- * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the launcher
- * accepts `PUT /capabilities`.
+ * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the
+ * launcher accepts `PUT /capabilities`.
  */
 export const launcherVersion = 2
 

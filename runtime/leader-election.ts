@@ -59,8 +59,8 @@ interface LeaderElectionOptions {
  * counted from when it *sent* the last successful write. Another process takes over when it has seen the lease
  * unchanged for 15 s of its own time: clocks are never compared, and their speeds may differ by less than half.
  *
- * A leader whose event loop was blocked for longer does nothing before it has renewed the lease once more. That succeeds
- * only if no other process has written it meanwhile.
+ * A leader whose event loop was blocked for longer does nothing before it has renewed the lease once more. That
+ * succeeds only if no other process has written it meanwhile.
  */
 interface LeaderElection {
   /**

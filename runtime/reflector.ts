@@ -183,8 +183,8 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   }
 
   /**
-   * @throws RolledBack. The version is of etcd, not of a cache. Objects of any name are listed without a selector, which
-   * could make etcd read all of them.
+   * @throws RolledBack. The version is of etcd, not of a cache. Objects of any name are listed without a selector,
+   *   which could make etcd read all of them.
    */
   const verify = async (version: string): Promise<void> => {
     const scope = name === undefined ? pick(options, 'namespace') : selection

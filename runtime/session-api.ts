@@ -8,9 +8,9 @@
  *     GET /tcp/PORT                                        101: a TCP connection to a port of the pod, both ways
  *     GET /screenshot                                      101: a PNG of the first screen, then the end
  *
- * The launcher retains the last output of the console. A session begins `tail` bytes before its end, or after a position,
- * or with the oldest bytes that are retained if that is later. The header `virtset-position` of the 101 has the position of
- * the first byte. With `follow=false`, a session ends with the output that exists.
+ * The launcher retains the last output of the console. A session begins `tail` bytes before its end, or after a
+ * position, or with the oldest bytes that are retained if that is later. The header `virtset-position` of the 101 has
+ * the position of the first byte. With `follow=false`, a session ends with the output that exists.
  */
 
 /** A place in the output of a console. */

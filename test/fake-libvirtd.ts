@@ -50,7 +50,9 @@ export interface FakeLibvirtd {
   powerOff(name: string): void
   /** The daemon stops reading and responding, but keeps its connections open. */
   mute(): void
-  /** Until a restart, calls for a domain have no reply, as when a thread of the daemon holds the domain's lock forever. */
+  /**
+   * Until a restart, calls for a domain have no reply, as when a thread of the daemon holds the domain's lock forever.
+   */
   lockGuests(): void
   /**
    * QEMU stops responding on its monitor; the daemon still reports the state, but waits for QEMU to describe an active

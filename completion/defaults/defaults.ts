@@ -180,8 +180,8 @@ export const rules: readonly Rule[] = [
 ]
 
 /**
- * Fills in exactly what libvirt itself would when it defines this domain, and what the rules with `isOurs` add. Existing
- * values, their spelling and order are unchanged; new devices are added after existing ones.
+ * Fills in exactly what libvirt itself would when it defines this domain, and what the rules with `isOurs` add.
+ * Existing values, their spelling and order are unchanged; new devices are added after existing ones.
  * @returns the domain with its defaults, and what each rule added; `addedPaths` converts that to paths
  */
 export const fillDefaults = (domain: Domain, context: Context): { readonly domain: Domain; readonly added: Added } =>

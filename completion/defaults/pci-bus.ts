@@ -218,8 +218,8 @@ const nextOn = (buses: Buses, index: number, needs: number, wanted: number | und
 const lowestFree = (used: number): number => 31 - Math.clz32(~used & -~used)
 
 /**
- * Adds buses up to number `bus`, of a model that offers what `needs` requires. On a machine with only PCI Express, a PCI
- * device first needs a bridge in a root port of its own.
+ * Adds buses up to number `bus`, of a model that offers what `needs` requires. On a machine with only PCI Express, a
+ * PCI device first needs a bridge in a root port of its own.
  * @returns the number of the bus for the device; undefined if no controller can be added for it
  */
 const grow = (buses: Buses, bus: number, needs: number): number | undefined => {

@@ -3,8 +3,8 @@ import { hostPaths } from '../../presets/grant.ts'
 import { example, type Rule } from './rule.ts'
 
 /**
- * What a guest wrote into a raw image could be read as a header, which names files that QEMU opens below it. Images that
- * defaults select, such as the firmware of the node, have the format of their descriptor.
+ * What a guest wrote into a raw image could be read as a header, which names files that QEMU opens below it. Images
+ * that defaults select, such as the firmware of the node, have the format of their descriptor.
  */
 export const imageFormat: Rule = {
   id: 'host-image-format',

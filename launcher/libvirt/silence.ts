@@ -7,7 +7,9 @@ import type { Clock } from '../../runtime/clock.ts'
  */
 export const hungMs = 60_000
 
-/** Measures, by the monotonic clock, for how long requests have had no reply. Without a request, there is no silence. */
+/**
+ * Measures, by the monotonic clock, for how long requests have had no reply. Without a request, there is no silence.
+ */
 export class Silence {
   readonly #clock: Clock
   readonly #onHung: () => void

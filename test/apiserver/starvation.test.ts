@@ -33,7 +33,9 @@ afterAll(async () => {
   await api?.stop()
 })
 
-/** A probe, by the kubelet's rules: undefined for a status from 200 to 399 within the timeout, otherwise what failed. */
+/**
+ * A probe, by the kubelet's rules: undefined for a status from 200 to 399 within the timeout, otherwise what failed.
+ */
 async function failureOf({ healthPort }: Replica, { httpGet, timeoutSeconds }: Probe): Promise<string | undefined> {
   const signal = AbortSignal.timeout(timeoutSeconds * 1000)
   try {
@@ -70,7 +72,9 @@ function stateOf(replica: Replica): string {
   return `exit code ${replica.child.exitCode}, ${cpuSeconds} s of CPU time, log:\n${lastLines(replica.log(), 15)}`
 }
 
-/** Probes at the kubelet's interval until `signal` aborts; returns the failures on which the kubelet would have acted. */
+/**
+ * Probes at the kubelet's interval until `signal` aborts; returns the failures on which the kubelet would have acted.
+ */
 async function failuresUntil(signal: AbortSignal, replica: Replica, probe: Probe): Promise<string[]> {
   const failures: string[] = []
   while (!signal.aborted) {

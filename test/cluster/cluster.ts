@@ -63,8 +63,8 @@ export interface TestCluster {
   ): Promise<VirtualMachine>
   untilGone(name: string, deadlineMs?: number): Promise<void>
   /**
-   * Waits until a deleted VM is gone, and for the event that its guest powered off. What the guest writes to its console
-   * at its end can be lost.
+   * Waits until a deleted VM is gone, and for the event that its guest powered off. What the guest writes to its
+   * console at its end can be lost.
    */
   untilPoweredOff(name: string): Promise<void>
   /** Waits until `read` returns something. */

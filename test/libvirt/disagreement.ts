@@ -15,8 +15,8 @@ import type { Oracle } from './oracle.ts'
 export interface Disagreement {
   /**
    * `missing-rule`: libvirt refuses a domain that we accept. `false-refusal`: libvirt accepts a domain that we refuse.
-   * `broken-by-defaults`: libvirt accepts the domain, but not with our defaults. `changed`: libvirt changes our completed domain.
-   * `different`: libvirt's defaults differ from ours.
+   * `broken-by-defaults`: libvirt accepts the domain, but not with our defaults. `changed`: libvirt changes our
+   * completed domain. `different`: libvirt's defaults differ from ours.
    */
   readonly kind: 'missing-rule' | 'false-refusal' | 'broken-by-defaults' | 'changed' | 'different'
   /**

@@ -40,8 +40,8 @@ export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonl
 }
 
 /**
- * Warnings for the claims that another VM uses in a way that QEMU's locks do not allow: the second of the two VMs cannot
- * start. The first may be stopped before, so it is not refused.
+ * Warnings for the claims that another VM uses in a way that QEMU's locks do not allow: the second of the two VMs
+ * cannot start. The first may be stopped before, so it is not refused.
  *
  * @param users the VMs of the namespace that use a claim
  */

@@ -32,7 +32,9 @@ export function eventOf(step: Exclude<Step, { kind: 'serve' }>, observed: Observ
   }
 }
 
-/** virtset never leaves a bundle without the authority of the served certificate, or one that contains a foreign one. */
+/**
+ * virtset never leaves a bundle without the authority of the served certificate, or one that contains a foreign one.
+ */
 function publishEvent(certificates: readonly Certificate[], { bundles, served }: Observed): CertificateEvent {
   const isOurs = ({ subject }: Certificate) => subject.startsWith('CN=virtset-webhooks-')
   const isTampered = bundles.some(

@@ -1,5 +1,6 @@
 /**
- * How the webhooks issue and renew their own certificates. Pure: it decides the next step; `certificate-controller.ts` performs it.
+ * How the webhooks issue and renew their own certificates. Pure: it decides the next step; `certificate-controller.ts`
+ * performs it.
  *
  * All replicas share one Secret and need no leader: each takes the next step that it sees, and the Secret's
  * resourceVersion lets only one of them write. At every moment, an authority is in the APIService's `caBundle` before a

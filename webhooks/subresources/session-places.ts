@@ -20,8 +20,8 @@ export interface SessionLimits {
 const defaultLimits: SessionLimits = { all: 256, perUser: 64, perNamespace: 64, perVm: sessionsPerVm }
 
 /**
- * How fast a user, and a namespace, can open sessions. Opening one takes a request to the API server and a TLS handshake
- * with a handler. A browser that reaches a guest through `port-forward` opens a few dozen at once.
+ * How fast a user, and a namespace, can open sessions. Opening one takes a request to the API server and a TLS
+ * handshake with a handler. A browser that reaches a guest through `port-forward` opens a few dozen at once.
  */
 const attempts: Rate = { perSecond: 16, burst: 128 }
 const mostKeys = 4096
@@ -41,8 +41,8 @@ export interface SessionPlaces {
 }
 
 /**
- * The places for sessions of a replica. When all are taken, the namespace with the most sessions loses its latest one to
- * a namespace that has fewer, so only as many namespaces as there are places can exclude another one.
+ * The places for sessions of a replica. When all are taken, the namespace with the most sessions loses its latest one
+ * to a namespace that has fewer, so only as many namespaces as there are places can exclude another one.
  */
 export function createSessionPlaces(
   clock: Pick<Clock, 'monotonic'>,

@@ -5,7 +5,9 @@ import { group } from './discovery.ts'
 
 /** A request for a session with the guest of a VM. */
 export interface SessionRequest {
-  /** console, vnc, portforward: a WebSocket. log: a plain response with the output of the console. screenshot: a PNG. */
+  /**
+   * console, vnc, portforward: a WebSocket. log: a plain response with the output of the console. screenshot: a PNG.
+   */
   readonly kind: 'console' | 'vnc' | 'portforward' | 'log' | 'screenshot'
   /** Whether the name is that of a VM, or of the config that controls it. */
   readonly resource: 'virtualmachines' | 'virtualmachineconfigs'

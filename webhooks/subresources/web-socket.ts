@@ -29,8 +29,8 @@ export const pingMs = 20_000
 export const closeMs = 5000
 
 /**
- * A frame costs CPU time whatever its size, so small ones are limited, far above the speed of typing. A client that sends more is
- * not read for as long as its debt.
+ * A frame costs CPU time whatever its size, so small ones are limited, far above the speed of typing. A client that
+ * sends more is not read for as long as its debt.
  */
 const frames = { perSecond: 500, burst: 1000 }
 /** A client can send pings as fast as it likes, but does not get more answers than this. */
