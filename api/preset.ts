@@ -8,7 +8,7 @@ import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
 import { checkPorts, type Port } from './port.ts'
 import { checkPlacement, type Placement } from './placement.ts'
-import { checkProbe, type Probe } from './probe.ts'
+import { checkProbe, type LivenessProbe, type Probe } from './probe.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, checkSchema, integer, isRecord, list, nestingCauses, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -41,6 +41,7 @@ export interface PresetSpec extends PresetFields, Placement {
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
   readonly readinessProbe?: Probe
+  readonly livenessProbe?: LivenessProbe
 }
 
 export interface PresetStatus {
@@ -166,6 +167,7 @@ function checkNames(spec: PresetSpec): Cause[] {
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
     ...checkProbe(spec.readinessProbe, 'spec.readinessProbe'),
+    ...checkProbe(spec.livenessProbe, 'spec.livenessProbe'),
     ...checkPlacement(spec, 'spec'),
   ]
   if (exclusiveGroup !== undefined && !isDnsLabel(exclusiveGroup)) {

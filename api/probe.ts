@@ -1,7 +1,7 @@
 import type { Cause } from './cause.ts'
 import { integer, list, open, string, union, type Schema, type SchemasOf } from './schema.ts'
 
-/** How the kubelet finds out whether the guest serves: Kubernetes' own probe, sent to the address of the pod. */
+/** How the kubelet checks the guest: Kubernetes' own probe, sent to the address of the pod. */
 export interface Probe {
   readonly httpGet?: {
     /** The number of a port of the VM, or its name. */
@@ -50,15 +50,31 @@ const kinds = {
   ),
 }
 
+const times = {
+  initialDelaySeconds: seconds('Seconds from the start of the pod to the first probe; 0 if absent.', 0),
+  timeoutSeconds: seconds('Seconds after which a probe fails; 1 if absent.', 1),
+  periodSeconds: seconds('Seconds between probes; 10 if absent.', 1),
+}
+
 export const readinessProbe = union(
   'Whether the guest is ready to serve: until it succeeds, and while it fails, the VM is not Ready, and Services send nothing to it.',
   {
-    initialDelaySeconds: seconds('Seconds from the start of the pod to the first probe; 0 if absent.', 0),
-    timeoutSeconds: seconds('Seconds after which a probe fails; 1 if absent.', 1),
-    periodSeconds: seconds('Seconds between probes; 10 if absent.', 1),
+    ...times,
     successThreshold: seconds('Successes in a row after which the guest is ready; 1 if absent.', 1),
     failureThreshold: seconds('Failures in a row after which the guest is not ready; 3 if absent.', 1),
   } satisfies SchemasOf<Omit<Probe, keyof typeof kinds>>,
+  kinds,
+)
+
+/** Kubernetes accepts no successThreshold but 1 here. */
+export type LivenessProbe = Omit<Probe, 'successThreshold'>
+
+export const livenessProbe = union(
+  'Whether the guest still works: when it fails, the guest is shut down with its grace period, and the VM fails with the reason LivenessProbeFailed. Set initialDelaySeconds to more than the guest needs to boot.',
+  {
+    ...times,
+    failureThreshold: seconds('Failures in a row after which the VM is ended; 3 if absent.', 1),
+  } satisfies SchemasOf<Omit<LivenessProbe, keyof typeof kinds>>,
   kinds,
 )
 

@@ -74,6 +74,7 @@ export function checkTemplate({ metadata = {}, spec }: VirtualMachineTemplate, f
     ...checkVolumes(spec.volumes ?? [], `${field}.spec.volumes`),
     ...checkPorts(spec.ports ?? [], `${field}.spec.ports`),
     ...checkProbe(spec.readinessProbe, `${field}.spec.readinessProbe`),
+    ...checkProbe(spec.livenessProbe, `${field}.spec.livenessProbe`),
     ...checkPlacement(spec, `${field}.spec`),
   ]
 }

@@ -9,7 +9,7 @@ import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
-import { checkProbe, readinessProbe, type Probe } from './probe.ts'
+import { checkProbe, livenessProbe, readinessProbe, type LivenessProbe, type Probe } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
@@ -22,6 +22,7 @@ export interface VirtualMachineSpec extends Placement {
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
   readonly readinessProbe?: Probe
+  readonly livenessProbe?: LivenessProbe
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -78,6 +79,7 @@ export const specFields = {
   volumes,
   ports,
   readinessProbe,
+  livenessProbe,
   deviceStateVolume: string(
     'The name of a volume of kind persistentVolumeClaim that keeps the variables of UEFI firmware and the state of a TPM, as files NAME_VARS.fd and NAME_TPM for the VM of this name. If absent, they are deleted with the VM.',
     { minLength: 1 },
@@ -155,6 +157,7 @@ function vmCauses(value: unknown): readonly Cause[] {
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
     ...checkProbe(spec.readinessProbe, 'spec.readinessProbe'),
+    ...checkProbe(spec.livenessProbe, 'spec.livenessProbe'),
     ...checkPlacement(spec, 'spec'),
   ]
   return capCauses(found, 'spec')

@@ -248,6 +248,9 @@ describe('ports', () => {
     const readinessProbe = { httpGet: { port: 'web', path: '/healthz' }, periodSeconds: 5 }
     expect(podOf({ spec: { ...spec, readinessProbe } }).spec.containers[0]?.readinessProbe).toEqual(readinessProbe)
     expect(podOf().spec.containers[0]).not.toHaveProperty('readinessProbe')
+    const livenessProbe = { tcpSocket: { port: 80 }, failureThreshold: 5 }
+    expect(podOf({ spec: { ...spec, livenessProbe } }).spec.containers[0]?.livenessProbe).toEqual(livenessProbe)
+    expect(podOf().spec.containers[0]).not.toHaveProperty('livenessProbe')
   })
 
   it.each([

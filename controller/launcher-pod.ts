@@ -131,7 +131,7 @@ const sourceToMount = (
   claims.get(claimName)?.metadata.annotations?.[filledAnnotation] === undefined ? source : undefined
 
 function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
-  const { ports = [], readinessProbe } = vm.spec
+  const { ports = [], readinessProbe, livenessProbe } = vm.spec
   return {
     name: 'compute',
     image,
@@ -139,6 +139,7 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
     terminationMessagePolicy: 'FallbackToLogsOnError',
     ...(ports.length === 0 ? {} : { ports: ports.map(containerPort) }),
     ...(readinessProbe === undefined ? {} : { readinessProbe }),
+    ...(livenessProbe === undefined ? {} : { livenessProbe }),
     env: [{ name: vmUidVariable, value: vm.metadata.uid }],
     resources: launcherResources(vm.spec),
     securityContext: {

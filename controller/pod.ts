@@ -1,6 +1,6 @@
 import type { Resources } from '../api/launcher-resources.ts'
 import type { Affinity, Toleration } from '../api/placement.ts'
-import type { Probe } from '../api/probe.ts'
+import type { LivenessProbe, Probe } from '../api/probe.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
@@ -43,6 +43,7 @@ export interface Container {
     readonly protocol: 'TCP' | 'UDP'
   }[]
   readonly readinessProbe?: Probe
+  readonly livenessProbe?: LivenessProbe
   readonly env?: readonly { readonly name: string; readonly value?: string }[]
   readonly resources: Resources
   readonly securityContext?: object

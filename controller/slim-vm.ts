@@ -78,15 +78,16 @@ function ownReferences(vm: VirtualMachine): Pick<VirtualMachine['metadata'], 'fi
 }
 
 function slimSpec({ spec, status }: VirtualMachine): VirtualMachine['spec'] {
-  const { terminationGracePeriodSeconds: grace, readinessProbe } = spec
+  const { terminationGracePeriodSeconds: grace, readinessProbe, livenessProbe } = spec
   const volumes = slimVolumes(spec.volumes ?? [], status?.phase)
   const interfaces = macsOf(spec).map((address) => ({ mac: { address } }))
   return {
     domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
     ...(volumes.length === 0 ? {} : { volumes }),
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
-    // Only whether there is one is read.
+    // Only whether there are any is read.
     ...(readinessProbe === undefined ? {} : { readinessProbe: none }),
+    ...(livenessProbe === undefined ? {} : { livenessProbe: none }),
   }
 }
 

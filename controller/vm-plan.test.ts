@@ -179,6 +179,8 @@ const probed = (status: 'True' | 'False' | undefined) => {
   const vm = withStatus(inPhase('Running'), { spec: { ...fresh.spec, readinessProbe: { tcpSocket: { port: 1 } } } })
   return status === undefined ? vm : { ...vm, status: probedStatus(vm, status === 'True', at(5)) }
 }
+const alive = withStatus(inPhase('Running'), { spec: { ...fresh.spec, livenessProbe: { tcpSocket: { port: 1 } } } })
+const notAlive = `the liveness probe failed, and the kubelet ended the guest; kubectl describe pod ${name} shows the error of the probe`
 const evicting = withCondition('DisruptionTarget', 'EvictionByEvictionAPI', drained)
 const endedWithPod = withCondition('DisruptionTarget', 'PodTerminated', 'the launcher pod was deleted')
 const awaited = withStatus({
@@ -596,6 +598,31 @@ const table: [string, Variation, string[]][] = [
     [
       'updateStatus Failed Error: the launcher exited with code 1',
       'recordEvent Warning Error: the launcher exited with code 1',
+    ],
+  ],
+  [
+    'a launcher that was asked to terminate has a guest whose liveness probe failed',
+    { vm: alive, pod: seen({ nodeName: 'n1', status: terminated(143) }), elapsed: { podEnded: 6 } },
+    [`updateStatus Failed LivenessProbeFailed: ${notAlive}`, `recordEvent Warning LivenessProbeFailed: ${notAlive}`],
+  ],
+  [
+    'unless its pod was evicted',
+    {
+      vm: alive,
+      pod: seen({ status: { ...terminated(143), reason: 'Evicted', message: 'The node was low on memory.' } }),
+      elapsed: { podEnded: 6 },
+    },
+    [
+      'updateStatus Failed Evicted: The node was low on memory.',
+      'recordEvent Warning Evicted: The node was low on memory.',
+    ],
+  ],
+  [
+    'or the VM has no such probe',
+    { vm: running, pod: seen({ nodeName: 'n1', status: terminated(143) }), elapsed: { podEnded: 6 } },
+    [
+      'updateStatus Failed Error: the launcher exited with code 143',
+      'recordEvent Warning Error: the launcher exited with code 143',
     ],
   ],
   [

@@ -11,6 +11,7 @@ import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
+import { livenessProbeFailed, terminatedExitCode } from '../runtime/probe.ts'
 import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
@@ -265,6 +266,11 @@ function conclude(observed: Observed, pod: LauncherPod): Action[] {
     return fail(observed, { phase, reason: 'PodSucceeded', message: 'the launcher exited with code 0', podUID })
   }
   const ended = computeOf(pod)?.state?.terminated
+  if (ended?.exitCode === terminatedExitCode && vm.spec.livenessProbe !== undefined) {
+    // The kubelet asked the launcher to terminate, and nothing disrupts its pod.
+    const message = `the liveness probe failed, and the kubelet ended the guest; kubectl describe pod ${pod.metadata.name} shows the error of the probe`
+    return fail(observed, { phase: 'Failed', reason: livenessProbeFailed, message, podUID })
+  }
   const reason = pod.status?.reason ?? ended?.reason ?? 'PodFailed'
   const words =
     (reason === 'OOMKilled' ? outOfMemory(pod) : undefined) ??

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { LivenessProbe } from '../api/probe.ts'
 import type { Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
@@ -13,9 +14,10 @@ interface Given {
   isDeleting?: boolean
   grace?: number
   requestedGrace?: string
+  livenessProbe?: LivenessProbe
 }
 
-function vmWith({ phase, isDeleting = false, grace, requestedGrace }: Given): VirtualMachine {
+function vmWith({ phase, isDeleting = false, grace, requestedGrace, livenessProbe }: Given): VirtualMachine {
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -28,7 +30,11 @@ function vmWith({ phase, isDeleting = false, grace, requestedGrace }: Given): Vi
       ...(isDeleting ? { deletionTimestamp: seconds(-3600) } : {}),
       ...(requestedGrace === undefined ? {} : { annotations: { 'virtset.io/grace-period-seconds': requestedGrace } }),
     },
-    spec: { domain: {}, ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }) },
+    spec: {
+      domain: {},
+      ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
+      ...(livenessProbe === undefined ? {} : { livenessProbe }),
+    },
     status: { phase, phaseTransitionTimestamps: [{ phase: 'Scheduled', time: seconds(-3600) }] },
   }
 }
@@ -219,6 +225,24 @@ const rows: [string, Given, Observation, string[]][] = [
     { phase: 'Running' },
     reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })),
     [`${succeeded} DisruptionTarget=True:PodTerminated`, 'recordEvent Normal Stopped', 'releaseLauncher'],
+  ],
+  [
+    'leaves the end of a guest with a liveness probe, which may have failed, to the controller',
+    { phase: 'Running', livenessProbe: {} },
+    reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })),
+    ['releaseLauncher'],
+  ],
+  [
+    'unless the guest powered off by itself',
+    { phase: 'Running', livenessProbe: {} },
+    reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded' })),
+    [succeeded, 'recordEvent Normal Stopped', 'releaseLauncher'],
+  ],
+  [
+    'or was deleted',
+    { phase: 'Running', livenessProbe: {}, isDeleting: true },
+    reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })),
+    [succeeded, 'recordEvent Normal Stopped', 'releaseLauncher'],
   ],
   [
     'but not the end of a deleted VM, whose pod the controller deletes',

@@ -1,6 +1,8 @@
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
 import { fillingDisk, launcherVersion, type DomainReport, type LauncherErrorReason } from '../runtime/launcher-api.ts'
+import { findCondition } from '../runtime/condition.ts'
+import { disruptionTarget } from '../runtime/disruption.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
 import { endConfirmedStatus, failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
 
@@ -207,6 +209,7 @@ function onReport(
     return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]
   }
   if (report.exit !== undefined) {
+    if (mayHaveFailedProbe(vm, report)) return [{ do: 'releaseLauncher' }]
     return [{ do: 'updateStatus', status }, ...recordEnd(reported, report), { do: 'releaseLauncher' }]
   }
   const started: Action[] =
@@ -221,6 +224,15 @@ function onReport(
     ...started,
     ...(isDeleting ? shutDown(vm, report) : []),
   ]
+}
+
+/**
+ * Whether only the controller, which watches pods, can tell whether the liveness probe failed or the pod was evicted.
+ * It records the end when the launcher has exited.
+ */
+function mayHaveFailedProbe(vm: VirtualMachine, { isTerminated = false }: DomainReport): boolean {
+  if (!isTerminated || vm.spec.livenessProbe === undefined || vm.metadata.deletionTimestamp !== undefined) return false
+  return findCondition(vm.status?.conditions, disruptionTarget)?.status !== 'True'
 }
 
 function recordFilling(vm: VirtualMachine, { reason, message = '' }: DomainReport): Action[] {

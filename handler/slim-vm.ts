@@ -29,12 +29,13 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
 
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
-  const { terminationGracePeriodSeconds: grace, readinessProbe } = vm.spec
+  const { terminationGracePeriodSeconds: grace, readinessProbe, livenessProbe } = vm.spec
   const spec = {
     domain: {},
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
-    // Only whether there is one is read.
+    // Only whether there are any is read.
     ...(readinessProbe === undefined ? {} : { readinessProbe: {} }),
+    ...(livenessProbe === undefined ? {} : { livenessProbe: {} }),
   }
   return { ...vm, spec, isPartial: true }
 }

@@ -159,6 +159,11 @@ export class Life {
     return this.#vm !== undefined
   }
 
+  /** Whether the kubelet has requested the end of a pod with a liveness probe, which may be the reason. */
+  get isTerminatedWithProbe(): boolean {
+    return this.#isTerminated && this.#vm?.spec.livenessProbe !== undefined
+  }
+
   /** The defined domain. */
   get dom(): DomainRef | undefined {
     return this.#dom

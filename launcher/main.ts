@@ -8,6 +8,7 @@ import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
+import { terminatedExitCode } from '../runtime/probe.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import { placeDeviceState, stateFiles } from './device-state.ts'
@@ -33,7 +34,7 @@ import { type VolumeSource, prepareVolume } from './volume.ts'
 /**
  * The launcher: one VM in one pod. tini is PID 1 and reaps QEMU immediately, which libvirt waits for. The launcher
  * starts libvirtd, listens on `launcher.sock` once libvirtd responds, serves the handler, and exits with the VM: 0 if
- * the guest powered off, otherwise 1.
+ * the guest powered off, 143 if the pod was terminated and has a liveness probe, otherwise 1.
  */
 async function main(settings: Settings, log: Logger): Promise<void> {
   process.title = 'virt-launcher'
@@ -112,6 +113,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   await rm(socket, { force: true })
   client.close()
   await daemon.stop()
+  if (life.isTerminatedWithProbe) process.exit(terminatedExitCode)
   process.exit(exit === 'Succeeded' ? 0 : 1)
 }
 

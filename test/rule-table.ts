@@ -22,6 +22,7 @@ interface Surrounding {
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
   readonly readinessProbe?: VirtualMachineSpec['readinessProbe']
+  readonly livenessProbe?: VirtualMachineSpec['livenessProbe']
   /** The node's capabilities; by default `bundledCapabilities`. */
   readonly capabilities?: Capabilities
 }
@@ -60,6 +61,7 @@ export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineS
     deviceStateVolume,
     dedicatedCPUs,
     readinessProbe,
+    livenessProbe,
     capabilities = bundledCapabilities,
   } = row
   const imageVolumes = imageVolumesOf(volumes)
@@ -78,6 +80,7 @@ export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineS
       ...(deviceStateVolume === undefined ? {} : { deviceStateVolume }),
       ...(dedicatedCPUs === undefined ? {} : { dedicatedCPUs }),
       ...(readinessProbe === undefined ? {} : { readinessProbe }),
+      ...(livenessProbe === undefined ? {} : { livenessProbe }),
     },
     { capabilities, originOf, isInPod: true, isGranted: () => true, isMacTaken: (address) => address === takenMac },
   ]

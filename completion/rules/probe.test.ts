@@ -10,7 +10,7 @@ const ports: VirtualMachineSpec['ports'] = [
 ]
 const unknown = 'must be a TCP port of spec.ports: web (80)'
 
-test.each<[string, Pick<VirtualMachineSpec, 'ports' | 'readinessProbe'>, readonly string[]]>([
+test.each<[string, Pick<VirtualMachineSpec, 'ports' | 'readinessProbe' | 'livenessProbe'>, readonly string[]]>([
   ['no probe', { ports }, []],
   ['the name of a port', { ports, readinessProbe: { httpGet: { port: 'web' } } }, []],
   ['the number of a port', { ports, readinessProbe: { tcpSocket: { port: 80 } } }, []],
@@ -23,6 +23,11 @@ test.each<[string, Pick<VirtualMachineSpec, 'ports' | 'readinessProbe'>, readonl
     'an undeclared port',
     { ports, readinessProbe: { tcpSocket: { port: 81 } } },
     [`spec.readinessProbe.tcpSocket.port: Not found: 81: ${unknown}`],
+  ],
+  [
+    'an undeclared port for liveness',
+    { ports, livenessProbe: { httpGet: { port: 81 } } },
+    [`spec.livenessProbe.httpGet.port: Not found: 81: ${unknown}`],
   ],
   [
     'no port to name',

@@ -8,16 +8,17 @@ const ports = [{ name: 'web', port: 80 }]
 
 export const probePort: Rule = {
   id: 'probe-port',
-  description: 'The readiness probe must use a TCP port of the VM.',
+  description: 'The readiness and liveness probes must use a TCP port of the VM.',
   *check({ spec }) {
-    const { readinessProbe: probe, ports: given = [] } = spec
-    for (const kind of ['httpGet', 'tcpSocket'] as const) {
-      const port = probe?.[kind]?.port
-      const served = given.filter((one) => protocolOf(one) === 'TCP')
-      if (port === undefined || served.some((one) => one.name === port || one.port === port)) continue
-      const known = served.map((one) => `${one.name} (${one.port})`).join(', ')
-      const message = known === '' ? 'spec.ports has no TCP port' : `must be a TCP port of spec.ports: ${known}`
-      yield notFound(`spec.readinessProbe.${kind}.port`, port, message)
+    const served = (spec.ports ?? []).filter((one) => protocolOf(one) === 'TCP')
+    for (const probe of ['readinessProbe', 'livenessProbe'] as const) {
+      for (const kind of ['httpGet', 'tcpSocket'] as const) {
+        const port = spec[probe]?.[kind]?.port
+        if (port === undefined || served.some((one) => one.name === port || one.port === port)) continue
+        const known = served.map((one) => `${one.name} (${one.port})`).join(', ')
+        const message = known === '' ? 'spec.ports has no TCP port' : `must be a TCP port of spec.ports: ${known}`
+        yield notFound(`spec.${probe}.${kind}.port`, port, message)
+      }
     }
   },
   example: {

@@ -74,6 +74,16 @@ test.concurrent('a VM whose pod is deleted fails, and reports that', async () =>
   expect(qemusOf(failed)).toEqual([])
 })
 
+test.concurrent('a VM whose liveness probe fails is ended, and reports that', async () => {
+  const livenessProbe = { httpGet: { port: 'http' }, periodSeconds: 1, failureThreshold: 2 }
+  const spec = { ports: [{ name: 'http', port: 80 }], livenessProbe, terminationGracePeriodSeconds: 1 }
+  await cluster.apply(deaf('not-alive', spec, { devices: { interfaces: [{}] } }))
+  const failed = await cluster.untilVm('not-alive', 'has failed', endedAs('LivenessProbeFailed'))
+  expect(qemusOf(failed)).toEqual([])
+  const events = ['get', 'events', '--field-selector', 'involvedObject.name=not-alive,type=Warning']
+  expect(await cluster.kubectl(...events)).toContain('LivenessProbeFailed')
+})
+
 test.concurrent('a VM of a group that is evicted reports that, is not a failure of the group, and is replaced', async () => {
   await cluster.apply(group('evicted'))
   const { metadata } = await cluster.until('a VM of the group', () => runningVmOf('evicted'))
