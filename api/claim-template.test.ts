@@ -38,6 +38,12 @@ test('the label of a claim is valid if the name of the config is too long for on
 test.each<[string, object, string]>([
   ['a name that no volume can have', { name: 'Root' }, 'spec.claimTemplates[0].name'],
   ['the name of a volume of the template', { name: 'seed' }, 'spec.claimTemplates[0].name'],
+  ['a name that makes that of the claim too long', { name: 'a'.repeat(60) }, 'spec.claimTemplates[0].name'],
+  [
+    'a class that cannot exist',
+    { spec: { ...size('1Gi'), storageClassName: '../x' } },
+    'spec.claimTemplates[0].spec.storageClassName',
+  ],
   ['no size', { spec: size('0') }, 'spec.claimTemplates[0].spec.resources.requests.storage'],
   ['two sources', { source: { ...source, empty: {} } }, 'spec.claimTemplates[0].source.image'],
   [
@@ -47,6 +53,7 @@ test.each<[string, object, string]>([
   ],
 ])('%s is refused', (_, over, field) => {
   const given = [{ ...claimTemplates[0], ...over }] as typeof claimTemplates
-  const causes = checkClaimTemplates({ claimTemplates: given }, template, 'spec.claimTemplates')
+  const long = { ...config, name: 'c'.repeat(200) }
+  const causes = checkClaimTemplates(long, { claimTemplates: given }, template, 'spec.claimTemplates')
   expect(causes.map((cause) => cause.field)).toEqual([field])
 })

@@ -2,7 +2,7 @@ import type { Cause } from './cause.ts'
 import { checkCapacity } from './capacity.ts'
 import { checkClaimSource, claimSource, type ClaimSource } from './claim-volume.ts'
 import { invalidValue } from './field-error.ts'
-import { cutName, dnsLabelRule, isDnsLabel } from './label.ts'
+import { cutName, dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
 import { apiVersion, type ObjectMeta } from './object.ts'
 import { bounded, list, open, quantity, string, type SchemasOf } from './schema.ts'
 import type { VirtualMachineTemplate } from './template.ts'
@@ -28,6 +28,8 @@ export interface ClaimTemplates {
   readonly persistentVolumeClaimRetentionPolicy?: { readonly whenDeleted?: 'Retain' | 'Delete' }
 }
 
+const accessModes = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOncePod']
+
 /** On a claim: the config that it was created for. */
 export const configLabel = 'virtset.io/config'
 
@@ -43,8 +45,14 @@ export const claimTemplateFields = {
           spec: open(
             "The claim's spec, as of a PersistentVolumeClaim.",
             {
-              accessModes: list('The access modes. If absent: ReadWriteOnce.', string('An access mode.')),
-              storageClassName: string('The storage class. If absent: the default one of the cluster.'),
+              accessModes: list(
+                'The access modes. If absent: ReadWriteOnce.',
+                string('An access mode.', { enum: accessModes }),
+                { minItems: 1, maxItems: accessModes.length },
+              ),
+              storageClassName: string('The storage class. If absent: the default one of the cluster.', {
+                maxLength: 253,
+              }),
               volumeMode: string('Filesystem, with the disk as the file disk.img, or Block. If absent: Filesystem.', {
                 enum: ['Filesystem', 'Block'],
               }),
@@ -118,6 +126,7 @@ export function claimsOfConfig(
 
 /** Checks claim templates that match their schema, beside the template of the VM. */
 export function checkClaimTemplates(
+  { name: config = '' }: ObjectMeta,
   { claimTemplates = [] }: ClaimTemplates,
   { spec }: VirtualMachineTemplate,
   field: string,
@@ -126,14 +135,30 @@ export function checkClaimTemplates(
   return claimTemplates.flatMap(({ name, source, spec: claim }, index) => {
     const at = `${field}[${index}]`
     const { storage } = claim.resources.requests
+    const { storageClassName } = claim
     return [
       ...(isDnsLabel(name) ? [] : [invalidValue('volume-name', `${at}.name`, name, dnsLabelRule)]),
       ...(taken.has(name) ? [nameTaken(`${at}.name`, name)] : []),
+      ...(claimNameOf(name, config).length > longestName ? [nameTooLong(`${at}.name`, name)] : []),
+      ...(storageClassName === undefined || storageClassName === '' || isDnsSubdomain(storageClassName)
+        ? []
+        : [invalidValue('storage-class-name', `${at}.spec.storageClassName`, storageClassName, dnsSubdomainRule)]),
       ...(source === undefined ? [] : checkClaimSource(source, `${at}.source`)),
       ...checkCapacity(storage, `${at}.spec.resources.requests.storage`),
     ]
   })
 }
+
+/** Of an object in Kubernetes. */
+const longestName = 253
+
+const nameTooLong = (field: string, value: string): Cause =>
+  invalidValue(
+    'claim-template-name',
+    field,
+    value,
+    `must be shorter: the claim is named TEMPLATE-CONFIG, and has more than ${longestName} characters`,
+  )
 
 const nameTaken = (field: string, value: string): Cause => ({
   rule: 'claim-template-name',

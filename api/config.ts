@@ -57,6 +57,6 @@ export function parseConfig(value: unknown): { readonly config: VirtualMachineCo
   if (shape.length > 0) return { causes }
   const config = value as unknown as VirtualMachineConfig
   causes.push(...checkTemplate(config.spec.template, 'spec.template'))
-  causes.push(...checkClaimTemplates(config.spec, config.spec.template, 'spec.claimTemplates'))
+  causes.push(...checkClaimTemplates(config.metadata, config.spec, config.spec.template, 'spec.claimTemplates'))
   return causes.length > 0 ? { causes } : { config }
 }

@@ -78,12 +78,14 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
 
   /** A VM that has its pod has its claims. Returns what to do where the API server refused a claim. */
   const createClaims = async ({ config, vm }: ObservedConfig): Promise<readonly ConfigAction[]> => {
-    const templates = config.claims ?? config.spec
-    if (templates?.claimTemplates === undefined || config.metadata.deletionTimestamp !== undefined) return []
+    if (config.hasClaims !== true && config.spec?.claimTemplates === undefined) return []
     if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return []
+    const own = refOf(keyOf(config.metadata))
+    const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, own)) : config
+    if (whole?.spec === undefined || whole.metadata.deletionTimestamp !== undefined) return []
     const refusals: ConfigAction[] = []
-    for (const claim of claimsOfConfig(config.metadata, templates)) {
-      const ref = { ...refOf(keyOf(config.metadata)), name: claim.metadata.name }
+    for (const claim of claimsOfConfig(whole.metadata, whole.spec)) {
+      const ref = { ...own, name: claim.metadata.name }
       if ((await unlessNotFound(kube.get(persistentVolumeClaims, ref))) !== undefined) continue
       try {
         await kube.create(persistentVolumeClaims, claim)

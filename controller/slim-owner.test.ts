@@ -40,6 +40,14 @@ describe('a cached config', () => {
     expect(configSlimmer()(slim)).toBe(slim)
   })
 
+  it('has only a mark for its claims', () => {
+    const claim = { name: 'a', spec: { accessModes: [text], resources: { requests: { storage: '1Gi' } } } }
+    expect(configSlimmer()({ ...config, spec: { template, claimTemplates: [claim] } })).toStrictEqual({
+      ...configSlimmer()(config),
+      hasClaims: true,
+    })
+  })
+
   it('has another hash when its generation changes, and only then', () => {
     const slim = configSlimmer()
     const other = { template: { spec: { domain: {} } } }

@@ -1,5 +1,4 @@
 import { LRUCache } from 'lru-cache'
-import type { ClaimTemplates } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import { maxSelector } from '../api/group.ts'
 import type { GroupSpec, VirtualMachineGroup } from '../api/group.ts'
@@ -10,14 +9,14 @@ import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 
 /**
- * A config as the controller caches it, without its template, which can have a megabyte. The whole config is
- * read when a VM is created.
+ * A config as the controller caches it, without its template and claims, which can have a megabyte. The whole config is
+ * read when a VM or its claims are created.
  */
 export type CachedConfig = Omit<VirtualMachineConfig, 'spec'> &
   Revised & {
     readonly spec?: VirtualMachineConfig['spec']
-    /** Of a config with claims, what they are made of. */
-    readonly claims?: ClaimTemplates
+    /** Whether it has templates of claims, which are not cached either. */
+    readonly hasClaims?: true
   }
 
 /** A group as the controller caches it, without its template. */
@@ -54,13 +53,10 @@ export function configSlimmer(): (config: Persisted<CachedConfig>) => Persisted<
       ...pick(config, 'apiVersion', 'kind', 'status'),
       metadata: slimMetadata(config.metadata, 'generation', 'deletionTimestamp'),
       revision,
-      ...(config.spec.claimTemplates === undefined ? {} : { claims: claimsOf(config.spec) }),
+      ...(config.spec.claimTemplates === undefined ? {} : { hasClaims: true }),
     }
   }
 }
-
-const claimsOf = (spec: ClaimTemplates): ClaimTemplates =>
-  pick(spec, 'claimTemplates', 'persistentVolumeClaimRetentionPolicy')
 
 /** The selector is the same object until it changes, so it is compiled once. */
 export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<CachedGroup> {
