@@ -18,6 +18,14 @@ test('a cached VM has neither the live domain nor annotations that are not read'
   })
 })
 
+test('a cached VM has only the metadata that is read', () => {
+  const read = { ...vm.metadata, namespace: 'default', generation: 2, deletionTimestamp: '2030-01-01T00:00:00Z' }
+  const text = 'x'.repeat(100_000)
+  const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: text, uid: text }
+  const large = { labels: { text }, finalizers: [text], ownerReferences: [owner], generateName: text }
+  expect(slimVm({ ...vm, metadata: { ...read, ...large } }).metadata).toEqual(read)
+})
+
 test('a cached VM has no large spec, except for its grace period', () => {
   const spec = { domain: { description: 'x'.repeat(20_000) }, terminationGracePeriodSeconds: 7 }
   const slim = { ...vm, spec: { domain: {}, terminationGracePeriodSeconds: 7 }, isPartial: true }

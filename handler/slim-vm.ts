@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { gracePeriodAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { slimMap, slimMetadata } from '../runtime/slim.ts'
 
 /** A VM as the handler caches it. */
 export interface CachedVm extends VirtualMachine {
@@ -13,18 +14,19 @@ export interface CachedVm extends VirtualMachine {
 const maxSpec = 16 * 1024
 
 /**
- * A VM without the annotations that the handler does not read, without a large spec, which only the start of the guest
- * needs, and with a digest instead of the live domain, which is only compared with new ones. Users and launchers decide
- * how large these are, and those of a full node would not fit into the handler's memory.
+ * A VM with only the metadata that the handler reads, without a large spec, which only the start of the guest needs, and
+ * with a digest instead of the live domain, which is only compared with new ones. Users and launchers decide how large
+ * these are (finalizers and owners as well), and those of a full node would not fit into the handler's memory.
  */
 export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
   const vm = withoutLargeSpec(whole)
-  const { annotations, ...metadata } = vm.metadata
-  const grace = annotations?.[gracePeriodAnnotation]
-  const slim = grace === undefined ? metadata : { ...metadata, annotations: { [gracePeriodAnnotation]: grace } }
+  const metadata = {
+    ...slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
+    ...slimMap(vm.metadata, 'annotations', gracePeriodAnnotation),
+  }
   const { status } = vm
-  if (status?.domain === undefined) return { ...vm, metadata: slim }
-  return { ...vm, metadata: slim, status: { ...status, domain: digestOf(status.domain) } }
+  if (status?.domain === undefined) return { ...vm, metadata }
+  return { ...vm, metadata, status: { ...status, domain: digestOf(status.domain) } }
 }
 
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
