@@ -46,11 +46,12 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-function start(clock: Clock = systemClock): Handler {
+/** @param deadlines the clock of the deadlines of launchers' responses */
+function start(clock: Clock = systemClock, deadlines: Clock = systemClock): Handler {
   return startHandler({
     kube,
     nodeName: 'node1',
-    launcherOf: (uid, limits) => launcherOf(root, uid, limits),
+    launcherOf: (uid, limits) => launcherOf(root, uid, limits, deadlines),
     addressOf: (uid) => readPodAddress(root, uid),
     readCapabilities: async (type) => `{"name":"${type}"}`,
     recordEvent: (_, type, reason) => recorded.push(`${type} ${reason}`),
@@ -380,7 +381,10 @@ describe('the launchers of another namespace', () => {
     for (const one of hostile) await one.close()
   })
 
+  // Their requests occupy the handler forever, because the clock of the deadlines stands still.
   test.each([12, 40])('%d that never respond delay neither the start nor the shutdown of a VM', async (count) => {
+    await handler.stop()
+    handler = start(systemClock, fakeClock())
     hostile = await Promise.all(
       Array.from({ length: count }, async (_, index) => {
         const name = `mute-${index}`
@@ -393,13 +397,10 @@ describe('the launchers of another namespace', () => {
     await until(() => hostile.filter((one) => one.connections() > 0).length >= 8)
 
     launcher = await startFakeLauncher(root, podUID)
-    const startMs = performance.now()
     schedule()
     await until(() => phase() === 'Running')
-    const startedMs = performance.now()
     await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
     await until(() => launcher?.asked.includes('POST /shutdown') ?? false)
-    expect(startedMs - startMs).toBeLessThan(2000)
-    expect(performance.now() - startedMs).toBeLessThan(2000)
+    expect(hostile.filter((one) => one.connections() > 0)).toHaveLength(8)
   })
 })
