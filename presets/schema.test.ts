@@ -50,6 +50,72 @@ describe('a schema without references', () => {
     ['a choice that is not a union', { type: 'object', oneOf: [{ required: ['a', 'b'] }, {}] }, { type: 'object' }],
     ['the empty value of a built-in kind', { type: 'integer', default: 0 }, { type: 'integer' }],
     ['a default', { type: 'string', default: 'TCP' }, { type: 'string', filledIn: 'TCP' }],
+    ['any value', { type: 'array', items: true }, { type: 'array', items: {} }],
+    ['an unknown type', { type: 'any' }, {}],
+    ['words beside other values', { type: 'string', enum: ['a', 1] }, { type: 'string', enum: ['a'] }],
+    ['values that are not words', { type: 'boolean', enum: [true] }, { type: 'boolean' }],
+    ['a limit that is not a number', { minimum: '1', maximum: 5, maxItems: 2 }, { maximum: 5, maxItems: 2 }],
+    ['a quantity of an API server', { type: 'string', format: 'quantity' }, { isQuantity: true }],
+    [
+      'an int-or-string of a CRD with a default',
+      { 'x-kubernetes-int-or-string': true, default: 80 },
+      { 'x-kubernetes-int-or-string': true, filledIn: 80 },
+    ],
+    [
+      'required fields',
+      { type: 'object', properties: { a: { type: 'string' } }, required: ['a', 1, 'b'] },
+      { type: 'object', properties: { a: { type: 'string' } }, required: ['a', 'b'] },
+    ],
+    ['a map of anything', { type: 'object', additionalProperties: true }, { type: 'object', additionalProperties: {} }],
+    ['an object without other fields', { type: 'object', additionalProperties: false }, { type: 'object' }],
+    [
+      'an object with unknown fields',
+      { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+      { type: 'object', 'x-kubernetes-preserve-unknown-fields': true },
+    ],
+    [
+      'an object that is one value',
+      { type: 'object', 'x-kubernetes-map-type': 'atomic' },
+      { type: 'object', 'x-kubernetes-map-type': 'atomic' },
+    ],
+    [
+      'an object that is merged by its fields',
+      { type: 'object', 'x-kubernetes-map-type': 'granular', 'x-kubernetes-preserve-unknown-fields': false },
+      { type: 'object' },
+    ],
+    [
+      'an embedded object',
+      { type: 'object', 'x-kubernetes-embedded-resource': true },
+      { type: 'object', isEmbedded: true },
+    ],
+    [
+      'an object of which a patch replaces the fields',
+      { type: 'object', 'x-kubernetes-patch-strategy': 'retainKeys' },
+      { type: 'object', retainsKeys: true },
+    ],
+    [
+      'a list with keys',
+      { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['a', 1] },
+      { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['a'] },
+    ],
+    [
+      'a list whose type contradicts its patch strategy',
+      { 'x-kubernetes-list-type': 'atomic', 'x-kubernetes-patch-strategy': 'merge' },
+      { 'x-kubernetes-list-type': 'atomic' },
+    ],
+    ['a set', { 'x-kubernetes-list-type': 'set' }, { 'x-kubernetes-list-type': 'set' }],
+    ['a list of an unknown type', { type: 'array', 'x-kubernetes-list-type': 'bag' }, { type: 'array' }],
+    ['a list that a patch replaces', { type: 'array', 'x-kubernetes-patch-strategy': 'replace' }, { type: 'array' }],
+    [
+      'a union whose members repeat their fields',
+      { oneOf: [{ required: ['a'], properties: { a: {} } }, { required: ['b'] }] },
+      { oneOf: [{ required: ['a'] }, { required: ['b'] }] },
+    ],
+    ['a union of one member', { oneOf: [{ required: ['a'] }] }, {}],
+    ['a choice with a condition', { oneOf: [{ required: ['a'], minProperties: 1 }, { required: ['b'] }] }, {}],
+    ['a choice of any value', { oneOf: [{ required: ['a'] }, { required: ['b'] }, true] }, {}],
+    ['the empty object of a built-in kind', { type: 'object', default: {} }, { type: 'object' }],
+    ['an object as a default', { type: 'object', default: { a: 1 } }, { type: 'object', filledIn: { a: 1 } }],
   ])('%s', (_, given, schema) => expect(readSchema(given)).toEqual({ schema }))
 
   test('of a CRD can have an empty default, and does not require what it fills in', () => {
@@ -78,6 +144,19 @@ describe('references', () => {
     const { properties } = ('schema' in read ? read.schema : {}) as { properties: Given }
     expect(properties['one']).toEqual({ type: 'object', properties: { name: { type: 'string' } } })
     expect(properties['other']).toBe(properties['one'])
+  })
+
+  const port = { type: 'object', properties: { name: { type: 'string' } } }
+
+  test.each<[string, Given, Given]>([
+    ['beside a default', { allOf: [to('Port')], default: { name: 'web' } }, { ...port, filledIn: { name: 'web' } }],
+    ['beside fields, which do not count', { ...to('Port'), type: 'string', properties: { a: {} } }, port],
+    ['to a quantity', to('io.k8s.apimachinery.pkg.api.resource.Quantity'), { isQuantity: true }],
+    ['to several components are none', { allOf: [to('Port'), to('Port')] }, {}],
+    ['that are not texts are none', { $ref: 1, type: 'string' }, { type: 'string' }],
+  ])('%s', (_, given, schema) => {
+    const components = { Port: port, 'io.k8s.apimachinery.pkg.api.resource.Quantity': { type: 'string' } }
+    expect(referring(given, components)).toEqual({ schema })
   })
 
   test('of 60 levels of two each take as long as 60 components', () => {
@@ -109,6 +188,13 @@ describe('references', () => {
   ])('%s are refused', (_, given, components, text) => {
     const read = referring(given, components)
     expect('causes' in read && read.causes.map(({ field, message }) => `${field} ${message}`)).toEqual([text])
+  })
+
+  test('64 levels are read', () => {
+    let deep: Given = { type: 'string' }
+    for (let level = 0; level < 64; level++) deep = { type: 'array', items: deep }
+    expect(readSchema(deep)).toHaveProperty('schema')
+    expect(readSchema({ type: 'array', items: deep })).not.toHaveProperty('schema')
   })
 
   test('and nesting without end are refused, not followed', () => {

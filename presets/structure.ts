@@ -159,7 +159,7 @@ const wholeList = ({ meaning, spelling }: LeafStructure): LeafStructure => ({
 })
 
 function ofUnion(union: Union, element: Element): UnionStructure {
-  const field = Object.hasOwn(element.fields, union.by) ? element.fields[union.by] : undefined
+  const field = element.fields[union.by]
   const owned = new Set([union.by, ...union.owns])
   const { branches = {} } = union
   return {
@@ -208,16 +208,16 @@ function quantitySpelling(value: unknown): unknown {
 
 /** Derives a structure from a schema. Lists are keyed and objects atomic as in Kubernetes' server-side apply. */
 function ofSchema(schema: Schema): Structure {
-  const { type, properties, additionalProperties, items, oneOf } = schema
+  const { properties, additionalProperties, items, oneOf } = schema
   if (isQuantity(schema)) return quantity
-  if (type === 'array' && items !== undefined && schema['x-kubernetes-list-type'] !== 'atomic') {
+  if (items !== undefined && schema['x-kubernetes-list-type'] !== 'atomic') {
     const paths = schema['x-kubernetes-list-map-keys']?.map((key) => [key])
     const { maxItems = defaultMaxItems } = schema
     return paths === undefined
       ? { kind: 'list', item: asJson, maxItems, keys: [] }
       : { kind: 'list', item: ofSchema(items), maxItems, keys: [paths] }
   }
-  if (type !== 'object' || schema['x-kubernetes-map-type'] === 'atomic') return asJson
+  if (schema['x-kubernetes-map-type'] === 'atomic') return asJson
   if (additionalProperties !== undefined) return mapOf(ofSchema(additionalProperties))
   if (properties === undefined) return asJson
   const fields = Object.entries(properties).map(([key, below]) => [key, ofSchema(below)] as const)

@@ -100,7 +100,7 @@ function settleVolumes(structure: ObjectStructure, sources: readonly Source[], s
 
 function noteSkips(
   source: Source,
-  names: ReadonlySet<string>,
+  names: ReadonlySet<string | undefined>,
   reason: 'volume-lost' | 'volume-missing',
   merge: Merge,
 ): void {
@@ -110,10 +110,10 @@ function noteSkips(
     merge.skipped.push({ origin: source.origin, path: at, reason })
   }
   for (const [index, volume] of listAt(source.value, volumesPath).entries()) {
-    if (isIn(names, nameOf(volume))) note(volumesPath, index)
+    if (names.has(nameOf(volume))) note(volumesPath, index)
   }
   for (const [index, disk] of listAt(source.value, disksPath).entries()) {
-    if (isIn(names, volumeOf(disk))) note(disksPath, index)
+    if (names.has(volumeOf(disk))) note(disksPath, index)
   }
 }
 
@@ -121,18 +121,14 @@ function noteSkips(
  * Returns the source without some volumes, and without the fields that make a disk of them. Its other fields for a disk
  * remain: like any item without a type, they change an existing disk but create none.
  */
-function dropVolumes(source: Source, names: ReadonlySet<string>): Source {
-  const withoutVolumes = replaceList(source.value, volumesPath, (volume) =>
-    isIn(names, nameOf(volume)) ? [] : [volume],
-  )
+function dropVolumes(source: Source, names: ReadonlySet<string | undefined>): Source {
+  const withoutVolumes = replaceList(source.value, volumesPath, (volume) => (names.has(nameOf(volume)) ? [] : [volume]))
   const undecided = (disk: unknown): readonly unknown[] => {
-    if (!isRecord(disk) || !isIn(names, volumeOf(disk))) return [disk]
+    if (!isRecord(disk) || !names.has(volumeOf(disk))) return [disk]
     return [prune(disk, (key) => key !== 'type' && key !== 'source')]
   }
   return { ...source, value: replaceList(withoutVolumes, disksPath, undecided) }
 }
-
-const isIn = (names: ReadonlySet<string>, name: string | undefined): boolean => name !== undefined && names.has(name)
 
 /** Returns a copy in which each item of the list at a path is replaced. A list that becomes empty is removed. */
 function replaceList(value: unknown, path: readonly string[], replace: (item: unknown) => readonly unknown[]): unknown {
