@@ -18,7 +18,7 @@ const normalPageBytes = 4096n
 
 /** The parts of the guest's memory, with the pages that back them: its NUMA nodes, or all of it, and its modules. */
 export function backedMemory({ memory, memoryBacking, cpu, devices }: Domain): BackedMemory[] {
-  const pageBytesOf = pageSizes(memoryBacking?.hugepages)
+  const pageBytesOf = pageSizes(memoryBacking?.hugepages, Math.max(1, cpu?.numa?.cells?.length ?? 0))
   const cells = (cpu?.numa?.cells ?? []).map(({ id, memory: value, unit }, index) => ({
     field: `cpu.numa.cells[${index}].memory`,
     bytes: bytesOf(value, unit),
@@ -56,11 +56,11 @@ export function pageName(pageBytes: bigint): string {
 
 type HugePages = NonNullable<NonNullable<Domain['memoryBacking']>['hugepages']>
 
-/** Returns the size of the huge pages of a NUMA node of the guest. */
-function pageSizes(hugepages: HugePages | undefined): (node: number) => bigint | undefined {
+/** Returns the size of the huge pages of a NUMA node of the guest, which has `count` of them. */
+function pageSizes(hugepages: HugePages | undefined, count: number): (node: number) => bigint | undefined {
   if (hugepages === undefined) return () => undefined
   const pages = (hugepages.pages ?? []).map(({ size, unit, nodeset }) => ({
-    nodes: nodeset === undefined ? undefined : new Set(numbersOf(nodeset)),
+    nodes: nodeset === undefined ? undefined : new Set(numbersOf(nodeset, count)),
     pageBytes: hugeOf(bytesOf(size, unit)),
   }))
   if (pages.length === 0) return () => defaultPageBytes

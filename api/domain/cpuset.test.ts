@@ -42,6 +42,10 @@ test.each<[string | undefined, readonly number[]]>([
   expect(numbersOf(text)).toEqual(numbers)
 })
 
+test('no more numbers are listed than asked for', () => {
+  expect(numbersOf('7,0-99999', 3)).toEqual([0, 1, 2])
+})
+
 test('at most 4096 numbers are listed', () => {
   expect(numbersOf('0-9999')).toEqual(Array.from({ length: 4096 }, (_, number) => number))
 })

@@ -90,14 +90,19 @@ const exclude = (ranges: Range[], { first, last }: Range): void => {
 /** Rules refuse larger numbers. */
 const maxNumbers = 4096
 
-/** The numbers of a set such as `0-3,^2,8`, ascending. */
-export const numbersOf = (text: string | undefined): readonly number[] => {
+/**
+ * The numbers of a set such as `0-3,^2,8`, ascending.
+ * @param most lists no more. With one more than there are CPUs or nodes, these contain the first that does not exist,
+ * and the work does not depend on the set, which can name 100,000 with a few characters
+ */
+export const numbersOf = (text: string | undefined, most = maxNumbers): readonly number[] => {
+  const limit = Math.min(most, maxNumbers)
   if (text === undefined || text === '') return []
   const numbers: number[] = []
   for (const part of canonicalCpuset(text).split(',')) {
     const [first, last = first] = part.split('-').map(Number)
     if (first === undefined || last === undefined || Number.isNaN(first) || Number.isNaN(last)) return []
-    for (let number = first; number <= last && numbers.length < maxNumbers; number += 1) numbers.push(number)
+    for (let number = first; number <= last && numbers.length < limit; number += 1) numbers.push(number)
   }
   return numbers
 }

@@ -154,7 +154,8 @@ const memoryBacking: Rule = {
     const owners = new Map<number, number>()
     let general: number | undefined
     for (const [index, page] of (memoryBacking.hugepages.pages ?? []).entries()) {
-      const shared = numbersOf(page.nodeset).find((node) => owners.has(node))
+      const nodes = numbersOf(page.nodeset, cells + 1)
+      const shared = nodes.find((node) => owners.has(node))
       if (shared !== undefined) {
         yield duplicate(
           `${field}.hugepages.pages[${index}].nodeset`,
@@ -162,7 +163,7 @@ const memoryBacking: Rule = {
           `node ${shared} is already in pages[${owners.get(shared)}]`,
         )
       }
-      for (const node of numbersOf(page.nodeset)) owners.set(node, index)
+      for (const node of nodes) owners.set(node, index)
       if (page.nodeset === undefined && general !== undefined) {
         yield required(
           `${field}.hugepages.pages[${index}].nodeset`,
@@ -192,7 +193,7 @@ function* pageFaults(
     const message = `must be a page size that the node supports: ${sizes.join(', ')} KiB`
     yield missingCapability(`pages of ${kibibytes} KiB`, invalid(`${at}.size`, `${kibibytes} KiB`, message))
   }
-  const missing = numbersOf(nodeset).find((node) => node >= cells)
+  const missing = numbersOf(nodeset, cells + 1).find((node) => node >= cells)
   if (missing !== undefined) {
     yield notFound(`${at}.nodeset`, nodeset, `cpu.numa has no cell ${missing}`)
   }

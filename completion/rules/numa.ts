@@ -31,13 +31,12 @@ const numaCells: Rule = {
       ids.set(id, index)
       if (cell.memory === undefined)
         yield required(`${field}[${index}].memory`, 'must be set: the memory of the NUMA node')
-      const cpus = numbersOf(cell.cpus)
+      const cpus = numbersOf(cell.cpus, count + 1)
       const shared = cpus.find((one) => owners.has(one))
       if (shared !== undefined) {
         const message = `CPU ${shared} is already in ${field}[${owners.get(shared)}]`
         yield invalid(`${field}[${index}].cpus`, cell.cpus, message)
-      }
-      for (const one of cpus) owners.set(one, index)
+      } else for (const one of cpus) owners.set(one, index)
       const beyond = cpus.find((one) => one >= count)
       if (beyond !== undefined) {
         yield notFound(`${field}[${index}].cpus`, cell.cpus, `the VM has no CPU ${beyond}, only 0 to ${count - 1}`)
