@@ -18,7 +18,7 @@ import type { Held } from '../runtime/fair-limit.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
 
-/** The launcher did not respond, or went away during the request: nothing is known about the VM. */
+/** The launcher did not respond, or closed the connection during the request: the state of the VM is unknown. */
 export class LauncherUnreachable extends Error {
   override name = 'LauncherUnreachable'
 }

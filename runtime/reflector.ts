@@ -41,8 +41,9 @@ interface ReflectorOptions<T extends KubeObject, Index extends string> {
  *
  * Promised: every change is delivered once and in order, deletions included, even those that happened while no watch
  * was open. Neither a response of the API server nor a handler can end it; only `stop` does. An API server that was
- * away is contacted again within 5 s. When etcd was restored from a backup, so that versions went back, everything is
- * listed again. Not promised: that the store is up to date. `ageMs` is the time since the API server was last heard of.
+ * unavailable is contacted again within 5 s. When etcd was restored from a backup, so that versions went back,
+ * everything is listed again. Not promised: that the store is up to date. `ageMs` is the time since the API server was
+ * last heard of.
  */
 export interface Reflector<T extends KubeObject, Index extends string = never> {
   readonly store: Store<T, Index>
@@ -74,7 +75,7 @@ export interface ReflectorStatistics {
 /** As client-go, for refusals. Starts over after two healthy minutes. */
 const refusedBackOffMs = { firstMs: 800, longestMs: 30_000, healthyMs: 120_000 }
 /** Without a response, or with a 5xx, a retry can succeed at any time: with jitter, the longest wait is 5 s. */
-const awayBackOffMs = { ...refusedBackOffMs, longestMs: 2500 }
+const unavailableBackOffMs = { ...refusedBackOffMs, longestMs: 2500 }
 /** A watch that expires sooner than this after a list does not list at once again. */
 const shortestListIntervalMs = 10_000
 /** As client-go: a watch lasts 5 to 10 minutes, so that the watches of many clients do not end together. */
@@ -255,12 +256,12 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   }
 
   const run = async (): Promise<void> => {
-    const away = createBackOff({ ...awayBackOffMs, clock, random })
+    const unavailable = createBackOff({ ...unavailableBackOffMs, clock, random })
     const refused = createBackOff({ ...refusedBackOffMs, clock, random })
     const waitAfter = (position: Position, error: unknown): number => {
       const isRecent = clock.monotonic() - listedAtMs < shortestListIntervalMs
       if (position !== 'list' && isStale(error) && !isRecent) return 0
-      const waitMs = (isUnavailable(error) ? away : refused).next()
+      const waitMs = (isUnavailable(error) ? unavailable : refused).next()
       return Math.max(waitMs, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0)
     }
     let position: Position = 'list'
@@ -269,7 +270,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
       try {
         if (position === 'list') position = await list()
         else {
-          // etcd may have been restored while the API server was away.
+          // etcd may have been restored while the API server was unavailable.
           if (hasFailed) await verify(position.watch)
           hasFailed = false
           await watch(position.watch, (version) => {
