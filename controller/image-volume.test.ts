@@ -16,7 +16,7 @@ describe('the message about an image', () => {
       '"a"',
     ],
     ['may have the default registry', [image('a', 'u/x:1'), image('b', 'y')], 'image "docker.io/u/x:1": no', '"a"'],
-    ['may not name the image', [image('a', 'x')], 'rpc error: code = NotFound desc = no match for platform', '"a"'],
+    ['does not name the image', [image('a', 'x')], 'rpc error: code = NotFound desc = no match for platform', '"a"'],
     ['is about the only one', [image('a', 'x')], `ImageVolumeMountFailed: only directory subpath is supported`, '"a"'],
   ])('%s', (_, images, message, names) => {
     expect(explainPull(message, { volumes: [seed, ...images] }, launcher)).toBe(`volume ${names}: ${message}`)

@@ -14,9 +14,9 @@ export interface CachedVm extends VirtualMachine {
 const maxSpec = 16 * 1024
 
 /**
- * A VM with only the metadata that the handler reads, without a large spec, which only the start of the guest needs, and
- * with a digest instead of the live domain, which is only compared with new ones. Users and launchers decide how large
- * these are (finalizers and owners as well), and those of a full node would not fit into the handler's memory.
+ * A VM with only the metadata that the handler reads, without a large spec, which only the start of the guest needs,
+ * and with a digest instead of the live domain, which is only compared with new ones. Users and launchers decide how
+ * large these are (finalizers and owners as well), and those of a full node would not fit into the handler's memory.
  */
 export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
   const vm = withoutLargeSpec(whole)

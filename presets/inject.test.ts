@@ -17,32 +17,32 @@ interface Case {
 const outcome = ({ user, presets }: Case) => domainOf(injectSmall(vmWith(user), presets))
 
 describe('layers', () => {
-  const say = (title: string) => ({ domain: { title } })
+  const titled = (title: string) => ({ domain: { title } })
   test.each<Case>([
     { sentence: 'without presets nothing changes', user: { title: 'u' }, presets: [], result: { title: 'u' } },
-    { sentence: 'a default fills what is absent', user: {}, presets: [one(say('a'))], result: { title: 'a' } },
+    { sentence: 'a default fills what is absent', user: {}, presets: [one(titled('a'))], result: { title: 'a' } },
     {
       sentence: 'the user wins over a default',
       user: { title: 'u' },
-      presets: [one(say('a'))],
+      presets: [one(titled('a'))],
       result: { title: 'u' },
     },
     {
       sentence: 'a namespace Default wins over a cluster Default',
       user: {},
-      presets: [clusterPreset('c', say('c')), one(say('n'))],
+      presets: [clusterPreset('c', titled('c')), one(titled('n'))],
       result: { title: 'n' },
     },
     {
       sentence: 'Enforce wins over the user',
       user: { title: 'u' },
-      presets: [enforce(say('e'))],
+      presets: [enforce(titled('e'))],
       result: { title: 'e' },
     },
     {
       sentence: 'cluster Enforce wins over namespace Enforce, regardless of priority',
       user: { title: 'u' },
-      presets: [clusterPreset('c', { strength: 'Enforce', ...say('c') }), enforce({ priority: 99, ...say('n') })],
+      presets: [clusterPreset('c', { strength: 'Enforce', ...titled('c') }), enforce({ priority: 99, ...titled('n') })],
       result: { title: 'c' },
     },
     {
