@@ -3,9 +3,18 @@ import { groupSpecSchema } from './group.ts'
 import { virtualMachineSpecSchema } from './virtual-machine.ts'
 import { nodeProfileSpecSchema } from './node-profile.ts'
 import { group, version } from './object.ts'
+import { objectPresetSpecSchema } from './object-preset.ts'
 import { presetSpecSchema } from './preset.ts'
+import { presetTargetSpecSchema } from './preset-target.ts'
 import type { Schema } from './schema.ts'
-import { configStatusSchema, groupStatusSchema, virtualMachineStatusSchema, presetStatusSchema } from './status.ts'
+import {
+  configStatusSchema,
+  groupStatusSchema,
+  objectPresetStatusSchema,
+  presetStatusSchema,
+  presetTargetStatusSchema,
+  virtualMachineStatusSchema,
+} from './status.ts'
 
 /** The part of apiextensions.k8s.io/v1 that virtset writes. */
 export interface CustomResourceDefinition {
@@ -135,6 +144,36 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
       'The virtualization capabilities of a node, written by the handler on it. A VM is completed with what all nodes that it may be scheduled to support.',
     spec: nodeProfileSpecSchema,
   }),
+  define({
+    kind: 'PresetTarget',
+    scope: 'Cluster',
+    shortNames: ['pt'],
+    columns: presetTargetColumns,
+    description:
+      'A kind of another API whose objects ObjectPresets and ClusterObjectPresets complete when they are created. Its name is that of the resource and its group, e.g. pods or deployments.apps.',
+    spec: presetTargetSpecSchema,
+    status: presetTargetStatusSchema,
+  }),
+  define({
+    kind: 'ObjectPreset',
+    scope: 'Namespaced',
+    shortNames: ['op'],
+    columns: objectPresetColumns,
+    description:
+      'What to inject into objects of this namespace and of the kind of a PresetTarget that a selector matches, when they are created.',
+    spec: objectPresetSpecSchema('ObjectPreset'),
+    status: objectPresetStatusSchema,
+  }),
+  define({
+    kind: 'ClusterObjectPreset',
+    scope: 'Cluster',
+    shortNames: ['cop'],
+    columns: objectPresetColumns,
+    description:
+      'What to inject into objects of every namespace and of the kind of a PresetTarget that selectors match, when they are created.',
+    spec: objectPresetSpecSchema('ClusterObjectPreset'),
+    status: objectPresetStatusSchema,
+  }),
 ]
 
 const condition = (type: string) => `.status.conditions[?(@.type=="${type}")].status`
@@ -183,7 +222,7 @@ const vmColumns: readonly Column[] = [
   { name: 'CPUs', type: 'integer', jsonPath: '.status.cpus', description: 'The virtual CPUs.', priority: 1 },
 ]
 
-const presetColumns: readonly Column[] = [
+const policyColumns: readonly Column[] = [
   { name: 'Strength', type: 'string', jsonPath: '.spec.strength', description: 'Default (where empty) or Enforce.' },
   {
     name: 'Priority',
@@ -193,6 +232,18 @@ const presetColumns: readonly Column[] = [
   },
   { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Apply (where empty), Warn or Audit.' },
   { name: 'Accepted', type: 'string', jsonPath: condition('Accepted'), description: 'Whether the preset is valid.' },
+]
+
+const revision: Column = {
+  name: 'Revision',
+  type: 'string',
+  jsonPath: '.status.revision',
+  description: 'Hash of its content.',
+  priority: 1,
+}
+
+const presetColumns: readonly Column[] = [
+  ...policyColumns,
   { name: 'Matched', type: 'integer', jsonPath: '.status.matched', description: 'VMs that the preset selects now.' },
   {
     name: 'Outdated',
@@ -208,7 +259,32 @@ const presetColumns: readonly Column[] = [
     description: 'Whether no other preset sets a different value for the same VM.',
     priority: 1,
   },
-  { name: 'Revision', type: 'string', jsonPath: '.status.revision', description: 'Hash of its content.', priority: 1 },
+  revision,
+]
+
+const objectPresetColumns: readonly Column[] = [
+  { name: 'Kind', type: 'string', jsonPath: '.spec.target.kind', description: 'The kind of the objects.' },
+  ...policyColumns,
+  age,
+  revision,
+]
+
+const presetTargetColumns: readonly Column[] = [
+  { name: 'API', type: 'string', jsonPath: '.spec.apiVersion', description: 'The group and version of the kind.' },
+  { name: 'Kind', type: 'string', jsonPath: '.spec.kind', description: 'The name of the kind.' },
+  {
+    name: 'Failure',
+    type: 'string',
+    jsonPath: '.spec.failurePolicy',
+    description: 'What happens to objects while the webhooks are away.',
+  },
+  {
+    name: 'Ready',
+    type: 'string',
+    jsonPath: condition('Ready'),
+    description: 'Whether presets are applied to the kind.',
+  },
+  age,
 ]
 
 const configColumns: readonly Column[] = [

@@ -2,7 +2,7 @@ import type { Cause } from './cause.ts'
 import { invalidValue, requiredField, wrongType } from './field-error.ts'
 import { checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import { checkMetadata } from './metadata.ts'
-import { group, type ObjectMeta } from './object.ts'
+import { group, type Condition, type ObjectMeta } from './object.ts'
 import { clusterSpecOf, presetFields, removeSchema, type PresetFields } from './preset.ts'
 import { bounded, checkSchema, isRecord, nestingCauses, opaque, open, string, type Schema } from './schema.ts'
 
@@ -24,6 +24,13 @@ export interface ObjectPreset {
   readonly kind: 'ObjectPreset' | 'ClusterObjectPreset'
   readonly metadata: ObjectMeta
   readonly spec: ObjectPresetSpec
+  readonly status?: ObjectPresetStatus
+}
+
+export interface ObjectPresetStatus {
+  readonly observedGeneration?: number
+  readonly revision?: string
+  readonly conditions?: readonly Condition[]
 }
 
 const namespacedSpec: Schema = bounded(
@@ -50,6 +57,9 @@ const namespacedSpec: Schema = bounded(
 
 const clusterSpec: Schema = clusterSpecOf(namespacedSpec)
 
+export const objectPresetSpecSchema = (kind: ObjectPreset['kind']): Schema =>
+  kind === 'ClusterObjectPreset' ? clusterSpec : namespacedSpec
+
 /** The name of a kind with its group and version, for lookups and messages: `Deployment of apps/v1`. */
 export const targetText = ({ apiVersion, kind }: Target): string => `${kind} of ${apiVersion}`
 
@@ -61,7 +71,9 @@ export function parseObjectPreset(
   value: unknown,
 ): { readonly preset: ObjectPreset } | { readonly causes: readonly Cause[] } {
   if (!isRecord(value)) return { causes: [wrongType('', value, 'an object')] }
-  const schema = value['kind'] === 'ClusterObjectPreset' ? clusterSpec : namespacedSpec
+  const schema = objectPresetSpecSchema(
+    value['kind'] === 'ClusterObjectPreset' ? 'ClusterObjectPreset' : 'ObjectPreset',
+  )
   const shape = [
     ...checkMetadata(value['metadata'], 'metadata'),
     ...(Object.hasOwn(value, 'spec') ? checkSchema(schema, value['spec'], 'spec') : [requiredField('spec')]),

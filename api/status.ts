@@ -88,6 +88,17 @@ export const presetStatusSchema = closed('The use of the preset, as the controll
   conditions,
 })
 
+export const objectPresetStatusSchema = closed('The state of the preset, as the webhooks observe it.', {
+  observedGeneration,
+  revision: string('The hash of the content. The provenance of an object refers to it.'),
+  conditions,
+})
+
+export const presetTargetStatusSchema = closed('The state of the target, as the webhooks observe it.', {
+  observedGeneration,
+  conditions,
+})
+
 export const configStatusSchema = withDefault(
   { phase: 'Stopped' },
   closed('The state of the config, as the controller observes it.', {

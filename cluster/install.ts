@@ -15,6 +15,9 @@ const kinds = [
   'virtualmachineconfigs',
   'virtualmachinegroups',
   'nodeprofiles',
+  'presettargets',
+  'objectpresets',
+  'clusterobjectpresets',
 ] as const
 
 /** An image's short name, and the reference with a tag or digest by which a cluster pulls it. */

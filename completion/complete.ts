@@ -332,7 +332,7 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
 }
 
 function annotate(vm: VirtualMachine, provenance: Attribution): VirtualMachine {
-  const { text } = encodeProvenance(provenance, vm)
+  const { text } = encodeProvenance({ ...provenance, domain: vm.spec.domain }, vm)
   const annotations = { ...vm.metadata.annotations, [completedByAnnotation]: text }
   return { ...vm, metadata: { ...vm.metadata, annotations } }
 }

@@ -1,6 +1,7 @@
 import type { Origin } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
+import type { Domain } from '../api/domain/domain.ts'
 import { isRecord } from '../api/schema.ts'
+import type { Subject } from '../presets/kind.ts'
 import type { LostValue, Origins, Provenance, Skipped } from '../presets/origins.ts'
 import { joinPath, pathKeys } from '../api/path.ts'
 import { isHolder, type Added } from './defaults/apply.ts'
@@ -45,6 +46,8 @@ const userMark = 'user'
 /** Provenance during completion: additions of default rules are recorded by object, not yet by path. */
 export interface Attribution extends Provenance {
   readonly added?: Added
+  /** The domain that the rules added to; required with `added`. */
+  readonly domain?: Domain
   /** Labels and annotations that presets enforce. Never omitted from the annotation. */
   readonly enforced?: Origins
 }
@@ -61,11 +64,11 @@ const maxLostValue = 128
 /**
  * Encodes the annotation. If it is too long, omits the user's overridden values first, then skipped values, then
  * overridden and removed ones, then origins from the last path on. The text records how many entries are missing.
- * @param vm as completed: its leaves decide whether a whole subtree has one origin
+ * @param object as completed, a VM or another kind: its leaves decide whether a whole subtree has one origin
  */
 export function encodeProvenance(
   provenance: Attribution,
-  vm: VirtualMachine,
+  object: Subject,
   maxBytes = maxProvenanceBytes,
 ): EncodedProvenance {
   const extras = provenance.overridden.size + provenance.removed.size
@@ -81,19 +84,27 @@ export function encodeProvenance(
   const isAllOrigins = extras + provenance.skipped.length === 0
   const choices = [{ stored: provenance, left: 0 }, ...(isAllOrigins ? [] : shorter)]
   for (const { stored, left } of choices) {
-    const text = textOf(stored, vm, left)
+    const text = textOf(stored, object, left)
     if (Buffer.byteLength(text) <= maxBytes) return { text, left }
   }
-  const { added = nothing, origins } = provenance
-  const whole = { ...provenance, added: nothing, origins: allOrigins(origins, added, vm.spec.domain), ...empty }
-  return cutOrigins(whole, vm, provenance.skipped.length + extras, maxBytes)
+  const { added = nothing, domain = {}, origins } = provenance
+  const whole = { ...provenance, added: nothing, origins: allOrigins(origins, added, domain), ...empty }
+  return cutOrigins(whole, object, provenance.skipped.length + extras, maxBytes)
 }
 
 const withoutValues = (overridden: Provenance['overridden']): Provenance['overridden'] =>
   new Map([...overridden].map(([path, lost]) => [path, lost.map(({ origin }) => ({ origin, value: undefined }))]))
 
-/** Sorts origins by the order of the leaves in the VM, so that the same VM is always cut at the same leaf. */
-function inOrder(origins: Origins, vm: VirtualMachine): (readonly [string, Origin])[] {
+/** What presets and defaults can set, metadata and spec first. */
+function settable(object: Subject): { readonly [key: string]: unknown } {
+  const { metadata, spec, apiVersion: _, kind: _kind, status: _status, ...others }: Settable = { ...object }
+  return { metadata, spec, ...others }
+}
+
+type Settable = { readonly [key: string]: unknown }
+
+/** Sorts origins by the order of the leaves in the object, so that the same object is always cut at the same leaf. */
+function inOrder(origins: Origins, object: Subject): (readonly [string, Origin])[] {
   const ordered = new Map<string, Origin>()
   const visit = (value: unknown, path: string): void => {
     const origin = origins.get(path)
@@ -101,7 +112,7 @@ function inOrder(origins: Origins, vm: VirtualMachine): (readonly [string, Origi
     else if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, joinPath(path, index))
     else if (isRecord(value)) for (const [key, member] of Object.entries(value)) visit(member, joinPath(path, key))
   }
-  visit({ metadata: vm.metadata, spec: vm.spec }, '')
+  visit(settable(object), '')
   return [...ordered, ...[...origins].filter(([path]) => !ordered.has(path))]
 }
 
@@ -112,16 +123,11 @@ const fullEnough = 0.95
  * Includes about as many origins as fit. The length grows roughly linearly with their number, so each attempt
  * interpolates, and every other one bisects in case the growth is not linear.
  */
-function cutOrigins(
-  provenance: Attribution,
-  vm: VirtualMachine,
-  leftBefore: number,
-  maxBytes: number,
-): EncodedProvenance {
-  const origins = inOrder(provenance.origins, vm)
+function cutOrigins(provenance: Attribution, object: Subject, leftBefore: number, maxBytes: number): EncodedProvenance {
+  const origins = inOrder(provenance.origins, object)
   const cut = (count: number): EncodedProvenance => {
     const left = leftBefore + origins.length - count
-    return { text: textOf({ ...provenance, origins: new Map(origins.slice(0, count)) }, vm, left), left }
+    return { text: textOf({ ...provenance, origins: new Map(origins.slice(0, count)) }, object, left), left }
   }
   const attempt = (count: number) => {
     const encoded = cut(count)
@@ -139,7 +145,7 @@ function cutOrigins(
   return fits.encoded
 }
 
-function textOf(provenance: Attribution, vm: VirtualMachine, left: number): string {
+function textOf(provenance: Attribution, object: Subject, left: number): string {
   const by: (readonly string[] | string)[] = []
   const places = new Map<string, number>()
   // Most leaves share the same origin object.
@@ -155,8 +161,7 @@ function textOf(provenance: Attribution, vm: VirtualMachine, left: number): stri
     return place
   }
   const { added = nothing, origins } = provenance
-  const { metadata, spec } = vm
-  const at = treeOf({ metadata, spec }, statedOf(origins), added, placeOf)
+  const at = treeOf(settable(object), statedOf(origins), added, placeOf)
   const over = trieOf(provenance.overridden, (lost) =>
     lost.map(({ origin, value }) => (isKept(origin, value) ? [placeOf(origin), value] : placeOf(origin))),
   )

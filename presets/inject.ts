@@ -16,7 +16,7 @@ import { participationIn } from './participation.ts'
 import type { Settled } from './settle.ts'
 import { settle } from './settle.ts'
 import { isSelected } from './selector.ts'
-import { compareText, originLabel } from './source.ts'
+import { compareText, filledIn, originLabel } from './source.ts'
 import type { ObjectStructure } from './structure.ts'
 
 export interface InjectOptions {
@@ -28,6 +28,8 @@ export interface InjectOptions {
   readonly request?: unknown
   /** IDs of presets that the user may be exempt from; none if absent. */
   readonly exempt?: ReadonlySet<string>
+  /** The part of the object that its user wrote. Presets of strength Default set the rest. If absent: all of it. */
+  readonly written?: Subject
   /** Counts the work; unmetered if absent. */
   readonly steps?: Steps
 }
@@ -83,22 +85,25 @@ export function inject(
  * result, in any order of presets. The arguments are not modified, and unchanged parts are the same objects.
  * Idempotent.
  */
-export function injectInto(object: Subject, kind: Kind, options: InjectOptions): Injected {
-  const { presets, namespace, request = {}, exempt = new Set<string>(), steps = unmetered } = options
-  const apply = (given: Subject, chosen: readonly CompiledPreset[]) => {
-    steps.spend(stepsOf(given, chosen))
-    return settle(given, chosen, kind, steps).object
+export function injectInto(received: Subject, given: Kind, options: InjectOptions): Injected {
+  const { presets, namespace, request = {}, exempt = new Set<string>(), written, steps = unmetered } = options
+  const object = written ?? received
+  const kind = written === undefined ? given : { ...given, below: received }
+  const apply = (one: Subject, chosen: readonly CompiledPreset[]) => {
+    steps.spend(stepsOf(one, chosen))
+    return one === received ? settle(object, chosen, kind, steps).object : settle(one, chosen, given, steps).object
   }
-  const taking = participationIn(object, { presets, namespace, request, exempt, kind, apply })
+  // Selectors and conditions see what was filled in, too.
+  const taking = participationIn(received, { presets, namespace, request, exempt, kind, apply })
   const matched = taking.matching.filter(({ mode }) => mode === 'Apply')
   const applied = [...matched, ...taking.late]
-  steps.spend(taking.tested + stepsOf(object, applied))
+  steps.spend(taking.tested + stepsOf(received, applied))
   const settled = settle(object, applied, kind, steps)
   const trial = tryOut(object, applied, taking.matching, kind)
   const { notices } = trial
   return {
     object: settled.object,
-    origins: settled.origins,
+    origins: withoutFilledIn(settled.origins),
     overridden: settled.overridden,
     removed: settled.removed,
     skipped: settled.skipped,
@@ -123,6 +128,10 @@ export function injectInto(object: Subject, kind: Kind, options: InjectOptions):
     participants: participantsOf(applied, settled),
   }
 }
+
+/** What was filled in is shown as the user's: nobody can tell what another webhook has set. */
+const withoutFilledIn = (origins: Provenance['origins']): Provenance['origins'] =>
+  new Map([...origins].filter(([, origin]) => origin !== filledIn))
 
 function participantsOf(applied: readonly CompiledPreset[], { origins, removed }: Settled): Participant[] {
   const changes = new Map<Origin, number>()

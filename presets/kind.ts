@@ -16,6 +16,8 @@ export interface Kind {
   readonly removesBelow: readonly string[]
   /** Whether disks and the volumes that they name are injected and removed together. */
   readonly pairsVolumes: boolean
+  /** An object whose values fill in what is set neither by the user nor by a preset. */
+  readonly below?: Subject
 }
 
 /** @param structure tests pass a smaller one */

@@ -100,6 +100,24 @@ function clusterScopedIn(paths: unknown): ReadonlySet<string> {
   return new Set(found.flatMap(({ name }) => (namespaced.has(name) ? [] : [name])))
 }
 
+const collection = /^\/(?:api|apis\/[^/]+)\/[^/]+(?:\/namespaces\/\{namespace\})?\/([^/{}]+)$/
+
+/**
+ * The name of the resource of a kind, e.g. `deployments`, according to the paths of an OpenAPI v3 document. Undefined if
+ * objects of the kind cannot be created.
+ * @param document untrusted JSON
+ */
+export function resourceOf(document: unknown, wanted: Target): string | undefined {
+  const paths = isRecord(document) && isRecord(document['paths']) ? document['paths'] : {}
+  for (const [path, item] of Object.entries(paths)) {
+    const resource = collection.exec(path)?.[1]
+    const post = resource !== undefined && isRecord(item) ? item['post'] : undefined
+    const target = isRecord(post) ? targetOf(post['x-kubernetes-group-version-kind']) : undefined
+    if (target?.apiVersion === wanted.apiVersion && target.kind === wanted.kind) return resource
+  }
+  return undefined
+}
+
 function targetOf(value: unknown): Target | undefined {
   if (!isRecord(value)) return undefined
   const { group = '', version, kind } = value

@@ -11,6 +11,7 @@ import {
 } from './compile.ts'
 import { checkObjectPreset } from './object-check.ts'
 import type { Kinds, ObjectKind } from './object-kind.ts'
+import { restrictedCause, restrictedUses } from './restricted.ts'
 
 /** A preset for objects of any kind, ready to be merged, with the kind that it is for. */
 export interface CompiledObjectPreset {
@@ -23,10 +24,13 @@ export interface CompiledObjectPreset {
  * Compiles a preset for objects from the watch cache or a file. A broken preset is returned as quarantined, with its
  * target if that can be read; this never throws.
  * @param value a preset as JSON
+ * @param restricted the paths that an ObjectPreset must not set. That an author may set them in a ClusterObjectPreset is
+ * checked when it is written
  */
 export function compileObjectPreset(
   value: unknown,
   kinds: Kinds,
+  restricted: readonly string[] = [],
 ): CompiledObjectPreset | { readonly quarantined: QuarantinedPreset; readonly target?: string } {
   try {
     const parsed = parseObjectPreset(value)
@@ -35,13 +39,21 @@ export function compileObjectPreset(
     const target = targetText(preset.spec.target)
     const found = kindOf(preset, kinds)
     if ('causes' in found) return { quarantined: quarantine(value, found.causes), target }
-    const { causes, warnings } = checkObjectPreset(preset, found.kind)
+    const { causes: faults, warnings } = checkObjectPreset(preset, found.kind)
+    const causes = [...faults, ...restrictedCauses(preset, restricted)]
     if (causes.length > 0) return { quarantined: quarantine(value, causes), target }
     return { preset: compileWith(preset, structuredClone(preset.spec.object ?? {})), kind: found.kind, warnings }
   } catch (error) {
     return { quarantined: quarantine(withoutSpec(value), [unreadable(error)]) }
   }
 }
+
+const restrictedCauses = ({ kind, spec }: ObjectPreset, restricted: readonly string[]): readonly Cause[] =>
+  kind === 'ClusterObjectPreset'
+    ? []
+    : restrictedUses(spec, restricted).map((use) =>
+        restrictedCause(use, 'is restricted by the PresetTarget: only a ClusterObjectPreset can set or remove it'),
+      )
 
 function kindOf({ spec: { target } }: ObjectPreset, kinds: Kinds): ReturnType<NonNullable<ReturnType<Kinds['get']>>> {
   const name = targetText(target)

@@ -9,7 +9,7 @@ import { pathText, rootPath } from '../api/path.ts'
 import { removePaths } from './remove.ts'
 import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
-import { byUser, compareText, isUser, userRank } from './source.ts'
+import { byUser, compareText, filledIn, isUser, lowestRank, userRank } from './source.ts'
 import type { Emitted, Granted } from './tree.ts'
 import { emit, unchanged, withoutCluster } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
@@ -27,7 +27,7 @@ export interface Settled extends Provenance {
 
 /** @param presets all that apply, in any order */
 export function settle(object: Subject, presets: readonly CompiledPreset[], kind: Kind, steps = unmetered): Settled {
-  if (presets.length === 0) return untouched(object)
+  if (presets.length === 0) return untouched(kind.below ?? object)
   const { node, merge, left, warnings } = mergeAll(object, presets, presets, kind, steps)
   const { pairsVolumes } = kind
   const emitted = emit(node, rootPath)
@@ -68,13 +68,14 @@ function mergeAll(
   object: Subject,
   presets: readonly CompiledPreset[],
   removing: readonly CompiledPreset[],
-  { structure, removesBelow, pairsVolumes }: Kind,
+  { structure, removesBelow, pairsVolumes, below }: Kind,
   steps: Steps,
 ) {
   const merge = emptyMerge(steps)
   const given: readonly Source[] = [
     { rank: userRank, origin: byUser, value: object },
     ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: content })),
+    ...(below === undefined ? [] : [{ rank: lowestRank, origin: filledIn, value: below }]),
   ]
   const isAboutVolumes = pairsVolumes && concernsVolumes(given)
   const { sources, warnings } = isAboutVolumes ? pairVolumes(structure, given, merge) : { sources: given, warnings: [] }

@@ -27,6 +27,11 @@ export const userRank = rankOf('user', 0)
 
 export const byUser: Origin = Object.freeze({ by: 'user' })
 
+/** Below every preset: what the API server or another webhook filled in. */
+export const lowestRank = -1
+
+export const filledIn: Origin = Object.freeze({ by: 'default', rule: 'api-server' })
+
 export const isUser = (source: Source): boolean => source.origin.by === 'user'
 
 /** `NAMESPACE/NAME`, or `NAME` for a cluster preset: in messages and in the annotation that excludes presets. */

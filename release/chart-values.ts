@@ -194,6 +194,12 @@ export const chartValues: readonly ChartValue[] = [
     default: 'monitoring',
   },
   {
+    name: 'objectPresets.enabled',
+    description: 'Apply presets to objects of other APIs. The webhooks can then register themselves for any resource.',
+    places: [],
+    default: false,
+  },
+  {
     name: 'namespace.create',
     description: 'Create the namespace virtset-system.',
     places: [],

@@ -24,6 +24,7 @@ export interface Renderings {
 export const switches: Readonly<Record<string, string>> = {
   'certManager.enabled': 'cert-manager',
   'monitoring.enabled': 'monitoring',
+  'objectPresets.enabled': 'object-presets',
 }
 
 /** The files of a chart, by path. */

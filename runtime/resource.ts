@@ -4,7 +4,9 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import { group, version } from '../api/object.ts'
 import type { ObjectMeta } from '../api/object.ts'
+import type { ObjectPreset } from '../api/object-preset.ts'
 import type { Preset } from '../api/preset.ts'
+import type { PresetTarget } from '../api/preset-target.ts'
 
 /** Anything with Kubernetes' metadata. */
 export interface KubeObject {
@@ -153,5 +155,29 @@ export const nodeProfiles = resource<NodeProfile>({
   version,
   plural: 'nodeprofiles',
   kind: 'NodeProfile',
+  namespaced: false,
+})
+
+export const presetTargets = resource<PresetTarget>({
+  group,
+  version,
+  plural: 'presettargets',
+  kind: 'PresetTarget',
+  namespaced: false,
+})
+
+export const objectPresets = resource<ObjectPreset>({
+  group,
+  version,
+  plural: 'objectpresets',
+  kind: 'ObjectPreset',
+  namespaced: true,
+})
+
+export const clusterObjectPresets = resource<ObjectPreset>({
+  group,
+  version,
+  plural: 'clusterobjectpresets',
+  kind: 'ClusterObjectPreset',
   namespaced: false,
 })

@@ -44,6 +44,8 @@ export type AdmissionHandler = (request: AdmissionRequest, turn?: Turn) => Admis
 export interface AdmissionOptions {
   readonly mutate: AdmissionHandler
   readonly validate: AdmissionHandler
+  /** Applies presets to objects of other APIs; if absent, `/objects` is not served. */
+  readonly objects?: AdmissionHandler
   readonly metrics: AdmissionMetrics
   readonly log: Logger
   readonly clock: Clock
@@ -59,7 +61,7 @@ export interface AdmissionOptions {
   readonly tracer?: Tracer
 }
 
-/** POST to `/mutate` and `/validate`, also below `admissionPath` for the aggregator. */
+/** POST to `/mutate`, `/validate` and `/objects`, also below `admissionPath` for the aggregator. */
 export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
   const { metrics, log, clock, frontProxy, tracer } = options
   const gate = createGate(options.limits ?? defaultLimits)
@@ -166,12 +168,13 @@ export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
     for (const prefix of ['', admissionPath]) {
       admission.post(`${prefix}/mutate`, handle('/mutate', options.mutate))
       admission.post(`${prefix}/validate`, handle('/validate', options.validate))
+      if (options.objects !== undefined) admission.post(`${prefix}/objects`, handle('/objects', options.objects))
     }
   }
 }
 
 const textOf = (header: unknown): string | undefined => (typeof header === 'string' ? header : undefined)
 
-/** `/mutate`, `/validate`, or `other` for every other path. */
+/** `/mutate`, `/validate`, `/objects`, or `other` for every other path. */
 export const pathOf = (url = ''): string =>
-  ['/mutate', '/validate'].find((path) => url === path || url === admissionPath + path) ?? 'other'
+  ['/mutate', '/validate', '/objects'].find((path) => url === path || url === admissionPath + path) ?? 'other'

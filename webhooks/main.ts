@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { watchObjects } from '../inventory/objects.ts'
 import { defaultAccess } from '../runtime/access.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
@@ -10,7 +11,7 @@ import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown, type Shutdown } from '../runtime/shutdown.ts'
 import { cachesWithout, startCaches } from './admission/caches.ts'
 import { createEngine, type Engine } from './admission/engine.ts'
-import { createHandlers, trustedAccounts } from './admission/handler.ts'
+import { createHandlers, ownAccounts, trustedAccounts } from './admission/handler.ts'
 import { createMayAccess } from './admission/permission.ts'
 import { warmUp } from './admission/warm-up.ts'
 import { firstFromFiles, keepFromFiles } from './certificates/files.ts'
@@ -22,6 +23,8 @@ import {
 import type { Leaf } from './certificates/plan.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
 import { startServer, type Certificate, type WebhookServer } from './server.ts'
+import { runConfigurationController } from './objects/configuration-controller.ts'
+import { createObjectHandlers, type ObjectHandlers } from './objects/handlers.ts'
 import { readSettings, type ClusterSource, type FolderSource, type Settings } from './settings.ts'
 import { createApi, type Api } from './subresources/api.ts'
 import { watchFrontProxy, type FrontProxyWatch } from './subresources/front-proxy.ts'
@@ -64,14 +67,17 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   // access.
   const accessKube = createKubeClient({ access, userAgent: 'virtset-webhooks' })
   const caches = startCaches(kube, log, clock)
+  const protectedNamespaces = ['kube-system', namespace]
+  const objects = watchObjects({ kube, log, clock, protectedNamespaces })
   const frontProxy = watchFrontProxy(kube, log, clock, () => server?.renewTrust())
-  const reflectors = [...caches.reflectors, frontProxy.reflector]
+  const reflectors = [...caches.reflectors, ...objects.reflectors, frontProxy.reflector]
   observeReflectors(registry, reflectors)
   let server: WebhookServer | undefined
   let served: { readonly notAfter: number; readonly authorityNotAfter?: number } | undefined
   observeCertificate(registry, () => served)
   const unready = () => [
     ...caches.unready(),
+    ...objects.unready(),
     ...(frontProxy.current() === undefined ? ['the front proxy of the API server is not known yet'] : []),
     ...(server === undefined ? ['no certificate yet'] : []),
     ...(shutdown.signal.aborted ? ['stopping'] : []),
@@ -96,7 +102,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     recordEvent: (event) => recorder.record({ ...event, regarding }),
   }
   shutdown.step('drain the server', () => server?.drain(propagationMs))
-  shutdown.step('caches', () => caches.stop())
+  shutdown.step('caches', () => Promise.all([caches.stop(), objects.stop()]).then(() => {}))
   shutdown.step('front proxy', () => frontProxy.stop())
   shutdown.step('events', () => recorder.stop())
   shutdown.step('metrics', () => metrics?.close())
@@ -127,7 +133,10 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const optional = sessions === undefined ? {} : { sessions }
   const api = createApi({ power, ...optional, mayAccess, frontProxy: () => frontProxy.current(), log, clock })
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
-  server = await serve(context, { key: first.key, cert: first.pem }, engine, { api, frontProxy })
+  const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock })
+  server = await serve(context, { key: first.key, cert: first.pem }, engine, { api, frontProxy, objectHandlers })
+  const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
+  void runConfigurationController({ kube, objects, exclusions, log, clock }, shutdown.signal)
   await (directory === undefined
     ? runCertificateController(certificateOptions, first, shutdown.signal)
     : keepFromFiles(files, first, shutdown.signal))
@@ -155,12 +164,12 @@ async function serve(
   { settings, log, registry, shutdown }: Process,
   certificate: Certificate,
   engine: Engine,
-  cluster?: { readonly api: Api; readonly frontProxy: FrontProxyWatch },
+  cluster?: { readonly api: Api; readonly frontProxy: FrontProxyWatch; readonly objectHandlers: ObjectHandlers },
 ): Promise<WebhookServer> {
   const tracer = await startTracing(log, shutdown)
   const options = {
     certificate,
-    ...createHandlers(engine, { controllers: trustedAccounts(settings.namespace) }),
+    ...createHandlers(engine, { controllers: trustedAccounts(settings.namespace) }, cluster?.objectHandlers),
     metrics: createAdmissionMetrics(registry),
     log,
     clock,

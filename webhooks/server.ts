@@ -70,7 +70,7 @@ export interface WebhookServer {
 }
 
 /**
- * Serves HTTPS on `port` (0: any free one) of `host`: POST to `/mutate` and `/validate`, also below `admissionPath` for
+ * Serves HTTPS on `port` (0: any free one) of `host`: POST to `/mutate`, `/validate` and `/objects`, also below `admissionPath` for
  * the aggregator, and the API.
  */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {

@@ -117,6 +117,12 @@ describe('values', () => {
       'spec.ingress[0].from[0].namespaceSelector.matchLabels',
       { 'kubernetes.io/metadata.name': 'p' },
     ],
+    [
+      ['objectPresets.enabled=true'],
+      'ClusterRole virtset-webhooks-objects',
+      'rules[0].resourceNames',
+      ['virtset-objects'],
+    ],
   ])('%j sets %s %s', async (settings, identity, path, expected) => {
     // Without the CRDs, which take most of the time.
     const objects = await rendered('crds.install=false', ...settings)

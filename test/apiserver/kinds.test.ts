@@ -27,7 +27,7 @@ describe('the API server', () => {
         : status !== 'True',
     )
     expect(bad).toEqual([])
-    expect(crds.items.length).toBe(6)
+    expect(crds.items.length).toBe(9)
   })
 
   test('serves the short names and the category', async () => {
@@ -35,8 +35,11 @@ describe('the API server', () => {
       .trim()
       .split('\n')
     expect(lines.map((line) => line.trim().split(/\s+/).slice(0, 5).join(' ')).toSorted()).toEqual([
+      'clusterobjectpresets cop virtset.io/v1alpha1 false ClusterObjectPreset',
       'clustervirtualmachinepresets cvmp virtset.io/v1alpha1 false ClusterVirtualMachinePreset',
       'nodeprofiles nodeprof virtset.io/v1alpha1 false NodeProfile',
+      'objectpresets op virtset.io/v1alpha1 true ObjectPreset',
+      'presettargets pt virtset.io/v1alpha1 false PresetTarget',
       'virtualmachineconfigs vmc,vmic virtset.io/v1alpha1 true VirtualMachineConfig',
       'virtualmachinegroups vmg virtset.io/v1alpha1 true VirtualMachineGroup',
       'virtualmachinepresets vmp virtset.io/v1alpha1 true VirtualMachinePreset',
@@ -52,6 +55,9 @@ describe('the API server', () => {
     ['vm.status.phase', 'phase of the vm'],
     ['vmp.spec.selector', 'labels'],
     ['cvmp.spec.namespaceSelector', 'namespaces'],
+    ['op.spec.target', 'kind of the objects'],
+    ['cop.spec.namespaceSelector', 'namespaces'],
+    ['presettarget.spec.restricted', 'grant-host'],
   ])('explains %s', async (field, word) => {
     expect((await kubectl('explain', field)).toLowerCase()).toContain(word)
   })

@@ -71,6 +71,14 @@ describe('overlays', () => {
         'ServiceMonitor virtset',
       ],
     ],
+    [
+      'object-presets',
+      [
+        'ClusterRole virtset-webhooks-objects',
+        'ClusterRoleBinding virtset-webhooks-objects',
+        'MutatingWebhookConfiguration virtset-objects',
+      ],
+    ],
     ['own-images', []],
   ])('%s contains the base and its own objects', async (name, own) => {
     const base = (await render('manifests')).map(nameOf)

@@ -1,8 +1,18 @@
 import { spawnSync } from 'node:child_process'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ApiError } from '../../runtime/api-error.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { createLogger } from '../../runtime/log.ts'
+import { createEngine } from '../../webhooks/admission/engine.ts'
+import { createMayAccess } from '../../webhooks/admission/permission.ts'
+import { runConfigurationController } from '../../webhooks/objects/configuration-controller.ts'
 import { files, preset } from '../cli/files.ts'
 import { runVm } from '../cli/world.ts'
+import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
+import { runKubectl } from './kubectl.ts'
+import { system } from './service.ts'
+import { startWebhooks, type TestWebhooks } from './webhooks.ts'
 
 let api: TestApiServer
 
@@ -81,3 +91,290 @@ test('a pod with presets, merged with the schema of the API server, is accepted 
   const { tolerations: _, ...spec } = completed.spec
   expect(JSON.parse(applied.stdout)).toMatchObject({ metadata: completed.metadata, spec })
 })
+
+const presetsOf = 'apis/virtset.io/v1alpha1'
+
+/** The webhooks run in this process, so it must not wait for kubectl. */
+const cluster = (words: readonly string[], input = '') => runKubectl(api, input, ...words)
+let webhooks: TestWebhooks | undefined
+const stopping = new AbortController()
+let configuring: Promise<void> | undefined
+
+afterAll(async () => {
+  stopping.abort()
+  await configuring
+  await webhooks?.stop()
+})
+
+/** Sends a request as an administrator; the body of a refusal too. */
+async function ask(method: 'POST' | 'GET' | 'PUT' | 'DELETE', path: string, body?: object): Promise<Answer> {
+  if (webhooks === undefined) throw new Error('the webhooks are not started')
+  return webhooks.kube.request(method, `/${path}`, body).then(
+    (value) => value as Answer,
+    (error: unknown) => {
+      if (error instanceof ApiError) return error.status as unknown as Answer
+      throw error
+    },
+  )
+}
+
+interface Answer {
+  readonly [key: string]: unknown
+  readonly message?: string
+  readonly metadata: { readonly annotations?: { readonly [key: string]: string } }
+  readonly spec: { readonly [key: string]: unknown }
+  readonly details?: { readonly causes?: readonly { readonly field: string; readonly message: string }[] }
+  readonly status?: { readonly conditions?: readonly { readonly status: string; readonly message: string }[] }
+  readonly webhooks?: readonly { readonly name: string; readonly objectSelector: object; readonly rules: object }[]
+}
+
+const causesOf = ({ details }: Answer) => details?.causes?.map(({ field, message }) => `${field}: ${message}`)
+const containing = (...parts: readonly string[]) => parts.map((part): unknown => expect.stringContaining(part))
+
+const own = (kind: string, name: string, spec: object) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind,
+  metadata: { name, ...(kind === 'ObjectPreset' ? { namespace: 'default' } : {}) },
+  spec,
+})
+const createTarget = (name: string, spec: object) =>
+  ask('POST', `${presetsOf}/presettargets`, own('PresetTarget', name, spec))
+const createPreset = (name: string, spec: object) =>
+  ask('POST', `${presetsOf}/namespaces/default/objectpresets`, own('ObjectPreset', name, spec))
+const createClusterPreset = (name: string, spec: object) =>
+  ask('POST', `${presetsOf}/clusterobjectpresets`, own('ClusterObjectPreset', name, spec))
+
+const podTarget = { apiVersion: 'v1', kind: 'Pod' }
+const labelled = (value: string, spec: object = {}) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: value, labels: { size: value } },
+  spec: { automountServiceAccountToken: false, containers: [{ name: 'main', image: 'web' }], ...spec },
+})
+const createPod = (value: string, spec: object = {}) =>
+  ask('POST', `api/v1/namespaces/default/pods?dryRun=All`, labelled(value, spec))
+
+const registered = async () =>
+  (await ask('GET', 'apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/virtset-objects')).webhooks ??
+  []
+
+const conditionOf = async (path: string) => (await ask('GET', `${presetsOf}/${path}`)).status?.conditions?.[0]
+
+/** A preset applies once the API server has read the configuration. */
+const eventually = (isTrue: () => Promise<boolean>) => until(isTrue, undefined, { deadlineMs: 120_000 })
+
+describe('in a cluster', { timeout: 600_000 }, () => {
+  beforeAll(async () => {
+    webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
+    await cluster(['apply', '-f', 'manifests/overlays/object-presets/configuration.yaml'])
+    const { kube, objects } = webhooks
+    const exclusions = { namespaces: ['kube-system', system], accounts: ['system:serviceaccount:x:y'] }
+    const log = createLogger({ process: 'webhooks', level: 'silent' })
+    configuring = runConfigurationController({ kube, objects, exclusions, log, clock: systemClock }, stopping.signal)
+  }, 600_000)
+
+  test('a target is refused unless it is one namespaced kind that the API server serves', async () => {
+    const refused = async (name: string, spec: object) =>
+      causesOf(await createTarget(name, { failurePolicy: 'Fail', ...spec }))
+    expect(await refused('nodes', { apiVersion: 'v1', kind: 'Node' })).toEqual(
+      containing('spec.kind: Invalid value: "Node": is cluster-scoped: only namespaced kinds can be a target'),
+    )
+    expect(await refused('a', { apiVersion: 'v1', kind: 'Podd' })).toEqual(
+      containing('the API server does not serve Podd of v1; did you mean Pod of v1?'),
+    )
+    expect(await refused('a', { ...podTarget, restricted: ['spec.hostNetwrk', 'spec.containers.name'] })).toEqual(
+      containing(
+        'must be "pods"',
+        'there is no field hostNetwrk; did you mean "hostNetwork"?',
+        'needs [*] in place of name',
+      ),
+    )
+    expect(await refused('a', { apiVersion: 'rbac.authorization.k8s.io/v1', kind: '*' })).toEqual(
+      containing('must be the name of one kind', 'must not be a group that controls access'),
+    )
+    expect(await refused('a', { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine' })).toEqual(
+      containing('must be another group'),
+    )
+    expect(await registered()).toEqual([])
+  })
+
+  test('presets are applied to pods, and the API server sends only those that they can select', async () => {
+    expect(causesOf(await createPreset('early', { target: podTarget, selector: {} }))).toEqual(
+      containing('there is no PresetTarget for this kind, which an operator creates'),
+    )
+    await createTarget('pods', { ...podTarget, failurePolicy: 'Fail' })
+    const selector = { matchLabels: { size: 'small' } }
+    const spec = {
+      terminationGracePeriodSeconds: 5,
+      containers: [{ name: '*', resources: { requests: { cpu: '1' } } }],
+    }
+    const object = { metadata: { annotations: { team: 'a' } }, spec }
+    expect(
+      causesOf(await createPreset('typo', { target: podTarget, selector, object: { spec: { containrs: [] } } })),
+    ).toEqual(containing('there is no such field; did you mean "containers"?'))
+    await createPreset('small', { target: podTarget, selector, object })
+    await eventually(async () => (await createPod('small')).metadata.annotations?.['team'] !== undefined)
+    expect(await registered()).toMatchObject([
+      {
+        name: 'pods.objects.virtset.io',
+        objectSelector: { matchExpressions: [{ key: 'size', operator: 'Exists' }] },
+        rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
+      },
+    ])
+    const created = await createPod('small')
+    expect(JSON.parse(created.metadata.annotations?.['virtset.io/completed-by'] ?? '')).toMatchObject({
+      by: [['default', 'small', expect.any(String)]],
+      at: { metadata: { annotations: 0 }, spec: { containers: { 0: { resources: 0 } } } },
+    })
+    // Without evidence, what the API server filled in counts as the user's.
+    expect(created.spec).toMatchObject({
+      terminationGracePeriodSeconds: 30,
+      containers: [{ resources: { requests: { cpu: '1' } } }],
+    })
+    expect((await createPod('other')).metadata.annotations).toBeUndefined()
+  })
+
+  test.each([
+    ['client-side', []],
+    ['server-side', ['--server-side']],
+  ])('with %s apply, a default of the API server is not what the user wrote', async (name, flags) => {
+    const apply = (seconds: object) => {
+      const { spec, ...pod } = labelled('small', seconds)
+      const manifest = { ...pod, metadata: { ...pod.metadata, name }, spec }
+      return cluster(
+        ['apply', ...flags, '-o', 'jsonpath={.spec.terminationGracePeriodSeconds}', '-f', '-'],
+        JSON.stringify(manifest),
+      )
+    }
+    expect(await apply({})).toMatchObject({ out: '5', err: '' })
+    expect(await apply({})).toMatchObject({ out: '5', err: '' })
+    await cluster(['delete', 'pod', name, '--force', '--grace-period=0'])
+    expect(await apply({ terminationGracePeriodSeconds: 30 })).toMatchObject({ out: '30', err: '' })
+  })
+
+  test('a conflict is refused with every field, and a preset in mode Warn only warns', async () => {
+    const selector = { matchLabels: { size: 'torn' } }
+    const spec = (host: string) => ({ nodeName: host, hostname: host })
+    const preset = (host: string) => ({ target: podTarget, selector, object: { spec: spec(host) } })
+    await createPreset('one', preset('a'))
+    await createPreset('two', { ...preset('b'), mode: 'Warn' })
+    const create = () =>
+      cluster(
+        ['create', '--dry-run=server', '-f', '-', '-o', 'jsonpath={.spec.hostname}'],
+        JSON.stringify(labelled('torn')),
+      )
+    await eventually(async () => (await create()).err.includes('two'))
+    expect(await create()).toMatchObject({
+      out: 'a',
+      err: 'Warning: preset "default/two" (mode Warn) would change spec.hostname, spec.nodeName\n',
+    })
+    await createPreset('three', { ...preset('c'), mode: 'Apply' })
+    await eventually(async () => (await createPod('torn')).details !== undefined)
+    const disagree = 'disagree: "default/one" sets "a", "default/three" sets "c"'
+    expect(causesOf(await createPod('torn'))).toEqual(containing(disagree, disagree))
+  })
+
+  test('who writes a preset must be allowed to write the objects, and a restricted field needs a grant', async () => {
+    const definition = {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: 'instances.kubevirt.test' },
+      spec: {
+        group: 'kubevirt.test',
+        scope: 'Namespaced',
+        names: { plural: 'instances', singular: 'instance', kind: 'Instance', listKind: 'InstanceList' },
+        versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: instanceSchema } }],
+      },
+    }
+    await ask('POST', 'apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
+    const target = { apiVersion: 'kubevirt.test/v1', kind: 'Instance' }
+    const restricted = ['spec.host']
+    await eventually(async () => {
+      const { details } = await createTarget('instances.kubevirt.test', {
+        ...target,
+        failurePolicy: 'Fail',
+        restricted,
+      })
+      return details?.causes === undefined
+    })
+    const rules = (resources: string, apiGroups: string) => ({
+      apiGroups: [apiGroups],
+      resources: [resources],
+      verbs: ['*'],
+    })
+    const role = (name: string, ...all: readonly object[]) => [
+      { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'ClusterRole', metadata: { name }, rules: all },
+      {
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'ClusterRoleBinding',
+        metadata: { name },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+        subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name }],
+      },
+    ]
+    const write = { apiGroups: ['virtset.io'], resources: ['objectpresets', 'clusterobjectpresets'], verbs: ['create'] }
+    const instances = rules('instances', 'kubevirt.test')
+    const items = [...role('jane', write), ...role('joe', write, instances)]
+    await cluster(['apply', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
+    const as = async (user: string, kind: string, spec: object) => {
+      const preset = own(kind, `of-${user}`, { target, selector: {}, ...spec })
+      return (await cluster(['create', `--as=${user}`, '-f', '-'], JSON.stringify(preset))).err
+    }
+    const host = { object: { spec: { host: 'x' } } }
+    // The API server learns of the roles later.
+    await eventually(async () => !(await as('jane', 'ObjectPreset', {})).includes('cannot create resource'))
+    expect(await as('jane', 'ObjectPreset', {})).toContain(
+      'requires the permission to create and update instances in namespace "default"',
+    )
+    expect(await as('joe', 'ObjectPreset', host)).toContain('only a ClusterObjectPreset can set or remove it')
+    expect(await as('joe', 'ClusterObjectPreset', host)).toContain(
+      'requires the verb "grant-host" on clusterobjectpresets',
+    )
+    expect(await as('joe', 'ObjectPreset', { object: { spec: { size: 2, policy: 'Never' } } })).toContain(
+      'Warning: spec.selector: {} selects every object',
+    )
+    const enforced = { strength: 'Enforce', object: { spec: { host: 'x' }, metadata: { labels: { zone: 'z' } } } }
+    expect((await createClusterPreset('site', { target, selector: {}, ...enforced })).details).toBeUndefined()
+    expect(
+      (
+        await createClusterPreset('elsewhere', {
+          target,
+          selector: {},
+          namespaceSelector: { matchLabels: { a: 'b' } },
+          object: { spec: { size: 9 } },
+        })
+      ).details,
+    ).toBeUndefined()
+    const create = (namespace: string, spec: object) =>
+      ask('POST', `apis/kubevirt.test/v1/namespaces/${namespace}/instances?dryRun=All`, {
+        apiVersion: 'kubevirt.test/v1',
+        kind: 'Instance',
+        metadata: { name: 'i' },
+        spec,
+      })
+    await eventually(async () => (await create('default', {})).spec['host'] === 'x')
+    // The default of the schema counts as the user's, since nothing says otherwise.
+    expect((await create('default', { host: 'mine' })).spec).toEqual({ host: 'x', size: 2, policy: 'Always' })
+    await cluster(['create', 'namespace', 'other'])
+    expect((await create('other', {})).spec).toEqual({ host: 'x', policy: 'Always' })
+    expect(await conditionOf('presettargets/instances.kubevirt.test')).toMatchObject({ type: 'Ready', status: 'True' })
+    expect(await conditionOf('namespaces/default/objectpresets/of-joe')).toMatchObject({
+      type: 'Accepted',
+      status: 'True',
+    })
+  })
+})
+
+const instanceSchema = {
+  type: 'object',
+  properties: {
+    spec: {
+      type: 'object',
+      properties: {
+        size: { type: 'integer' },
+        policy: { type: 'string', default: 'Always' },
+        host: { type: 'string' },
+      },
+    },
+  },
+}

@@ -243,6 +243,14 @@ test('every permission is used, and none is missing', async () => {
   const selector = { matchLabels: { size: 'small' } }
   await apply(object('VirtualMachinePreset', 'mine', { selector, domain: { title: 'by a preset' } }))
   await apply(object('ClusterVirtualMachinePreset', 'site', { selector, domain: { vcpu: { value: 2 } } }))
+  // Registers the webhooks for a kind, and writes the status of its target and presets.
+  const overlay = 'manifests/overlays/object-presets'
+  await kubectl(['apply', '-f', `${overlay}/rbac.yaml`, '-f', `${overlay}/configuration.yaml`])
+  const target = { apiVersion: 'v1', kind: 'ConfigMap' }
+  const spec = { ...target, failurePolicy: 'Ignore' }
+  await apply({ ...object('PresetTarget', 'configmaps', spec), metadata: { name: 'configmaps' } })
+  await apply(object('ObjectPreset', 'mine', { target, selector }))
+  await apply(object('ClusterObjectPreset', 'site', { target, selector }))
   const claim = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } }
   await kubectl(['create', '-f', '-'], {
     apiVersion: 'v1',
@@ -296,7 +304,11 @@ test('every permission is used, and none is missing', async () => {
   await eventually('the group has one VM', async () => (await members()).split(' ').length === 1)
   await secretIsBack()
 
-  const rights = ['webhooks', 'controller', 'handler'].flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
+  const ofObjects = rightsOf('manifests/overlays/object-presets/rbac.yaml')
+  const rights = [
+    ...['webhooks', 'controller', 'handler'].flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`)),
+    ...ofObjects.map((right) => ({ ...right, account: 'virtset-webhooks' })),
+  ]
   const asked = () => readAudit(join(api.directory, 'audit.log'))
   const unused = () => rights.filter((right) => !isProvenOtherwise(right) && !isUsed(right, asked())).map(textOf)
   await until(() => unused().length === 0, undefined, { deadlineMs: 60_000 }).catch(() => {})

@@ -16,6 +16,8 @@ import { createPower } from '../../webhooks/subresources/power.ts'
 import { createHandlers, trustedAccounts } from '../../webhooks/admission/handler.ts'
 import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
 import { BodyRejected } from '../../webhooks/body.ts'
+import { createObjectHandlers } from '../../webhooks/objects/handlers.ts'
+import { watchObjects, type WatchedObjects } from '../../inventory/objects.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
 import { run } from '../../cluster/command.ts'
@@ -26,6 +28,7 @@ import { writePatch } from '../../webhooks/admission/patch.ts'
 
 export interface TestWebhooks {
   readonly caches: WatchedCaches
+  readonly objects: WatchedObjects
   readonly kube: KubeClient
   readonly server: WebhookServer
   stop(): Promise<void>
@@ -98,14 +101,18 @@ export async function startWebhooks(
     userAgent: 'virtset-webhooks',
   })
   const caches = startCaches(kube, log, systemClock)
+  const objects = watchObjects({ kube, log, clock: systemClock, protectedNamespaces: ['kube-system', system] })
   const frontProxyWatch = watchFrontProxy(kube, log, systemClock, () => {})
   const frontProxy = () => frontProxyWatch.current()
-  await Promise.all([...caches.reflectors, frontProxyWatch.reflector].map((reflector) => reflector.synced()))
+  const reflectors = [...caches.reflectors, ...objects.reflectors, frontProxyWatch.reflector]
+  await Promise.all(reflectors.map((reflector) => reflector.synced()))
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, [`virtset-webhooks.${system}.svc`], Date.now())
-  const handlers = createHandlers(engineOf(caches, kube), { controllers: trustedAccounts(system) })
   const power = createPower(kube, systemClock)
   const mayAccess = createMayAccess(kube, systemClock)
+  const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock: systemClock })
+  const trust = { controllers: trustedAccounts(system) }
+  const handlers = createHandlers(engineOf(caches, kube), trust, objectHandlers)
   const server = await startServer(
     {
       certificate: { key: leaf.key, cert: leaf.pem },
@@ -123,12 +130,13 @@ export async function startWebhooks(
   await service.available()
   return {
     caches,
+    objects,
     kube,
     server,
     async stop() {
       await server.drain(0)
       await frontProxyWatch.stop()
-      await caches.stop()
+      await Promise.all([caches.stop(), objects.stop()])
       await kube.close()
     },
   }

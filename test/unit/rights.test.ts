@@ -6,7 +6,8 @@ const lineOf = (account: string, resource: string, verbs: Iterable<string>) =>
   `${account} ${resource} ${[...verbs].toSorted().join(',')}`
 
 test('docs/security.md lists each permission of the manifests, with a reason', () => {
-  const rights = ['webhooks', 'controller', 'handler'].flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
+  const parts = ['webhooks', 'controller', 'handler', 'overlays/object-presets']
+  const rights = parts.flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
   const granted = Map.groupBy(
     rights,
     ({ account, resource, group }) => `${account} ${group === '' ? resource : `${resource}.${group}`}`,

@@ -1,10 +1,9 @@
-import type { Cause } from '../../api/cause.ts'
-import { isRecord, nestingCauses } from '../../api/schema.ts'
-import type { AdmissionHandler, Turn } from '../admission-routes.ts'
+import type { AdmissionHandler, AdmissionOptions, Turn } from '../admission-routes.ts'
+import { isObjectKind, type ObjectHandlers } from '../objects/handlers.ts'
 import { config } from './config.ts'
 import type { Engine } from './engine.ts'
 import { group } from './group.ts'
-import { isReleased, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
+import { refuse, unlessTooDeep, type Handle, type KindHandler, type Trust } from './kind.ts'
 import { noPermissions, type Permissions } from './permission.ts'
 import { preset } from './preset.ts'
 import type { AdmissionRequest, AdmissionResult } from './request.ts'
@@ -49,31 +48,15 @@ export const validate = (
   permissions = noPermissions,
 ): AdmissionResult => unlessTooDeep(request) ?? handlerOf(request).validate(request, engine, trust, permissions)
 
-/** The API server accepts 10,000 levels; nothing behind this check descends that far. */
-function unlessTooDeep(request: AdmissionRequest): AdmissionResult | undefined {
-  // Stored without the webhooks, and must be removable all the same.
-  if (isReleased(request)) return undefined
-  const { object, oldObject } = request
-  const causes = nestingIn(object)
-  if (causes.length > 0) return refuse(causes)
-  // An update that makes the object flat would be compared with it.
-  const stored = nestingIn(oldObject)
-  return stored.length === 0 ? undefined : refuse(stored.map((cause) => ({ ...cause, suggestion: deleteStored })))
-}
-
-const nestingIn = (object: unknown): Cause[] =>
-  isRecord(object) ? Object.entries(object).flatMap(([key, value]) => nestingCauses(value, key)) : []
-
-const deleteStored = 'delete the stored object, which was written without the webhooks'
-
 /**
- * Both webhooks, sharing one engine. A request is handled at once, unless it has to wait for permissions or a pending
- * preset.
+ * Both webhooks, sharing one engine, and those for objects of other APIs if there are any. A request is handled at once,
+ * unless it has to wait for permissions or a pending preset.
  */
 export function createHandlers(
   engine: Engine,
   trust: Trust,
-): { readonly mutate: AdmissionHandler; readonly validate: AdmissionHandler } {
+  objects?: ObjectHandlers,
+): Pick<AdmissionOptions, 'mutate' | 'validate' | 'objects'> {
   const authorized =
     (handle: typeof mutate): AdmissionHandler =>
     (request, turn) => {
@@ -87,7 +70,14 @@ export function createHandlers(
     if (result.allowed) engine.expectPreset(request)
     return result
   }
-  return { mutate: authorized(mutate), validate: authorized(validateAndExpect) }
+  const validateOwn = authorized(validateAndExpect)
+  if (objects === undefined) return { mutate: authorized(mutate), validate: validateOwn }
+  return {
+    mutate: authorized(mutate),
+    validate: (request, turn) =>
+      isObjectKind(request.kind) ? objects.validate(request, turn) : validateOwn(request, turn),
+    objects: objects.complete,
+  }
 }
 
 /** Takes a turn only for the work itself: a request that waits for the API server does not block others. */
@@ -102,8 +92,12 @@ function inTurn(turn: Turn | undefined, handle: () => AdmissionResult): Admissio
  * name that it may run as.
  */
 export const trustedAccounts = (namespace: string): readonly string[] => [
-  `system:serviceaccount:${namespace}:virtset-controller`,
-  `system:serviceaccount:${namespace}:virtset-webhooks`,
+  ...ownAccounts(namespace),
   'system:serviceaccount:kube-system:generic-garbage-collector',
   'system:kube-controller-manager',
+]
+
+export const ownAccounts = (namespace: string): readonly string[] => [
+  `system:serviceaccount:${namespace}:virtset-controller`,
+  `system:serviceaccount:${namespace}:virtset-webhooks`,
 ]

@@ -1,5 +1,5 @@
 import type { Cause } from '../../api/cause.ts'
-import { isRecord } from '../../api/schema.ts'
+import { isRecord, nestingCauses } from '../../api/schema.ts'
 import { isSpecUnchanged } from './authorize.ts'
 import type { Engine } from './engine.ts'
 import type { Permissions } from './permission.ts'
@@ -45,3 +45,20 @@ export function isBeingDeleted({ oldObject }: AdmissionRequest): boolean {
   const metadata = isRecord(oldObject) ? oldObject['metadata'] : undefined
   return isRecord(metadata) && typeof metadata['deletionTimestamp'] === 'string'
 }
+
+/** The API server accepts 10,000 levels; nothing behind this check descends that far. */
+export function unlessTooDeep(request: AdmissionRequest): AdmissionResult | undefined {
+  // Stored without the webhooks, and must be removable all the same.
+  if (isReleased(request)) return undefined
+  const { object, oldObject } = request
+  const causes = nestingIn(object)
+  if (causes.length > 0) return refuse(causes)
+  // An update that makes the object flat would be compared with it.
+  const stored = nestingIn(oldObject)
+  return stored.length === 0 ? undefined : refuse(stored.map((cause) => ({ ...cause, suggestion: deleteStored })))
+}
+
+const nestingIn = (object: unknown): Cause[] =>
+  isRecord(object) ? Object.entries(object).flatMap(([key, value]) => nestingCauses(value, key)) : []
+
+const deleteStored = 'delete the stored object, which was written without the webhooks'

@@ -3,10 +3,10 @@ import type { Preset } from '../../api/preset.ts'
 import { neverValid } from '../../completion/rules/preset.ts'
 import type { Inventory } from '../../inventory/inventory.ts'
 import { checkPreset, maxNamespaceBytes, plainDomain } from '../../presets/check.ts'
-import { compilePreset } from '../../presets/compile.ts'
+import { compilePreset, isClusterPreset, type CompiledPreset } from '../../presets/compile.ts'
 import { needsGrant } from '../../presets/grant.ts'
 import { findOverlaps, overlapWarning } from '../../presets/overlap.ts'
-import { virtualMachineStructure } from '../../presets/structure.ts'
+import { virtualMachineStructure, type ObjectStructure } from '../../presets/structure.ts'
 import type { Permissions } from './permission.ts'
 
 /**
@@ -22,28 +22,32 @@ export function checkPresetAmong(
   const { causes, warnings } = checkPreset(preset)
   if (needsGrant(preset) && !mayGrantHost) return { causes: [...causes, grantMissing], warnings }
   if (causes.length > 0) return { causes, warnings }
-  const tooMuch = namespaceSizeCauses(preset, inventory)
+  const tooMuch = namespaceSizeCauses(preset, inventory.candidates.all())
   if (tooMuch.length > 0) return { causes: tooMuch, warnings }
   if (!isCompared) return { causes, warnings }
   return {
     causes,
     warnings: [
       ...warnings,
-      ...overlapWarnings(preset, inventory),
+      ...overlapWarningsOf(preset, inventory),
       ...neverValid(plainDomain(preset.spec.domain ?? {}), inventory.capabilities().published),
     ],
   }
 }
 
 /** Uses the cache, so presets that are written concurrently can exceed the limit slightly. */
-function namespaceSizeCauses(
-  { kind, metadata: { name, namespace }, spec }: Preset,
-  { candidates }: Pick<Inventory, 'candidates'>,
+export function namespaceSizeCauses(
+  {
+    kind,
+    metadata: { name, namespace },
+    spec,
+  }: Pick<Preset, 'metadata'> & { readonly kind: string; readonly spec: unknown },
+  others: Iterable<CompiledPreset>,
 ): Cause[] {
-  if (kind === 'ClusterVirtualMachinePreset') return []
+  if (isClusterPreset(kind)) return []
   const own = Buffer.byteLength(JSON.stringify(spec))
   let value = own
-  for (const other of candidates.all()) {
+  for (const other of others) {
     if (other.namespace === namespace && other.name !== name) value += other.bytes
   }
   if (value <= maxNamespaceBytes) return []
@@ -55,7 +59,7 @@ function namespaceSizeCauses(
       value,
       reason: 'FieldValueTooMany',
       message,
-      suggestion: 'delete presets that are not used, or use a ClusterVirtualMachinePreset',
+      suggestion: `delete presets that are not used, or use a Cluster${kind}`,
     },
   ]
 }
@@ -63,15 +67,18 @@ function namespaceSizeCauses(
 /** The number of overlaps that an author will read. */
 const maxOverlaps = 5
 
-function overlapWarnings(preset: Preset, { candidates }: Pick<Inventory, 'candidates'>): string[] {
+function overlapWarningsOf(preset: Preset, { candidates }: Pick<Inventory, 'candidates'>): string[] {
   const compiled = compilePreset(preset)
-  if (!('preset' in compiled)) return []
-  const { overlaps, isComplete } = findOverlaps(
-    compiled.preset,
-    candidates.all(),
-    virtualMachineStructure(),
-    maxOverlaps,
-  )
+  return 'preset' in compiled ? overlapWarnings(compiled.preset, candidates.all(), virtualMachineStructure()) : []
+}
+
+/** Names other presets that could disagree with this one. */
+export function overlapWarnings(
+  preset: CompiledPreset,
+  others: Iterable<CompiledPreset>,
+  structure: ObjectStructure,
+): string[] {
+  const { overlaps, isComplete } = findOverlaps(preset, others, structure, maxOverlaps)
   return [
     ...overlaps.map(overlapWarning),
     ...(isComplete ? [] : ['may disagree with more presets: not all were compared']),

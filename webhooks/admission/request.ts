@@ -155,8 +155,13 @@ function refusal(request: AdmissionRequest, given: readonly Cause[]): Status {
     code: 422,
     reason: 'Invalid',
     message: `${kind} ${JSON.stringify(name)} is invalid: ${summary}`,
-    details: { group: 'virtset.io', kind, name, causes },
+    details: { group: groupOf(request), kind, name, causes },
   }
+}
+
+function groupOf({ request: { kind } }: AdmissionRequest): string {
+  const group = isRecord(kind) ? kind['group'] : undefined
+  return typeof group === 'string' ? group : 'virtset.io'
 }
 
 /**

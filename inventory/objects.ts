@@ -1,0 +1,216 @@
+import type { Cause } from '../api/cause.ts'
+import { targetText, type ObjectPreset, type Target } from '../api/object-preset.ts'
+import { parsePresetTarget, type PresetTarget } from '../api/preset-target.ts'
+import { isRecord } from '../api/schema.ts'
+import { createCandidates, type Candidates } from '../presets/candidates.ts'
+import type { CompiledPreset, QuarantinedPreset } from '../presets/compile.ts'
+import type { ObjectKind } from '../presets/object-kind.ts'
+import { compileObjectPreset } from '../presets/object-preset.ts'
+import { checkPresetTarget, type ServedKind } from '../presets/target-check.ts'
+import { sleep, type Clock } from '../runtime/clock.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import type { Logger } from '../runtime/log.ts'
+import { startReflector, type Reflector } from '../runtime/reflector.ts'
+import {
+  clusterObjectPresets,
+  keyOf,
+  objectPresets,
+  presetTargets,
+  type KubeObject,
+  type Persisted,
+} from '../runtime/resource.ts'
+import { slimMetadata } from '../runtime/slim.ts'
+import type { Change } from '../runtime/store.ts'
+import { createServedKinds } from './served-kinds.ts'
+
+/** A kind with its presets. */
+export interface ObjectTarget {
+  readonly target: PresetTarget
+  readonly kind: ObjectKind
+  /** The name of its resource, e.g. `deployments`. */
+  readonly resource: string
+  readonly candidates: Candidates
+  /** Presets that are broken and therefore not applied, by ID. */
+  readonly quarantined: Map<string, QuarantinedPreset>
+}
+
+/** A target that cannot be used: its schema has not been read yet, or it is invalid. */
+export interface UnusableTarget {
+  readonly target: PresetTarget
+  readonly causes: readonly Cause[]
+}
+
+/** The kinds of other APIs that presets complete, and these presets. */
+export interface ObjectInventory {
+  /** @param name of `targetText` */
+  target(name: string): ObjectTarget | UnusableTarget | undefined
+  targets(): Iterable<ObjectTarget | UnusableTarget>
+}
+
+export interface WatchedObjects extends ObjectInventory {
+  storedTargets(): readonly Persisted<PresetTarget>[]
+  storedPresets(): readonly Persisted<ObjectPreset>[]
+  /** Reads the schema of a kind, whether it is a target or not. */
+  read(target: Target): Promise<ServedKind>
+  /** Called after each change of a preset, a target or a schema. `id` is that of the preset, if it was one. */
+  onChange(listener: (id: string | undefined) => void): void
+  readonly reflectors: readonly Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced' | 'synced'>[]
+  unready(): string[]
+  stop(): Promise<void>
+}
+
+export interface WatchObjectsOptions {
+  readonly kube: KubeClient
+  readonly log: Logger
+  readonly clock: Clock
+  /** No object in these is completed. */
+  readonly protectedNamespaces: readonly string[]
+}
+
+/** A schema that has changed is read within this time. */
+const refreshMs = 30_000
+/** Until a kind is served, and while the API server does not respond. */
+const firstRetryMs = 500
+
+/** Without a target it watches three empty collections, and does nothing else. */
+export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObjectsOptions): WatchedObjects {
+  const kinds = createServedKinds(kube)
+  const known = new Map<string, ObjectTarget | UnusableTarget>()
+  const listeners: ((id: string | undefined) => void)[] = []
+  const changed = (id?: string) => {
+    for (const listener of listeners) listener(id)
+  }
+  const indexers = { target: (preset: ObjectPreset) => [targetIn(preset)] }
+  const presets = [objectPresets, clusterObjectPresets].map((resource) =>
+    startReflector({ kube, resource, log, clock, slim: slimPreset, indexers }),
+  )
+  const targets = startReflector({ kube, resource: presetTargets, log, clock })
+  const reflectors = [...presets, targets]
+
+  const add = (entry: ObjectTarget, preset: Persisted<ObjectPreset>): void => {
+    const { target, kind } = entry
+    const read = new Map([[targetText(target.spec), () => ({ kind })]])
+    const compiled = compileObjectPreset(preset, read, target.spec.restricted)
+    if ('preset' in compiled) return entry.candidates.set(compiled.preset)
+    entry.quarantined.set(compiled.quarantined.id, compiled.quarantined)
+    log.warn({ preset: compiled.quarantined.id, causes: compiled.quarantined.causes }, 'a broken preset is quarantined')
+  }
+
+  const build = (stored: PresetTarget): ObjectTarget | UnusableTarget => {
+    const parsed = parsePresetTarget(stored)
+    if ('causes' in parsed) return { target: stored, causes: parsed.causes }
+    const { target } = parsed
+    const served = kinds.get(target.spec)
+    if (served === undefined) return { target, causes: [notRead] }
+    const causes = checkPresetTarget(target, served)
+    if (causes.length > 0 || 'causes' in served) return { target, causes }
+    const candidates = createCandidates<CompiledPreset>([], protectedNamespaces)
+    const entry: ObjectTarget = { target, ...served, candidates, quarantined: new Map() }
+    const name = targetText(target.spec)
+    for (const { store } of presets) for (const preset of store.byIndex('target', name)) add(entry, preset)
+    return entry
+  }
+
+  const buildAll = (): void => {
+    known.clear()
+    for (const target of targets.store.list()) {
+      const entry = build(target)
+      const name = targetText(target.spec)
+      // Of two targets for one kind, at least one is not named after it.
+      if (!known.has(name) || 'kind' in entry) known.set(name, entry)
+    }
+    changed()
+  }
+
+  const onPreset = (change: Change<ObjectPreset>): void => {
+    const id = keyOf(change.object.metadata)
+    const isStatus =
+      change.kind === 'updated' && change.object.metadata.generation === change.previous.metadata.generation
+    if (isStatus) return
+    const before = change.kind === 'updated' ? change.previous : change.object
+    for (const entry of [known.get(targetIn(before)), known.get(targetIn(change.object))]) {
+      if (entry === undefined || !('kind' in entry)) continue
+      entry.candidates.delete(id)
+      entry.quarantined.delete(id)
+    }
+    const entry = known.get(targetIn(change.object))
+    if (change.kind !== 'deleted' && entry !== undefined && 'kind' in entry) add(entry, change.object)
+    changed(id)
+  }
+
+  const stopping = new AbortController()
+  let wake = () => {}
+  targets.onChange((change) => {
+    if (change.kind === 'updated' && change.object.metadata.generation === change.previous.metadata.generation) return
+    buildAll()
+    wake()
+  })
+  for (const reflector of presets) reflector.onChange(onPreset)
+
+  const refreshAll = async (): Promise<void> => {
+    let retryMs = firstRetryMs
+    while (!stopping.signal.aborted) {
+      const woken = new Promise<'woken'>((resolve) => (wake = () => resolve('woken')))
+      const wanted = targets.store.list().map(({ spec }) => spec)
+      const isRead = await kinds.refresh(wanted).then(
+        (isChanged) => {
+          if (isChanged) buildAll()
+          return [...known.values()].every((entry) => 'kind' in entry)
+        },
+        (error: unknown) => {
+          log.warn({ err: error }, 'the schemas of preset targets could not be read; retrying')
+          return false
+        },
+      )
+      retryMs = isRead ? firstRetryMs : Math.min(refreshMs, retryMs * 2)
+      const waiting = new AbortController()
+      const signal = AbortSignal.any([stopping.signal, waiting.signal])
+      const slept = sleep(clock, isRead ? refreshMs : retryMs, signal).catch(() => {})
+      if ((await Promise.race([woken, slept])) === 'woken') retryMs = firstRetryMs
+      waiting.abort()
+      await slept
+    }
+  }
+  const refreshing = refreshAll()
+
+  return {
+    target: (name) => known.get(name),
+    targets: () => known.values(),
+    storedTargets: () => targets.store.list(),
+    storedPresets: () => presets.flatMap(({ store }) => store.list()),
+    async read(target) {
+      if (await kinds.refresh([target])) buildAll()
+      return kinds.get(target) ?? { causes: [notRead] }
+    },
+    onChange: (listener) => void listeners.push(listener),
+    reflectors,
+    unready: () =>
+      reflectors
+        .filter((reflector) => !reflector.hasSynced())
+        .map((reflector) => `the cache of ${reflector.statistics().resource} has not synced yet`),
+    async stop() {
+      stopping.abort()
+      await Promise.all([refreshing, ...reflectors.map((reflector) => reflector.stop())])
+    },
+  }
+}
+
+const notRead: Cause = {
+  rule: 'preset-target',
+  field: 'spec.kind',
+  reason: 'FieldValueNotFound',
+  message: 'its schema has not been read yet',
+}
+
+/** What a preset that was stored without the webhooks states may have any form. */
+function targetIn({ spec }: ObjectPreset): string {
+  const target: unknown = isRecord(spec) ? spec['target'] : undefined
+  const { apiVersion, kind } = isRecord(target) ? target : {}
+  return targetText({ apiVersion: String(apiVersion), kind: String(kind) })
+}
+
+/** The size limit of a preset covers only its spec, and users write its metadata. */
+const slimPreset = (preset: Persisted<ObjectPreset>): Persisted<ObjectPreset> => ({
+  ...preset,
+  metadata: slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
+})

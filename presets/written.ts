@@ -1,0 +1,138 @@
+import { isRecord } from '../api/schema.ts'
+import type { Subject } from './kind.ts'
+import { jsonMeaning } from './meaning.ts'
+import { keysOfItem } from './items.ts'
+import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
+import { valueAt } from './structure.ts'
+
+type Fields = { readonly [key: string]: unknown }
+
+/** What a request says about the fields that its user wrote. */
+interface Evidence {
+  /** Undefined if the user did not write the field. */
+  readonly field: (key: string) => Evidence | undefined
+  /** Undefined if it says nothing about the item. */
+  readonly itemsOf: (structure: ListStructure) => (item: unknown) => Evidence | undefined
+  /** Whether the user wrote this as one value. */
+  readonly isWhole: boolean
+}
+
+/** A request to create an object, as far as it has evidence. */
+export interface CreateRequest {
+  /** Of the kind of the object, e.g. `apps/v1`. */
+  readonly apiVersion: string
+  /** Who writes the object, as the client names itself. */
+  readonly fieldManager: string | undefined
+}
+
+/** kubectl's name when it applies on the client's side. Only then is its annotation about this very request. */
+const clientSideApply = 'kubectl-client-side-apply'
+const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/**
+ * The part of a new object that its user wrote. Before it calls webhooks, the API server fills in the defaults of a
+ * kind, and other webhooks may have added to the object.
+ *
+ * `kubectl apply` states what the user wrote: with `--server-side` in the managed fields, otherwise in an annotation.
+ * Other clients do not. Without evidence, and for the items of lists that it does not mention, every value counts as the
+ * user's. The metadata always does.
+ * @returns undefined if there is no evidence
+ */
+export function writtenPart(
+  object: Subject & Fields,
+  structure: ObjectStructure,
+  request: CreateRequest,
+): Subject | undefined {
+  const evidence = appliedFields(object, request) ?? lastApplied(object, request)
+  if (evidence === undefined) return undefined
+  return { ...fields(object, structure, evidence), metadata: object.metadata }
+}
+
+function fields(value: Fields, structure: ObjectStructure, evidence: Evidence): Fields {
+  const entries = Object.entries(value).flatMap(([key, member]) => {
+    const below = structure.field(key)
+    // No preset can set a field without a structure.
+    if (below === undefined) return [[key, member] as const]
+    const written = evidence.field(key)
+    return written === undefined ? [] : [[key, part(below, member, written)] as const]
+  })
+  return Object.fromEntries(entries)
+}
+
+function part(structure: Structure, value: unknown, evidence: Evidence): unknown {
+  if (evidence.isWhole) return value
+  if (structure.kind === 'object' && isRecord(value)) return fields(value, structure, evidence)
+  if (structure.kind === 'list' && Array.isArray(value)) {
+    const evidenceOf = evidence.itemsOf(structure)
+    return value.map((item: unknown) => {
+      const written = evidenceOf(item)
+      return written === undefined ? item : part(structure.item, item, written)
+    })
+  }
+  return value
+}
+
+/**
+ * The fields that server-side apply sent. Managed fields can be sent with any request, but the API server adds an entry
+ * of operation Update for every other way to create an object, and removes its fields from the others.
+ */
+function appliedFields({ metadata }: Subject, { apiVersion }: CreateRequest): Evidence | undefined {
+  const [entry, ...others] = metadata.managedFields ?? []
+  if (!isRecord(entry) || others.length > 0 || entry['subresource'] !== undefined) return undefined
+  if (entry['operation'] !== 'Apply' || entry['apiVersion'] !== apiVersion) return undefined
+  return isRecord(entry['fieldsV1']) ? fromFieldSet(entry['fieldsV1']) : undefined
+}
+
+/** A set of fields as `metadata.managedFields` encodes it: `f:NAME`, `k:{KEYS}` and `v:VALUE`. */
+const fromFieldSet = (set: Fields): Evidence => ({
+  field: (key) => fieldSetAt(set, `f:${key}`),
+  itemsOf({ keys: [paths = []] }) {
+    const items = new Map<string, Fields>()
+    for (const [key, below] of Object.entries(set)) {
+      const parsed = key.startsWith('k:') ? parseJson(key.slice(2)) : undefined
+      if (isRecord(parsed) && isRecord(below)) items.set(jsonMeaning(parsed), below)
+    }
+    return (item) => {
+      const found = items.get(
+        jsonMeaning(Object.fromEntries(paths.map((path) => [path.join('.'), valueAt(item, path)]))),
+      )
+      return found === undefined ? undefined : fromFieldSet(found)
+    }
+  },
+  isWhole: Object.keys(set).every((key) => key === '.'),
+})
+
+function fieldSetAt(set: Fields, key: string): Evidence | undefined {
+  const below = Object.hasOwn(set, key) ? set[key] : undefined
+  return isRecord(below) ? fromFieldSet(below) : undefined
+}
+
+/** The manifest that `kubectl apply` sent. In a copy of an object the annotation is about the original. */
+function lastApplied({ metadata }: Subject, { apiVersion, fieldManager }: CreateRequest): Evidence | undefined {
+  const text = metadata.annotations?.[lastAppliedAnnotation]
+  const manifest = fieldManager === clientSideApply && text !== undefined ? parseJson(text) : undefined
+  return isRecord(manifest) && manifest['apiVersion'] === apiVersion ? fromManifest(manifest) : undefined
+}
+
+const fromManifest = (value: unknown): Evidence => ({
+  field: (key) => (isRecord(value) && Object.hasOwn(value, key) ? fromManifest(value[key]) : undefined),
+  itemsOf(structure) {
+    const items = new Map<string, unknown>()
+    for (const item of Array.isArray(value) ? value : []) {
+      for (const key of keysOfItem(structure, item)) items.set(key, item)
+    }
+    return (item) => {
+      const key = keysOfItem(structure, item).find((one) => items.has(one))
+      return key === undefined ? undefined : fromManifest(items.get(key))
+    }
+  },
+  isWhole: typeof value !== 'object' || value === null,
+})
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,110 @@
+import type { Cause, Origin } from '../../api/cause.ts'
+import { capCauses } from '../../api/causes.ts'
+import { targetText } from '../../api/object-preset.ts'
+import { isRecord } from '../../api/schema.ts'
+import { maxSteps, sizeOf, within } from '../../api/steps.ts'
+import { completedByAnnotation } from '../../api/virtual-machine.ts'
+import { decodeProvenance, encodeProvenance, type Provenance } from '../../completion/provenance.ts'
+import type { ObjectTarget } from '../../inventory/objects.ts'
+import type { Namespace } from '../../presets/candidates.ts'
+import { injectInto, type Injected, type Participant } from '../../presets/inject.ts'
+import type { Subject } from '../../presets/kind.ts'
+import { writtenPart } from '../../presets/written.ts'
+import { auditAnnotations } from '../admission/audit.ts'
+import { refuse } from '../admission/kind.ts'
+import { patchBetween, writePatch } from '../admission/patch.ts'
+import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
+
+/** Applies the presets of its kind to a new object. Pure. */
+export function completeObject(request: AdmissionRequest, entry: ObjectTarget, namespace: Namespace): AdmissionResult {
+  const sent = request.object
+  if (!isRecord(sent) || !isRecord(sent['metadata'])) return { allowed: true }
+  // The API server has checked its metadata, and nothing else is required of a subject.
+  const { object, claim } = takeClaim(sent as unknown as Sent)
+  const injected = within(
+    maxSteps,
+    (steps) => {
+      steps.spend(sizeOf(sent))
+      const written = writtenPart(object, entry.kind.structure, evidenceOf(request, entry))
+      return injectInto(object, entry.kind, {
+        presets: entry.candidates,
+        quarantined: entry.quarantined.values(),
+        namespace,
+        request: request.request,
+        steps,
+        ...(written === undefined ? {} : { written }),
+      })
+    },
+    () => undefined,
+  )
+  if (injected === undefined) return refuse([tooMuchWork(entry)])
+  const { warnings } = injected
+  const audit = auditAnnotations(injected)
+  if (injected.causes.length > 0) {
+    return { ...refuse(capCauses([...injected.causes], 'spec'), warnings), audit }
+  }
+  const patch = writePatch(patchBetween(sent, { ...annotated(injected, claim) }))
+  return { allowed: true, patch, warnings, audit }
+}
+
+type Sent = Subject & { readonly [key: string]: unknown }
+
+/** Conditions and merging do not see the annotation of an earlier call for the same object. */
+function takeClaim(sent: Sent): { readonly object: Sent; readonly claim: string | undefined } {
+  const { [completedByAnnotation]: claim, ...annotations } = sent.metadata.annotations ?? {}
+  if (claim === undefined) return { object: sent, claim }
+  return { object: { ...sent, metadata: { ...sent.metadata, annotations } }, claim }
+}
+
+function evidenceOf({ request }: AdmissionRequest, { target }: ObjectTarget) {
+  const options = request['options']
+  const fieldManager = isRecord(options) ? options['fieldManager'] : undefined
+  return {
+    apiVersion: target.spec.apiVersion,
+    fieldManager: typeof fieldManager === 'string' ? fieldManager : undefined,
+  }
+}
+
+/** The object with its provenance; unchanged if no preset has changed it. */
+function annotated(injected: Injected, claim: string | undefined): Subject {
+  const { object, participants } = injected
+  const { origins, overridden, removed, skipped } = shown(injected, claim, participants)
+  const { annotations: _, ...metadata } = object.metadata
+  const others = object.metadata.annotations
+  if (origins.size + overridden.size + removed.size === 0) {
+    return others !== undefined && Object.keys(others).length === 0 ? { ...object, metadata } : object
+  }
+  const { text } = encodeProvenance({ origins, overridden, removed, skipped }, object)
+  return { ...object, metadata: { ...metadata, annotations: { ...others, [completedByAnnotation]: text } } }
+}
+
+/**
+ * When the API server calls again because another webhook has changed the object, values of presets count as the
+ * user's. What the annotation says of presets that still take part is then shown. Users can write the annotation; only
+ * the display depends on it.
+ */
+function shown(injected: Provenance, claim: string | undefined, participants: readonly Participant[]): Provenance {
+  const claimed = claim === undefined ? undefined : decodeProvenance(claim)
+  if (claimed === undefined) return injected
+  const known = new Set(participants.map(({ preset }) => JSON.stringify(preset.origin)))
+  const isKnown = (origin: Origin | undefined) => origin !== undefined && known.has(JSON.stringify(origin))
+  return {
+    origins: new Map([...[...claimed.origins].filter(([, origin]) => isKnown(origin)), ...injected.origins]),
+    overridden: new Map([
+      ...[...claimed.overridden].filter(([path]) => isKnown(claimed.origins.get(path))),
+      ...injected.overridden,
+    ]),
+    removed: new Map([...[...claimed.removed].filter(([, origin]) => isKnown(origin)), ...injected.removed]),
+    skipped: injected.skipped,
+  }
+}
+
+function tooMuchWork({ target, candidates }: ObjectTarget): Cause {
+  return {
+    rule: 'too-much-work',
+    field: 'spec',
+    reason: 'FieldValueTooMany',
+    message: `takes more than ${maxSteps.toLocaleString('en-US')} steps to complete with the presets that select it`,
+    suggestion: `shorten its lists, or those of the ${candidates.size()} presets for ${targetText(target.spec)}`,
+  }
+}

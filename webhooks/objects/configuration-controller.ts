@@ -1,0 +1,197 @@
+import type { Cause } from '../../api/cause.ts'
+import type { Condition } from '../../api/object.ts'
+import { targetText, type ObjectPreset } from '../../api/object-preset.ts'
+import type { WatchedObjects } from '../../inventory/objects.ts'
+import { isConflict, isForbidden, isNotFound } from '../../runtime/api-error.ts'
+import { sleep, timestamp, type Clock } from '../../runtime/clock.ts'
+import { setCondition, type NewCondition } from '../../runtime/condition.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
+import type { Logger } from '../../runtime/log.ts'
+import {
+  clusterObjectPresets,
+  keyOf,
+  objectPresets,
+  presetTargets,
+  refOf,
+  resource,
+  type KubeObject,
+  type Persisted,
+  type Resource,
+} from '../../runtime/resource.ts'
+import { isSameJson } from '../admission/same-json.ts'
+import { webhooksFor, type Exclusions, type Webhook } from './configuration.ts'
+
+interface Configuration extends KubeObject {
+  readonly webhooks?: readonly Webhook[]
+}
+
+const configurations = resource<Configuration>({
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'mutatingwebhookconfigurations',
+  kind: 'MutatingWebhookConfiguration',
+  namespaced: false,
+})
+
+export interface ConfigurationControllerOptions {
+  readonly kube: KubeClient
+  readonly objects: WatchedObjects
+  readonly exclusions: Exclusions
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+/** Part of the overlay object-presets; the webhooks fill it in and never create it. */
+const name = 'virtset-objects'
+/** Changes that come together, such as presets of one file, are written at once. */
+const collectMs = 100
+/** A configuration that was changed by others is repaired within this time. */
+const intervalMs = 15_000
+
+/**
+ * Keeps the MutatingWebhookConfiguration in step with targets and presets, and writes the status of both, until the
+ * signal aborts. All replicas do the same: each writes only what differs, and resourceVersions let one of them write.
+ */
+export async function runConfigurationController(
+  options: ConfigurationControllerOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { objects, log, clock } = options
+  /** Nothing is registered, so that without targets nothing is read. */
+  let isIdle = false
+  let wake = () => {}
+  objects.onChange(() => wake())
+  while (!signal.aborted) {
+    const woken = new Promise<void>((resolve) => (wake = resolve))
+    const hasTargets = objects.storedTargets().length > 0
+    if (hasTargets || !isIdle) {
+      isIdle = await settle(options).then(
+        () => !hasTargets,
+        (error: unknown) => {
+          log.warn({ err: error }, 'could not settle the configuration for preset targets; retrying')
+          return false
+        },
+      )
+    }
+    const waiting = new AbortController()
+    const slept = sleep(clock, intervalMs, AbortSignal.any([signal, waiting.signal])).catch(() => {})
+    await Promise.race([woken, slept])
+    waiting.abort()
+    await slept
+    await sleep(clock, collectMs, signal).catch(() => {})
+  }
+}
+
+async function settle(options: ConfigurationControllerOptions): Promise<void> {
+  const { objects, exclusions } = options
+  const wanted = webhooksFor(objects.targets(), exclusions)
+  const isInstalled = await configure(options, wanted)
+  for (const target of objects.storedTargets()) {
+    const entry = objects.target(targetText(target.spec))
+    const isOwn = entry?.target.metadata.name === target.metadata.name
+    const causes = entry !== undefined && 'causes' in entry && isOwn ? entry.causes : []
+    const ready = isOwn ? readyCondition(causes, isInstalled) : duplicate
+    await writeStatus(options, presetTargets, target, {}, ready)
+  }
+  for (const preset of objects.storedPresets()) {
+    const of = preset.metadata.namespace === undefined ? clusterObjectPresets : objectPresets
+    const { revision, accepted } = acceptanceOf(objects, preset)
+    await writeStatus(options, of, preset, revision === undefined ? {} : { revision }, accepted)
+  }
+}
+
+/** Returns whether the configuration exists. */
+async function configure(
+  { kube, objects, log }: ConfigurationControllerOptions,
+  wanted: readonly Webhook[],
+): Promise<boolean> {
+  try {
+    const stored = await kube.get(configurations, { name })
+    if (isSameJson(stored.webhooks ?? [], wanted)) return true
+    await kube.update(configurations, { ...stored, webhooks: wanted })
+    log.info({ webhooks: wanted.map((webhook) => webhook.name) }, 'the webhooks for preset targets have changed')
+    return true
+  } catch (error) {
+    // Another replica was first; its change is read in the next round.
+    if (isConflict(error)) return true
+    const isMissing = isNotFound(error) || isForbidden(error)
+    if (isMissing && objects.storedTargets().length === 0) return false
+    if (isMissing) {
+      log.warn({ err: error }, 'the overlay object-presets is not installed: presets for objects are not applied')
+      return false
+    }
+    throw error
+  }
+}
+
+function readyCondition(causes: readonly Cause[], isInstalled: boolean): NewCondition {
+  const type = 'Ready'
+  if (causes.length > 0) return { type, status: 'False', reason: 'Invalid', message: sentence(causes) }
+  if (!isInstalled) {
+    const message = 'the MutatingWebhookConfiguration virtset-objects is missing: install the overlay object-presets'
+    return { type, status: 'False', reason: 'NotInstalled', message }
+  }
+  return { type, status: 'True', reason: 'Ready', message: '' }
+}
+
+const duplicate: NewCondition = {
+  type: 'Ready',
+  status: 'False',
+  reason: 'Invalid',
+  message: 'there is another PresetTarget for this kind',
+}
+
+function acceptanceOf(
+  objects: WatchedObjects,
+  { metadata, spec }: Persisted<ObjectPreset>,
+): { readonly revision?: string; readonly accepted: NewCondition } {
+  const type = 'Accepted'
+  const name = targetText(spec.target)
+  const entry = objects.target(name)
+  if (entry === undefined || !('kind' in entry)) {
+    const message = `spec.target: there is no PresetTarget for ${name} that is ready`
+    return { accepted: { type, status: 'False', reason: 'NoTarget', message } }
+  }
+  const id = keyOf(metadata)
+  const preset = entry.candidates.get(id)
+  if (preset !== undefined) {
+    const { revision } = preset.origin
+    return { revision, accepted: { type, status: 'True', reason: 'Accepted', message: '' } }
+  }
+  const causes = entry.quarantined.get(id)?.causes ?? []
+  return { accepted: { type, status: 'False', reason: 'Invalid', message: sentence(causes) } }
+}
+
+const maxShown = 10
+
+function sentence(causes: readonly Cause[]): string {
+  const words = causes.slice(0, maxShown).map(({ field, message }) => `${field}: ${message}`)
+  return [...words, ...(causes.length > maxShown ? [`and ${causes.length - maxShown} more`] : [])].join('; ')
+}
+
+interface Status {
+  readonly observedGeneration?: number
+  readonly conditions?: readonly Condition[]
+}
+
+/** Writes nothing if the status says this already, or if the object has changed in the meantime. */
+async function writeStatus<T extends KubeObject & { readonly status?: Status }>(
+  { kube, clock }: ConfigurationControllerOptions,
+  of: Resource<T>,
+  object: Persisted<T>,
+  fields: object,
+  condition: NewCondition,
+): Promise<void> {
+  const observedGeneration = object.metadata.generation ?? 1
+  const before: Status = object.status ?? {}
+  const conditions = setCondition(before.conditions, { ...condition, observedGeneration }, timestamp(clock))
+  const status = { ...before, ...fields, observedGeneration, conditions }
+  if (isSameJson(status, before)) return
+  const { resourceVersion } = object.metadata
+  const body = { metadata: { resourceVersion }, status }
+  await kube
+    .patch(of, refOf(keyOf(object.metadata)), { type: 'merge', body }, { subresource: 'status' })
+    .catch((error: unknown) => {
+      if (!isConflict(error) && !isNotFound(error)) throw error
+    })
+}
