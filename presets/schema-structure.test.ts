@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { clusterGadgetPreset, gadget, gadgetPreset, injectGadget, specOf } from '../test/presets/objects.ts'
+import type { PlainSchema } from './schema.ts'
+import { structureOf } from './schema-structure.ts'
+import { structureAt } from './structure.ts'
 
 type Given = { readonly [key: string]: unknown }
 
@@ -130,5 +133,95 @@ describe('an object of a kind with a schema', () => {
     const status = { ready: true }
     const given = { ...gadget({}), status }
     expect(injectGadget(given, [gadgetPreset('p', { size: 1 })]).object).toEqual({ ...gadget({ size: 1 }), status })
+  })
+})
+
+describe('the structure of a field', () => {
+  const string: PlainSchema = { type: 'string' }
+  const properties = { a: string }
+  const fieldOf = (field: PlainSchema) =>
+    structureOf({ properties: { spec: { properties: { field }, type: 'object' } } })
+  const at = (field: PlainSchema, ...path: string[]) => structureAt(fieldOf(field), ['spec', 'field', ...path])
+  const open = { 'x-kubernetes-preserve-unknown-fields': true } as const
+  const atomic = { 'x-kubernetes-map-type': 'atomic' } as const
+  const isMap = { type: 'array', 'x-kubernetes-list-type': 'map' } as const
+
+  test.each<[string, PlainSchema, readonly (string | undefined)[]]>([
+    ['known fields', { type: 'object', properties }, ['object', 'leaf', undefined]],
+    [
+      'known fields beside a map',
+      { type: 'object', properties, additionalProperties: string },
+      ['object', 'leaf', undefined],
+    ],
+    ['a map', { type: 'object', additionalProperties: string }, ['object', 'leaf', 'leaf']],
+    ['known and unknown fields', { type: 'object', properties, ...open }, ['object', 'leaf', 'leaf']],
+    ['unknown fields', { type: 'object', isClosed: true, ...open }, ['leaf', undefined, undefined]],
+    ['any fields', { type: 'object' }, ['leaf', undefined, undefined]],
+    ['no fields', { type: 'object', isClosed: true }, ['object', undefined, undefined]],
+    ['fields that a patch replaces', { type: 'object', properties, retainsKeys: true }, ['leaf', undefined, undefined]],
+    ['fields that are one value', { type: 'object', properties, ...atomic }, ['leaf', undefined, undefined]],
+    ['an embedded object', { isEmbedded: true, properties }, ['object', 'leaf', 'leaf']],
+    ['a list of one value', { type: 'array', items: string }, ['leaf', undefined, undefined]],
+    [
+      'a list whose keys are unknown',
+      { ...isMap, items: { type: 'object', properties } },
+      ['leaf', undefined, undefined],
+    ],
+    ['a list of texts with keys', { ...isMap, items: string, mergeKey: 'a' }, ['leaf', undefined, undefined]],
+    [
+      'a list of objects',
+      { ...isMap, items: { type: 'object', properties }, mergeKey: 'a' },
+      ['list', undefined, undefined],
+    ],
+  ])('with %s', (_, field, kinds) => {
+    expect([at(field)?.kind, at(field, 'a')?.kind, at(field, 'b')?.kind]).toEqual(kinds)
+  })
+
+  test('an embedded object has labels', () => {
+    const embedded: PlainSchema = { isEmbedded: true, properties }
+    expect([at(embedded, 'metadata')?.kind, at(embedded, 'metadata', 'labels', 'x')?.kind]).toEqual(['object', 'leaf'])
+  })
+
+  test('an item of which a patch replaces the fields is a union of all fields but its key', () => {
+    const item: PlainSchema = { type: 'object', properties: { name: string, disk: string, claim: string } }
+    const owned = (more: PlainSchema) => {
+      const list = at({ ...isMap, items: item, mergeKey: 'name', ...more })
+      const union = list?.kind === 'list' && list.item.kind === 'object' ? list.item.union : undefined
+      return ['name', 'disk', 'claim'].map((key) => union?.owns(key))
+    }
+    expect(owned({ retainsKeys: true })).toEqual([false, true, true])
+    expect(owned({})).toEqual([undefined, undefined, undefined])
+  })
+
+  test.each<[string, PlainSchema, unknown, readonly string[]]>([
+    ['a quantity', { isQuantity: true }, '1Gi', []],
+    ['a number as a quantity', { isQuantity: true }, 5, []],
+    ['a text that is not a quantity', { isQuantity: true }, '1 GB', ['must be a quantity, e.g. 1Gi']],
+    ['a list of quantities', { isQuantity: true }, ['1'], ['must be a quantity, e.g. 1Gi']],
+    ['a known field', { type: 'object', properties, ...atomic }, { a: 'x' }, []],
+    ['an unknown field', { type: 'object', properties, ...atomic }, { b: 1 }, ['there is no such field']],
+    ['an unknown field of an open object', { type: 'object', properties, ...atomic, ...open }, { b: 1 }, []],
+    [
+      'a known field of an open object',
+      { type: 'object', properties, ...atomic, ...open },
+      { a: 1 },
+      ['must be a string, not a number'],
+    ],
+    ['a field of an object with unknown fields', { type: 'object', ...open }, { b: 1 }, []],
+  ])('%s is checked', (_, field, value, messages) => {
+    const found = at(field)
+    const causes = found?.kind === 'leaf' ? found.check?.(value, 'f') : undefined
+    expect(causes?.map(({ message }) => message)).toEqual(messages)
+  })
+
+  test('presets set neither the status nor what identifies the object', () => {
+    const { keys } = structureOf({ properties: { apiVersion: string, kind: string, status: string, spec: string } })
+    expect(keys()).toEqual(['metadata', 'spec'])
+  })
+
+  test('60 levels of two each take as long as 60 fields', () => {
+    let deep: PlainSchema = string
+    for (let level = 0; level < 60; level++) deep = { type: 'object', properties: { a: deep, b: deep } }
+    expect(at(deep, 'a', 'b')?.kind).toBe('object')
   })
 })

@@ -92,7 +92,7 @@ export function structureOf(schema: PlainSchema): ObjectStructure {
   const leaf = (one: PlainSchema): LeafStructure => ({
     ...asJson,
     check: (value, field) => checkSchema(checkable(one), value, field),
-    ...('filledIn' in one ? { absent: one.filledIn } : {}),
+    absent: one.filledIn,
   })
 
   const whole = Object.entries(schema.properties ?? {}).filter(([key]) => !fixed.has(key))
@@ -113,9 +113,7 @@ const metadata = objectOf({
 
 /** As `checkSchema` needs it: beside known fields, an open object has any others. */
 function checkable(schema: PlainSchema): PlainSchema {
-  return schema['x-kubernetes-preserve-unknown-fields'] === true && schema.properties !== undefined
-    ? { ...schema, additionalProperties: {} }
-    : schema
+  return schema['x-kubernetes-preserve-unknown-fields'] === true ? { ...schema, additionalProperties: {} } : schema
 }
 
 /** A quantity is a text or a number: `500m`, `"2"`, 2. */
