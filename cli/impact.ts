@@ -1,24 +1,13 @@
 import type { Cause } from '../api/cause.ts'
-import { parseVirtualMachine } from '../api/virtual-machine.ts'
-import { refusalText } from '../api/refusal.ts'
 import type { Capabilities } from '../api/capabilities.ts'
-import { equalNodes, noNodes, type NodeCapabilities } from '../completion/nodes.ts'
-import { asWritten, impactOn, type Alternatives } from '../completion/impact.ts'
-import { createCandidates } from '../presets/candidates.ts'
-import {
-  clusterVirtualMachinePresets,
-  namespaces,
-  virtualMachinePresets,
-  virtualMachines,
-} from '../runtime/resource.ts'
-import type { Inventory } from '../inventory/inventory.ts'
-import { inventoryOf, isPreset, presetsOf, type Manifest } from '../inventory/manifests.ts'
-import { changeLine, changesBetween, type Change } from './change.ts'
-import { clusterFailure, nodesOf, pages } from './cluster.ts'
-import { completeIn } from './completion.ts'
-import { derivedUid } from './derive-uid.ts'
+import { refusalText } from '../api/refusal.ts'
+import { isPreset, type Manifest } from '../inventory/manifests.ts'
+import { changeLine } from './change.ts'
+import { clusterFailure } from './cluster.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
-import { bytesOf, eachManifest, filesOf, nameOf, readInputs, readManifests } from './input.ts'
+import { alternativesOf, assessEach, type Affected } from './impact-of.ts'
+import { stateOfCluster, stateOfFiles, type State } from './impact-state.ts'
+import { nameOf, readManifests } from './input.ts'
 import type { Paint } from './paint.ts'
 import { causeLine } from './scope.ts'
 import type { Cluster, Streams, World } from './world.ts'
@@ -41,24 +30,6 @@ export interface ImpactOutput {
   readonly limit: number
   readonly quiet: boolean
   readonly paint: Paint
-}
-
-/** The current presets, labels of namespaces, and VMs. VMs are streamed. */
-interface State {
-  readonly presets: readonly Manifest[]
-  readonly nodes: NodeCapabilities
-  readonly labelsOf: (namespace: string) => { readonly [key: string]: string }
-  readonly vms: AsyncIterable<Manifest>
-}
-
-/** A VM that would differ. */
-interface Affected {
-  readonly name: string
-  readonly changes: readonly Change[]
-  /** New causes. */
-  readonly causes: readonly Cause[]
-  /** Whether it was refused before and would be accepted now. */
-  readonly isFreed: boolean
 }
 
 interface Tally {
@@ -96,58 +67,6 @@ export async function impact(
   }
 }
 
-async function stateOfCluster({ kube }: Cluster, namespace: string | undefined): Promise<State> {
-  const presets: Manifest[] = []
-  for (const resource of [clusterVirtualMachinePresets, virtualMachinePresets]) {
-    for await (const page of pages(kube, resource, resource.namespaced ? namespace : undefined)) {
-      presets.push(...page.map((preset) => ({ ...preset })))
-    }
-  }
-  const labels = new Map<string, { readonly [key: string]: string }>()
-  for await (const page of pages(kube, namespaces)) {
-    for (const { metadata } of page) labels.set(metadata.name, metadata.labels ?? {})
-  }
-  return {
-    presets,
-    nodes: await nodesOf(kube),
-    labelsOf: (name) => labels.get(name) ?? { 'kubernetes.io/metadata.name': name },
-    vms: (async function* () {
-      for await (const page of pages(kube, virtualMachines, namespace)) for (const vm of page) yield { ...vm }
-    })(),
-  }
-}
-
-/** The first pass reads only presets, and parses only files that mention them. */
-async function stateOfFiles(paths: readonly string[], namespace: string | undefined): Promise<State> {
-  const presets: Manifest[] = []
-  const files = (await Promise.all(paths.map((path) => filesOf(path)))).flat()
-  for (const file of files) {
-    if (!(await bytesOf(file, nothing())).includes('VirtualMachinePreset')) continue
-    for await (const object of eachManifest([file], nothing())) if (isPreset(object)) presets.push(object)
-  }
-  return {
-    presets,
-    nodes: noNodes,
-    labelsOf: (name) => ({ 'kubernetes.io/metadata.name': name }),
-    vms: (async function* () {
-      for await (const input of readInputs(files, nothing())) {
-        if (input.kind === 'unreadable') throw new Usage(input.message)
-        if (input.kind === 'xml' || input.object['kind'] !== 'VirtualMachine') continue
-        const isSelected = namespace === undefined || namespaceOf(input.object, 'default') === namespace
-        if (isSelected) yield input.object
-      }
-    })(),
-  }
-}
-
-async function* nothing(): AsyncGenerator<never> {}
-
-const namespaceOf = ({ metadata }: Manifest, otherwise: string): string => {
-  const named =
-    typeof metadata === 'object' && metadata !== null && 'namespace' in metadata ? metadata.namespace : undefined
-  return typeof named === 'string' ? named : otherwise
-}
-
 async function assess(
   given: readonly Manifest[],
   state: State,
@@ -156,64 +75,23 @@ async function assess(
   streams: Streams,
   step: (word: string) => void,
 ): Promise<ExitCode> {
-  const now = presetsOf(state.presets, own)
-  const proposed = presetsOf(given, own)
-  for (const { id, causes } of proposed.quarantined.values()) streams.err(`${refusalText('preset', id, causes)}\n`)
-  const before = createCandidates(now.compiled.values())
-  const after = createCandidates([...now.compiled.values(), ...proposed.compiled.values()])
+  const alternatives = alternativesOf(given, state, own)
+  const { quarantined } = alternatives
+  for (const { id, causes } of quarantined.values()) streams.err(`${refusalText('preset', id, causes)}\n`)
   const tallies = new Map<string, Tally>()
-  for await (const object of state.vms) {
-    const name = namespaceOf(object, own)
-    const tally = tallies.get(name) ?? { vms: 0, different: 0, refused: 0, conflicts: 0, freed: 0, shown: [] }
-    tallies.set(name, tally)
-    const affected = affectedBy(
-      object,
-      name,
-      { before, after },
-      inventoryOf(
-        { candidates: before, quarantined: new Map() },
-        {
-          labels: state.labelsOf(name),
-          capabilities: capabilities === undefined ? state.nodes : equalNodes(capabilities),
-        },
-      ),
-    )
+  for await (const { namespace, object, affected } of assessEach(alternatives, state, own, capabilities)) {
+    const tally = tallies.get(namespace) ?? { vms: 0, different: 0, refused: 0, conflicts: 0, freed: 0, shown: [] }
+    tallies.set(namespace, tally)
     count(tally, affected, how.limit)
-    step(`${name}/${nameOf(object)}`)
+    step(`${namespace}/${nameOf(object)}`)
   }
   if (files !== undefined && tallies.size === 0) throw new Usage(`${files.join(', ')}: no VM found`)
   const sorted = [...tallies].toSorted(([left], [right]) => (left < right ? -1 : 1))
   streams.out(
-    how.format === 'json'
-      ? `${JSON.stringify(report(sorted, proposed.quarantined.size), null, 2)}\n`
-      : reportText(sorted, how),
+    how.format === 'json' ? `${JSON.stringify(report(sorted, quarantined.size), null, 2)}\n` : reportText(sorted, how),
   )
   const isDifferent = sorted.some(([, { different, refused, freed }]) => different + refused + freed > 0)
-  return isDifferent || proposed.quarantined.size > 0 ? exitCodes.refused : exitCodes.fine
-}
-
-function affectedBy(
-  object: Manifest,
-  namespace: string,
-  alternatives: Alternatives,
-  inventory: Inventory,
-): Affected | undefined {
-  const parsed = parseVirtualMachine(object)
-  // An older version stored it with fields that are refused now, which presets cannot change.
-  if ('causes' in parsed) return undefined
-  const vm = asWritten(parsed.vm)
-  const name = nameOf(object)
-  const uid = vm.metadata.uid ?? derivedUid(namespace, name)
-  const impact = impactOn(vm, inventory.namespace(namespace), alternatives, (candidates) =>
-    completeIn(vm, namespace, { inventory: { ...inventory, candidates } }, { uid, skipAnnotation: true }),
-  )
-  if (impact === undefined) return undefined
-  return {
-    name,
-    changes: impact.kind === 'different' ? changesBetween(impact.before, impact.after) : [],
-    causes: impact.kind === 'refused' ? impact.causes : [],
-    isFreed: impact.kind === 'freed',
-  }
+  return isDifferent || quarantined.size > 0 ? exitCodes.refused : exitCodes.fine
 }
 
 const isConflict = ({ rule }: Cause): boolean =>

@@ -1,3 +1,4 @@
+import type { Cause } from '../api/cause.ts'
 import { parsePreset } from '../api/preset.ts'
 import { refusalText } from '../api/refusal.ts'
 import { checkPreset } from '../presets/check.ts'
@@ -80,9 +81,19 @@ interface Found {
 const vmKind = virtualMachineKind()
 
 function lintOne(object: Manifest): Found {
+  const { causes, ...found } = checkManifest(object)
+  if (causes.length === 0) return { ...found, kind: vmKind }
+  return { refusal: refusalText(String(object['kind']), nameOf(object), causes), warnings: found.warnings }
+}
+
+/** A preset as admission checks it, with what its author should know. It is absent if it is refused. */
+export function checkManifest(object: Manifest): {
+  readonly preset?: CompiledPreset
+  readonly causes: readonly Cause[]
+  readonly warnings: readonly string[]
+} {
   const parsed = parsePreset(object)
-  const kind = String(object['kind'])
-  if ('causes' in parsed) return { refusal: refusalText(kind, nameOf(object), parsed.causes), warnings: [] }
+  if ('causes' in parsed) return { causes: parsed.causes, warnings: [] }
   const { causes, warnings } = checkPreset(parsed.preset)
   const id = `preset "${nameOf(object)}"`
   const all = [
@@ -93,8 +104,7 @@ function lintOne(object: Manifest): Found {
         ]
       : []),
   ]
-  if (causes.length > 0) return { refusal: refusalText(kind, nameOf(object), causes), warnings: all }
-  return { preset: compileParsed(parsed.preset), kind: vmKind, warnings: all }
+  return causes.length > 0 ? { causes, warnings: all } : { preset: compileParsed(parsed.preset), causes, warnings: all }
 }
 
 async function lintForObjects(object: Manifest, kinds: Kinds): Promise<Found> {

@@ -53,6 +53,12 @@ beforeAll(async () => {
         return { name: query.get('name') }
       },
     },
+    readers: {
+      '/impact': async (given) => {
+        if (given === '') throw new Usage('the text is empty')
+        return { read: given }
+      },
+    },
   })
   host = new URL(ui.link).host
 })
@@ -134,6 +140,11 @@ describe('with the cookie', () => {
 
   test.each(attacks)('%s can change nothing', async (_, headers) => {
     expect((await ask(`${vms}/web/start`, headers, 'POST', '{}')).status).toBe(403)
+  })
+
+  test.each(attacks)('%s can have no text read', async (_, headers) => {
+    const answer = await ask('/impact', { 'content-type': 'application/yaml', ...headers }, 'POST', 'kind: a')
+    expect(answer.status).toBe(403)
   })
 
   test.each(attacks)('%s can open no WebSocket', async (_, headers) => {
@@ -241,6 +252,22 @@ describe('with the cookie', () => {
       status: 422,
       body: '{"message":"there is no such VM"}',
     })
+  })
+
+  const yaml = { 'content-type': 'application/yaml' }
+  test.each<[string, Headers, string, string, number, string]>([
+    ['a text', yaml, 'POST', 'kind: é', 200, '{"read":"kind: é"}'],
+    ['a mistake of the user', yaml, 'POST', '', 422, '{"message":"the text is empty"}'],
+    ['a form, which other sites can send without asking', { 'content-type': 'text/plain' }, 'POST', 'a', 415, ''],
+    ['another method', yaml, 'GET', '', 405, ''],
+    ['a text that is too large', yaml, 'POST', 'x'.repeat(2 ** 21), 413, ''],
+  ])('reading %s', async (_, headers, method, body, status, answer) => {
+    const found = await ask('/impact', { ...own(), ...headers }, method, body)
+    expect([found.status, found.body]).toEqual([status, expect.stringContaining(answer)])
+  })
+
+  test('nothing is read without the cookie', async () => {
+    expect((await ask('/impact', { ...own(), ...yaml, cookie: '' }, 'POST', 'kind: a')).status).toBe(401)
   })
 
   test('only 127.0.0.1 is served', async () => {

@@ -19,6 +19,8 @@ export interface UiOptions {
   readonly root: string
   /** The page's own requests, by path: responses as JSON. Throws Usage. */
   readonly answers: { readonly [path: string]: (query: URLSearchParams) => Promise<unknown> }
+  /** The same for a text in YAML, which is posted. They write nothing. */
+  readonly readers: { readonly [path: string]: (text: string) => Promise<unknown> }
 }
 
 const types: { readonly [ending: string]: string } = {
@@ -57,8 +59,10 @@ export async function serveUi(options: UiOptions): Promise<{ readonly link: stri
     if (refusal !== undefined) return plain(response, refusal.status, refusal.message)
     if (path === undefined) return plain(response, 404, 'not found')
     if (isApiPath(path)) return proxyRequest(options.access, path + url.search, request, response)
+    const reader = memberOf(options.readers, path)
+    if (reader !== undefined) return read(request, response, reader)
     if (request.method !== 'GET') return plain(response, 405, 'only GET is supported here')
-    const answer = options.answers[path]
+    const answer = memberOf(options.answers, path)
     if (answer !== undefined) return json(response, () => answer(url.searchParams))
     const [name, content] = fileAt(options.page, path)
     if (content === undefined) return plain(response, 404, 'not found')
@@ -113,6 +117,41 @@ async function listen(server: Server, port: number): Promise<number> {
     throw new Usage(`cannot listen: ${errorText(error)}`, { cause: error })
   }
   return (server.address() as AddressInfo).port
+}
+
+const memberOf = <T>(of: { readonly [path: string]: T }, path: string): T | undefined =>
+  Object.hasOwn(of, path) ? of[path] : undefined
+
+/** No page of another origin can send it without asking first. */
+const textType = 'application/yaml'
+/** No object in etcd is larger. */
+const mostTextBytes = 1.5 * 1024 * 1024
+
+async function read(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reader: (text: string) => Promise<unknown>,
+): Promise<void> {
+  if (request.method !== 'POST') return plain(response, 405, 'only POST is supported here')
+  if (request.headers['content-type'] !== textType) return plain(response, 415, `the body must be ${textType}`)
+  const text = await textIn(request).catch(() => undefined)
+  // The browser has cancelled the request.
+  if (text === undefined) return void response.destroy()
+  if (text.length <= mostTextBytes) return json(response, () => reader(text.toString('utf8')))
+  response.setHeader('connection', 'close')
+  return plain(response, 413, `the text is larger than ${mostTextBytes} bytes`)
+}
+
+/** The body, or a larger part of it than is accepted. */
+async function textIn(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    size += chunk.length
+    if (size > mostTextBytes) break
+  }
+  return Buffer.concat(chunks)
 }
 
 function plain(response: ServerResponse, status: number, message: string): void {

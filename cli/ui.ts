@@ -3,6 +3,8 @@ import { noNodes } from '../completion/nodes.ts'
 import { clusterFailure, online } from './cluster.ts'
 import { explainStored } from './explain.ts'
 import { exitCodes, type ExitCode } from './failure.ts'
+import { storedText } from './page-manifest.ts'
+import { checkPresetText, impactOfText } from './page-preset.ts'
 import { serveUi } from './ui-server.ts'
 import type { Cluster, World } from './world.ts'
 
@@ -20,6 +22,9 @@ export async function ui(
   const { access, server } = cluster
   const namespace = flags.namespace ?? cluster.namespace ?? 'default'
   const random = () => randomBytes(32).toString('base64url')
+  const failing = (error: unknown) => {
+    throw clusterFailure(error, cluster, '')
+  }
   const serving = await serveUi({
     access,
     page: await world.page(),
@@ -37,9 +42,12 @@ export async function ui(
           namespace,
           scopes: online(cluster, noNodes),
           cluster,
-        }).catch((error: unknown) => {
-          throw clusterFailure(error, cluster, '')
-        }),
+        }).catch(failing),
+      '/manifest': async (query) => storedText(query, cluster).catch(failing),
+    },
+    readers: {
+      '/check-preset': async (text) => checkPresetText(text, namespace),
+      '/impact': async (text) => impactOfText(text, cluster, namespace).catch(failing),
     },
   })
   world.out(`${serving.link}\n`)

@@ -2,8 +2,10 @@ import { useEffect, useState } from 'preact/hooks'
 import { request } from './api.ts'
 import { textOf } from './failure.ts'
 import { html } from './html.ts'
-import { isPlural, kinds, type Plural } from './kinds.ts'
+import { kinds } from './kinds.ts'
 import { List } from './list.ts'
+import { placeOf, type Place } from './place.ts'
+import { Preset } from './preset.ts'
 import { useStored } from './stored.ts'
 import { Vm } from './vm.ts'
 
@@ -12,15 +14,6 @@ export interface Cluster {
   readonly server: string
   readonly namespace: string
   readonly isNamespaceChosen: boolean
-}
-
-type Place = { readonly list: Plural } | { readonly namespace: string; readonly name: string }
-
-/** `#/virtualmachines`, `#/vm/NAMESPACE/NAME`. */
-function placeOf(hash: string): Place {
-  const [first = '', namespace, name] = hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent)
-  if (first === 'vm' && namespace !== undefined && name !== undefined) return { namespace, name }
-  return { list: isPlural(first) ? first : 'virtualmachines' }
 }
 
 export function App() {
@@ -41,7 +34,7 @@ export function App() {
     document.documentElement.dataset['theme'] = theme
   }, [theme])
   const isDark = theme === '' ? matchMedia('(prefers-color-scheme: dark)').matches : theme === 'dark'
-  const current = 'list' in place ? place.list : 'virtualmachines'
+  const current = place.view === 'vm' ? 'virtualmachines' : place.plural
   return html`
     <a class="skip" href="#main" onClick=${focusMain}>Skip to the content</a>
     <header class="top">
@@ -57,14 +50,23 @@ export function App() {
     </header>
     <main id="main" tabindex="-1">
       ${error !== '' && html`<p class="problem" role="alert">${error}</p>`}
-      ${
-        cluster !== undefined &&
-        ('list' in place
-          ? html`<${List} key=${place.list} plural=${place.list} cluster=${cluster} />`
-          : html`<${Vm} key=${`${place.namespace}/${place.name}`} namespace=${place.namespace} name=${place.name} />`)
-      }
+      ${cluster !== undefined && html`<${View} place=${place} cluster=${cluster} />`}
     </main>
   `
+}
+
+function View({ place, cluster }: { readonly place: Place; readonly cluster: Cluster }) {
+  switch (place.view) {
+    case 'list':
+      return html`<${List} key=${place.plural} plural=${place.plural} cluster=${cluster} />`
+    case 'vm':
+      return html`<${Vm} key=${`${place.namespace}/${place.name}`} namespace=${place.namespace} name=${place.name} />`
+    case 'preset': {
+      const { plural, namespace, name } = place
+      const key = `${plural}/${namespace}/${name}`
+      return html`<${Preset} key=${key} plural=${plural} namespace=${namespace} name=${name} cluster=${cluster} />`
+    }
+  }
 }
 
 function focusMain(event: Event): void {

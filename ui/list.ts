@@ -3,7 +3,8 @@ import type { Cluster } from './app.ts'
 import { Badge } from './badge.ts'
 import type { Failure } from './failure.ts'
 import { html } from './html.ts'
-import { kinds, type Plural } from './kinds.ts'
+import { isNamespaced, isPresetPlural, kinds, type Plural } from './kinds.ts'
+import { presetHref, vmHref } from './place.ts'
 import { Power } from './power.ts'
 import { Problem } from './problem.ts'
 import { useRows } from './rows.ts'
@@ -44,6 +45,7 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
         ${namespace === undefined ? '' : ` in ${namespace}`}${state === 'waiting' ? ', connecting again …' : ''}
       </span>
       <span class="grow"></span>
+      ${isPresetPlural(plural) && html`<a class="button" href=${presetHref(plural, isNamespaced(plural) ? cluster.namespace : '', '')}>New preset</a>`}
       <input
         type="search"
         id="filter"
@@ -122,7 +124,7 @@ function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
   const first = Math.max(0, Math.floor(top / rowHeight) - spareRows)
   const last = Math.min(shown.length, Math.ceil((top + height) / rowHeight) + spareRows)
   const hasActions = plural === 'virtualmachineconfigs'
-  const span = columns.length + 2 + Number(hasActions)
+  const span = columns.length + 1 + Number(isNamespaced(plural)) + Number(hasActions)
   const phaseAt = columns.find(({ name }) => phases.has(name))?.index ?? -1
   const phaseOf = (row: Row) => row.cells[phaseAt] ?? ''
   const spacer = (count: number) =>
@@ -139,7 +141,7 @@ function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
       <thead>
         <tr>
           <th scope="col">Name</th>
-          <th scope="col">Namespace</th>
+          ${isNamespaced(plural) && html`<th scope="col">Namespace</th>`}
           ${columns.map(({ name }) => html`<th scope="col">${name}</th>`)}
           ${hasActions && html`<th scope="col">Power</th>`}
         </tr>
@@ -150,7 +152,7 @@ function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
           (row, index) =>
             html`<tr key=${row.uid} aria-rowindex=${first + index + 2} class=${row.isDeleted ? 'leaving' : ''}>
               <th scope="row"><${Name} row=${row} plural=${plural} /></th>
-              <td>${row.namespace}</td>
+              ${isNamespaced(plural) && html`<td>${row.namespace}</td>`}
               ${columns.map(({ name, index: at }) => html`<td>${cellOf(name, row, at, nowMs)}</td>`)}
               ${hasActions && html`<td><${Power} namespace=${row.namespace} name=${row.name} phase=${phaseOf(row)} report=${report} /></td>`}
             </tr>`,
@@ -163,11 +165,13 @@ function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
 }
 
 /** A config and its VM have the same name. */
-const Name = ({ row, plural }: { readonly row: Row; readonly plural: Plural }) =>
-  plural === 'virtualmachinegroups' ? row.name : html`<a href=${vmHref(row.namespace, row.name)}>${row.name}</a>`
-
-export const vmHref = (namespace: string, name: string): string =>
-  `#/vm/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
+function Name({ row, plural }: { readonly row: Row; readonly plural: Plural }) {
+  if (plural === 'virtualmachinegroups') return row.name
+  const { namespace, name } = row
+  return html`<a href=${isPresetPlural(plural) ? presetHref(plural, namespace, name) : vmHref(namespace, name)}
+    >${name}</a
+  >`
+}
 
 function cellOf(name: string, row: Row, index: number, nowMs: number) {
   const value = row.cells[index] ?? ''

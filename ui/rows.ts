@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { collectionPath, request, watch, type WatchEvent } from './api.ts'
 import type { Cluster } from './app.ts'
 import { Refused, textOf } from './failure.ts'
-import type { Plural } from './kinds.ts'
+import { isNamespaced, type Plural } from './kinds.ts'
 import { applied, rowsOf, type Row, type Table } from './table.ts'
 
 export interface Rows {
@@ -27,7 +27,7 @@ export function useRows(plural: Plural, { namespace, isNamespaceChosen }: Cluste
     rows: new Map(),
     state: 'loading',
     error: '',
-    namespace: isNamespaceChosen ? namespace : undefined,
+    namespace: isNamespaceChosen && isNamespaced(plural) ? namespace : undefined,
   }
   const [found, setFound] = useState(first)
   useEffect(() => {
@@ -68,7 +68,7 @@ export function useRows(plural: Plural, { namespace, isNamespaceChosen }: Cluste
           (refused) => again(refused?.message ?? ''),
         )
       } catch (error) {
-        if (error instanceof Refused && error.status === 403 && scope === undefined) {
+        if (error instanceof Refused && error.status === 403 && scope === undefined && isNamespaced(plural)) {
           scope = namespace
           return run()
         }

@@ -285,6 +285,51 @@ describe('the flow', () => {
     }
   })
 
+  test('the page shows the VMs of a preset and the impact of its text, then applies it', async () => {
+    await apply(config('viewed'))
+    await apply({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachinePreset',
+      metadata: { name: 'viewed', namespace: 'default' },
+      spec: { selector: { matchLabels: { app: 'viewed' } }, domain: { vcpu: { value: 2 } } },
+    })
+    await eventually('the VM has the preset', async () => {
+      await ask('POST', subresource('start', 'viewed'))
+      return (await field('{.spec.domain.vcpu.value}', 'vm', 'viewed')) === '2'
+    })
+    const { page, errors, foreign, close } = await openPage('--kubeconfig', api.kubeconfig)
+    const impact = page.locator('#impact-state')
+    try {
+      await page.getByRole('link', { name: 'Presets', exact: true }).click()
+      await page.getByRole('link', { name: 'viewed' }).click()
+      await impact.getByText('matches 1 of 1 VM, nothing would differ').waitFor()
+      await page.getByText('NoConflicts').waitFor()
+
+      await page.locator('.cm-line', { hasText: 'value: 2' }).click()
+      await page.keyboard.press('End')
+      await page.keyboard.type('x')
+      const problem = page.getByText('spec.domain.vcpu.value', { exact: true })
+      await problem.waitFor()
+      expect(await page.locator('.problems').textContent()).toContain('line 9')
+      await page.locator('button[aria-disabled][aria-label="Apply"][title="correct the text first"]').waitFor()
+      await page.keyboard.press('Backspace')
+      await page.keyboard.press('Backspace')
+      await page.keyboard.type('3')
+      await page.getByText('No problems.').waitFor()
+      await page.getByRole('button', { name: 'Show impact' }).click()
+      await impact.getByText('1 would differ').waitFor()
+      expect(await page.locator('.changes').textContent()).toBe('spec.domain.vcpu.value23')
+      expect(await field('{.spec.domain.vcpu.value}', 'vmp', 'viewed')).toBe('2')
+
+      await page.getByRole('button', { name: 'Apply', exact: true }).click()
+      await eventually('it is applied', async () => (await field('{.spec.domain.vcpu.value}', 'vmp', 'viewed')) === '3')
+      expect(await field('{.metadata.annotations}', 'vmp', 'viewed')).toContain('last-applied-configuration')
+      expect([errors, foreign]).toEqual([[], []])
+    } finally {
+      await close()
+    }
+  })
+
   test('a dry run changes nothing', async () => {
     await apply(config('tried'))
     expect((await ask('POST', subresource('start', 'tried', '?dryRun=All'))).code).toBe(201)
