@@ -233,6 +233,12 @@ const rows: [string, Given, Observation, string[]][] = [
     ['releaseLauncher'],
   ],
   [
+    'also while it starts',
+    { phase: 'Scheduled', livenessProbe: {} },
+    reported(report('Shutoff', { reason: 'startFailed', exit: 'Failed', isTerminated: true })),
+    ['releaseLauncher'],
+  ],
+  [
     'unless the guest powered off by itself',
     { phase: 'Running', livenessProbe: {} },
     reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded' })),

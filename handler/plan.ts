@@ -200,6 +200,7 @@ function onReport(
     return isDeleting ? [] : [{ do: 'startGuest' }]
   }
   const failure = failedStarts.get(report.reason)
+  if (report.exit !== undefined && mayHaveFailedProbe(vm, report)) return [{ do: 'releaseLauncher' }]
   if (report.exit === 'Failed' && failure !== undefined && !hasRun) {
     return failWith(vm, failure, report.message ?? '', now)
   }
@@ -209,7 +210,6 @@ function onReport(
     return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]
   }
   if (report.exit !== undefined) {
-    if (mayHaveFailedProbe(vm, report)) return [{ do: 'releaseLauncher' }]
     return [{ do: 'updateStatus', status }, ...recordEnd(reported, report), { do: 'releaseLauncher' }]
   }
   const started: Action[] =

@@ -378,7 +378,9 @@ export class Life {
     const { client, clock } = this.#options
     const uid = this.#vm?.metadata.uid ?? ''
     const base = { version: launcherVersion, vmUID: uid, observedAt: new Date(clock.now()).toISOString() }
-    if (this.#failure !== undefined) return this.#publish({ ...base, ...this.#failure, exit: 'Failed' })
+    if (this.#failure !== undefined) {
+      return this.#publish({ ...base, ...this.#failure, exit: 'Failed', ...this.#termination() })
+    }
     if (this.#vm === undefined) return this.#publish({ ...base, phase: 'Waiting', reason: 'noVirtualMachine' })
     const dom = this.#dom
     if (dom === undefined || !this.#wasStarted) return this.#publish(this.#starting(uid))
@@ -460,8 +462,12 @@ export class Life {
       ...(this.#specDrift === undefined ? {} : { specDrift: this.#specDrift }),
       ...(this.#deadline === undefined ? {} : deadlineOf(this.#deadline)),
       ...(this.#unresponsiveSince === undefined ? {} : { unresponsiveSince: this.#unresponsiveSince }),
-      ...(this.#isTerminated ? { isTerminated: true } : {}),
+      ...this.#termination(),
     }
+  }
+
+  #termination(): Pick<DomainReport, 'isTerminated'> {
+    return this.#isTerminated ? { isTerminated: true } : {}
   }
 
   #publish(report: DomainReport): DomainReport {

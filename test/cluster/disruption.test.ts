@@ -75,7 +75,7 @@ test.concurrent('a VM whose pod is deleted fails, and reports that', async () =>
 })
 
 test.concurrent('a VM whose liveness probe fails is ended, and reports that', async () => {
-  const livenessProbe = { httpGet: { port: 'http' }, periodSeconds: 1, failureThreshold: 2 }
+  const livenessProbe = { httpGet: { port: 'http' }, initialDelaySeconds: 20, periodSeconds: 1, failureThreshold: 2 }
   const spec = { ports: [{ name: 'http', port: 80 }], livenessProbe, terminationGracePeriodSeconds: 1 }
   await cluster.apply(deaf('not-alive', spec, { devices: { interfaces: [{}] } }))
   const failed = await cluster.untilVm('not-alive', 'has failed', endedAs('LivenessProbeFailed'))
