@@ -87,6 +87,11 @@ test('the start of a VM takes three writes and two events of virtset, and no rea
   const describe = () => JSON.stringify(requestsSince(0))
   await kube.create(virtualMachines, vm('first'))
   await until(() => isRunning(1), pause, { ...deadline, describe })
+  const events = ['virtset-controller: create events', 'virtset-handler: create events']
+  const areWritten = (from: number, count: number) => () =>
+    events.every((event) => requestsSince(from)[event] === count)
+  // Events are written last.
+  await until(areWritten(0, 1), pause, { ...deadline, describe })
   const before = readAudit(auditLog()).length
   for (let count = 0; count < vmCount; count++) await kube.create(virtualMachines, vm(`vm-${count}`))
   await until(() => isRunning(vmCount + 1), pause, { ...deadline, describe })
@@ -97,9 +102,7 @@ test('the start of a VM takes three writes and two events of virtset, and no rea
     'virtset-handler: create events': vmCount,
     'virtset-handler: patch virtualmachines/status': vmCount,
   }
-  // Events are written last.
-  const areWritten = () => requestsSince(before)['virtset-handler: create events'] === vmCount
-  await until(areWritten, pause, { ...deadline, describe })
+  await until(areWritten(before, vmCount), pause, { ...deadline, describe })
   expect(requestsSince(before)).toEqual(expected)
 }, 600_000)
 
