@@ -129,7 +129,7 @@ export function injectInto(received: Subject, given: Kind, options: InjectOption
   }
 }
 
-/** What was filled in is shown as the user's: nobody can tell what another webhook has set. */
+/** What was filled in is shown as the user's, because another webhook could have set it. */
 const withoutFilledIn = (origins: Provenance['origins']): Provenance['origins'] =>
   new Map([...origins].filter(([, origin]) => origin !== filledIn))
 
