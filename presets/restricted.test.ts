@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
-import { restrictedUses } from './restricted.ts'
+import { gadgetCrd } from '../test/presets/objects.ts'
+import { kindsIn } from './object-kind.ts'
+import { restrictedPathCauses, restrictedUses } from './restricted.ts'
 
 const restricted = ['spec.host', 'spec.list[*].security.level', 'metadata.annotations[a/b]', 'spec.a', 'spec.a.b']
 
@@ -19,6 +21,36 @@ test.each<[string, object, readonly string[], readonly string[]]>([
   ['a removal above it', {}, ['spec.x', 'spec.list[name=y].security'], ['spec.remove[1]']],
   ['a removal of its item', {}, ['spec.list[0]'], ['spec.remove[0]']],
   ['a removal of a neighbour', {}, ['spec.list[0].name', 'status'], []],
+  ['a removal that cannot be parsed', {}, ['spec..host'], []],
 ])('uses of restricted fields: %s', (_, object, remove, fields) => {
   expect(restrictedUses({ object: object as never, remove }, restricted).map(({ field }) => field)).toEqual(fields)
+})
+
+const read = kindsIn(gadgetCrd)?.get('Gadget of example.com/v1')?.()
+if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+const { structure } = read.kind
+
+test.each<[string, string, string | undefined, string?]>([
+  ['a field', 'spec.size', undefined],
+  ['an object', 'spec.place', undefined],
+  ['a field of any item', 'spec.parts[*].weight', undefined],
+  ['every item', 'spec.words[*]', undefined],
+  ['a whole list', 'spec.parts', undefined],
+  ['a field in a value of any form', 'spec.free.anything[0]', undefined],
+  ['a key of a map', 'metadata.labels[example.com/a]', undefined],
+  ['a misspelled field', 'spec.sise', 'there is no field sise', 'did you mean "size"?'],
+  ['a field like no other', 'spec.warehouse', 'there is no field warehouse'],
+  ['a misspelled field of any item', 'spec.parts[*].weigt', 'there is no field weigt', 'did you mean "weight"?'],
+  ['one item', 'spec.parts[0].weight', 'needs [*] in place of 0'],
+  ['an item by its name', 'spec.parts.first', 'needs [*] in place of first'],
+])('a restricted path that names %s: %s', (_, path, message, suggestion) => {
+  const cause = {
+    rule: 'preset-target',
+    field: 'spec.restricted[1]',
+    value: path,
+    reason: 'FieldValueInvalid',
+    message,
+    ...(suggestion === undefined ? {} : { suggestion }),
+  }
+  expect(restrictedPathCauses(['spec', path], structure)).toEqual(message === undefined ? [] : [cause])
 })

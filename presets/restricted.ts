@@ -42,7 +42,6 @@ export function restrictedUses(
   { object = {}, remove = [] }: Pick<ObjectPresetSpec, 'object' | 'remove'>,
   restricted: readonly string[],
 ): readonly RestrictedUse[] {
-  if (restricted.length === 0) return []
   const tree = treeOf(restricted)
   const removals = remove.flatMap((text, index): readonly RestrictedUse[] =>
     removes(text, tree) ? [{ field: `spec.remove[${index}]`, path: text }] : [],
@@ -62,8 +61,11 @@ function uses(value: unknown, tree: Tree, field: string, path: string): readonly
 }
 
 function removes(text: string, tree: Tree): boolean {
+  const path = parseRemovePath(text)
+  // Refused for its form.
+  if (path === undefined) return false
   let at = tree
-  for (const step of parseRemovePath(text)?.steps ?? []) {
+  for (const step of path.steps) {
     const next = at.below.get(step.kind === 'key' ? step.key : everyItem)
     if (next === undefined) return false
     if (next.isEnd) return true
