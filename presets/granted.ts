@@ -56,7 +56,7 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
       const enforcing = grantors().filter(({ strength }) => strength === 'Enforce')
       // A removal would move the items that follow.
       const setting = enforcing.map((preset) => ({ ...preset, removes: [] }))
-      return enforcing.length === 0 ? object : settle(object, setting, injected.kind, injected.steps).object
+      return settle(object, setting, injected.kind, injected.steps).object
     },
   }
 }

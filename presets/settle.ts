@@ -128,10 +128,10 @@ function overriddenOf(
       shown.map(({ origin, value }) => ({ origin, value })),
     )
   }
+  // The merged VM has no leaf at these paths.
   for (const { path, source } of lostBranches) {
     const { origin, value } = source
-    const at = pathText(path)
-    overridden.set(at, [...(overridden.get(at) ?? []), { origin, value }])
+    overridden.set(pathText(path), [{ origin, value }])
   }
   return overridden
 }

@@ -129,14 +129,14 @@ export function withoutCluster(node: Node): Node | undefined {
         const left = withoutCluster(entry)
         return left === undefined ? [] : [[key, left] as const]
       })
-      return entries.length === 0 ? undefined : { ...node, entries: new Map(entries) }
+      return entries.length === 0 && node.user === undefined ? undefined : { ...node, entries: new Map(entries) }
     }
     case 'list': {
       const items = node.items.flatMap((item) => {
         const left = withoutCluster(item.node)
         return left === undefined ? [] : [{ ...item, node: left }]
       })
-      return items.length === 0 ? undefined : { ...node, items }
+      return items.length === 0 && node.user === undefined ? undefined : { ...node, items }
     }
   }
 }
@@ -164,9 +164,7 @@ function emitNode(node: Node, path: string, emission: Emission): unknown {
 }
 
 function emitLeaf(node: LeafNode, path: string, emission: Emission): unknown {
-  const isUsers = node.origin.by === 'user'
-  if (isUsers && node.stated.length === 0 && node.lost.length === 0) return node.value
-  if (!isUsers) emission.origins.set(path, node.origin)
+  if (node.origin.by !== 'user') emission.origins.set(path, node.origin)
   const cluster = node.stated.map(({ origin }) => origin).filter(isOfCluster)
   if (cluster.length > 0) emission.granted.set(path, cluster)
   if (node.lost.length > 0) emission.lost.set(path, node.lost)
@@ -180,15 +178,19 @@ function emitObject(node: ObjectNode, path: string, emission: Emission): unknown
   const object: { [key: string]: unknown } = {}
   let isChanged = user === undefined || Object.keys(user).length !== node.entries.size
   for (const [key, entry] of node.entries) {
-    const isSingle = entry.kind === 'list' && entry.single !== undefined && entry.items.length === 1
-    const name = isSingle && entry.single !== undefined ? entry.single : key
-    const item = isSingle ? entry.items[0] : undefined
-    const value =
-      entry.kind === 'unchanged' ? entry.value : emitNode(item?.node ?? entry, joinPath(path, name), emission)
+    const [name, member] = memberOf(key, entry)
+    const value = member.kind === 'unchanged' ? member.value : emitNode(member, joinPath(path, name), emission)
     isChanged ||= user?.[name] !== value
     put(object, name, value)
   }
   return isChanged ? object : user
+}
+
+/** An only item is written under its short key, if the list has one. */
+function memberOf(key: string, entry: Node): readonly [string, Node] {
+  if (entry.kind !== 'list' || entry.single === undefined) return [key, entry]
+  const [only, ...others] = entry.items
+  return only === undefined || others.length > 0 ? [key, entry] : [entry.single, only.node]
 }
 
 /** Assigning `__proto__` would set the prototype; here it is a key like any other. */

@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest'
+import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
+
+const disk = (dev: string) => ({ type: 'file', target: { dev } })
+const disks = (...devices: readonly string[]) => ({ devices: { disks: devices.map(disk) } })
+
+describe('a condition that the presets of the namespace make false grants nothing', () => {
+  const title = 'spec.domain.title'
+  const granting = clusterPreset('granting', {
+    matchConditions: [
+      {
+        name: 'no-vdc',
+        expression:
+          "!has(object.spec.domain.devices) || object.spec.domain.devices.disks.all(d, d.target.dev != 'vdc')",
+      },
+    ],
+    domain: { title: 'host' },
+  })
+  const adding = clusterPreset('adding', { strength: 'Enforce', domain: disks('vdb') })
+  const team = preset('p', { domain: disks('vdc') })
+  const remover = (index: number) => preset('r', { strength: 'Enforce', remove: [`domain.devices.disks[${index}]`] })
+  const isGranted = (...presets: ReturnType<typeof preset>[]) =>
+    injectSmall(vmWith(disks('vda')), [granting, adding, ...presets]).grants.isInjected(title)
+
+  test('also when they remove other items, counted among those of all presets', () => {
+    expect(isGranted()).toBe(true)
+    expect(isGranted(team)).toBe(false)
+    expect(isGranted(team, remover(0))).toBe(false)
+    expect(isGranted(team, remover(1))).toBe(false)
+    expect(isGranted(team, remover(2))).toBe(true)
+  })
+})
+
+describe('what the cluster enforces on another VM', () => {
+  const { grants } = injectSmall(vmWith({}), [
+    clusterPreset('c', { strength: 'Enforce', domain: { vcpu: { value: 2 } }, remove: ['domain.words'] }),
+    clusterPreset('d', { domain: { title: 'd' } }),
+    preset('p', { strength: 'Enforce', domain: { type: 'kvm' } }),
+  ])
+
+  test('is what its presets of strength Enforce state, without removals', () => {
+    const other = vmWith({ vcpu: { value: 1 }, words: ['a'] })
+    expect(grants.enforceOn(other)).toEqual(vmWith({ vcpu: { value: 2 }, words: ['a'] }))
+  })
+
+  test('is nothing if no such preset applies', () => {
+    const other = vmWith({ vcpu: { value: 1 } })
+    const none = injectSmall(vmWith({}), [clusterPreset('d', { domain: { title: 'd' } })]).grants
+    expect(none.enforceOn(other)).toBe(other)
+  })
+})

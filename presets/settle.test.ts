@@ -1,0 +1,213 @@
+import { describe, expect, test } from 'vitest'
+import { unmetered } from '../api/steps.ts'
+import { clusterPreset, preset, vmWith } from '../test/presets/make.ts'
+import { clusterGadgetPreset, gadget, gadgetPreset, gadgets } from '../test/presets/objects.ts'
+import { smallStructure } from '../test/presets/small-domain.ts'
+import type { CompiledPreset } from './compile.ts'
+import { virtualMachineKind } from './kind.ts'
+import { settle, settledWithoutCluster } from './settle.ts'
+import { filledIn, originLabel } from './source.ts'
+
+type Given = { readonly [key: string]: unknown }
+
+describe('without what cluster presets state', () => {
+  const kind = virtualMachineKind(smallStructure)
+  const disk = (dev: string, more: Given = {}) => ({ type: 'file', target: { dev }, ...more })
+  const disks = (...some: readonly object[]) => ({ devices: { disks: some } })
+  const cluster = (domain: Given, spec: Given = {}) => clusterPreset('c', { domain, ...spec })
+  const enforced = (domain: Given, spec: Given = {}) => cluster(domain, { strength: 'Enforce', ...spec })
+  const team = (domain: Given, spec: Given = {}) => preset('p', { domain, ...spec })
+
+  test.each<[string, Given, readonly CompiledPreset[], Given | undefined]>([
+    ["a user's value remains", { title: 'u' }, [cluster({ words: ['c'] })], { title: 'u' }],
+    ['a value of the cluster alone is not there', { title: 'u' }, [cluster({ vcpu: { value: 2 } })], { title: 'u' }],
+    ['nor is an item of a list', disks(disk('vda')), [cluster(disks(disk('vdb')))], disks(disk('vda'))],
+    ['nor is a list of the cluster alone', { title: 'u' }, [cluster(disks(disk('vdb')))], { title: 'u' }],
+    ["a user's empty object remains", { features: {} }, [cluster({ features: { acpi: {} } })], { features: {} }],
+    ["a user's empty list remains", { words: [] }, [cluster({ words: ['c'] })], { words: [] }],
+    ['a value of the namespace remains', {}, [team({ title: 'p' }), cluster({ vcpu: { value: 2 } })], { title: 'p' }],
+    [
+      'an item of the namespace remains',
+      disks(disk('vda')),
+      [team(disks(disk('vdb'))), cluster(disks(disk('vdc')))],
+      disks(disk('vda'), disk('vdb')),
+    ],
+    [
+      'a list of the namespace remains',
+      {},
+      [team(disks(disk('vdb'))), cluster(disks(disk('vdc')))],
+      disks(disk('vdb')),
+    ],
+    [
+      'a value that the cluster adds to an item of the user is not there',
+      disks(disk('vda')),
+      [cluster(disks({ target: { dev: 'vda' }, serial: 'c' }))],
+      disks(disk('vda')),
+    ],
+    [
+      'a value of the namespace that the cluster states too remains',
+      {},
+      [team({ title: 'a' }), enforced({ title: 'a' })],
+      { title: 'a' },
+    ],
+    [
+      'a value of the namespace that the cluster overrides is there again',
+      {},
+      [team({ title: 'p' }), enforced({ title: 'c' })],
+      { title: 'p' },
+    ],
+    [
+      "a user's value that the cluster overrides is there again",
+      { title: 'u' },
+      [enforced({ title: 'c' })],
+      { title: 'u' },
+    ],
+    [
+      'of two overridden values, the stronger is there',
+      { title: 'u' },
+      [team({ title: 'p' }), enforced({ title: 'c' })],
+      { title: 'u' },
+    ],
+    [
+      'of two overridden values, the one that is enforced is there',
+      { title: 'u' },
+      [team({ title: 'p' }, { strength: 'Enforce' }), enforced({ title: 'c' })],
+      { title: 'p' },
+    ],
+    [
+      "a user's value that cluster presets of other strength lose to remains",
+      { title: 'u' },
+      [cluster({ title: 'c' })],
+      { title: 'u' },
+    ],
+    [
+      'a removal by the namespace applies',
+      { title: 'u', vcpu: { value: 2 } },
+      [team({}, { strength: 'Enforce', remove: ['domain.vcpu'] }), cluster({ words: ['c'] })],
+      { title: 'u' },
+    ],
+    [
+      'a removal by the cluster does not apply',
+      { title: 'u', vcpu: { value: 2 } },
+      [enforced({}, { remove: ['domain.vcpu'] })],
+      { title: 'u', vcpu: { value: 2 } },
+    ],
+  ])('%s', (_, user, presets, domain) => {
+    const settled = settledWithoutCluster(vmWith(user), presets, kind, unmetered)
+    expect(settled).toEqual({ ...vmWith(user), spec: { domain } })
+  })
+})
+
+describe('values that were filled in', () => {
+  const read = gadgets.get('Gadget of example.com/v1')?.()
+  if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+  const { kind } = read
+  const written = gadget({ size: 1 })
+  const received = gadget({ size: 1, mode: 'Safe', place: { zone: 'a' } })
+
+  test.each<[string, readonly CompiledPreset[], Given, readonly string[]]>([
+    ['remain without presets', [], { size: 1, mode: 'Safe', place: { zone: 'a' } }, []],
+    [
+      'lose to a default',
+      [gadgetPreset('p', { mode: 'Fast' })],
+      { size: 1, mode: 'Fast', place: { zone: 'a' } },
+      ['spec.mode'],
+    ],
+    [
+      'lose to a default of the lowest priority of the cluster',
+      [clusterGadgetPreset('c', { mode: 'Fast' }, { priority: -(2 ** 31) })],
+      { size: 1, mode: 'Fast', place: { zone: 'a' } },
+      ['spec.mode'],
+    ],
+    [
+      'remain where no preset states another',
+      [gadgetPreset('p', { port: 80 })],
+      { size: 1, port: 80, mode: 'Safe', place: { zone: 'a' } },
+      ['spec.port'],
+    ],
+  ])('%s', (_, presets, spec, changed) => {
+    const settled = settle(written, presets, { ...kind, below: received })
+    expect(settled.object).toEqual(gadget(spec))
+    const byPresets = [...settled.origins].filter(([, origin]) => origin !== filledIn)
+    expect(byPresets.map(([path]) => path)).toEqual(changed)
+  })
+})
+
+test('only leaves that cluster presets state are granted', () => {
+  const { granted } = settle(
+    vmWith({}),
+    [preset('p', { domain: { title: 'p' } }), clusterPreset('c', { domain: { words: ['c'] } })],
+    virtualMachineKind(smallStructure),
+  )
+  expect([...granted.keys()]).toEqual(['spec.domain.words[0]'])
+})
+
+test('of a lost branch of a union, the choice of presets and all fields of the user are recorded', () => {
+  const disk = (source: Given) => ({ domain: { devices: { disks: [{ target: { dev: 'vda' }, ...source }] } } })
+  const user = vmWith({ devices: { disks: [{ type: 'file', target: { dev: 'vda' }, source: { file: '/u' } }] } })
+  const { overridden } = settle(
+    user,
+    [
+      preset('p', { strength: 'Enforce', ...disk({ type: 'file', source: { file: '/p' } }) }),
+      clusterPreset('c', { strength: 'Enforce', ...disk({ type: 'network', source: { name: 'n' } }) }),
+    ],
+    virtualMachineKind(smallStructure),
+  )
+  const lost = [...overridden].map(([path, values]) => [path, ...values.map(({ origin }) => originLabel(origin))])
+  expect(lost).toEqual([
+    ['spec.domain.devices.disks[0].type', 'team/p', 'user'],
+    ['spec.domain.devices.disks[0].source', 'user'],
+  ])
+})
+
+describe('volumes', () => {
+  const uses = (volume: string) => ({ type: 'volume', source: { volume }, target: { dev: 'vda' } })
+  const file = { type: 'file', source: { file: '/x' }, target: { dev: 'vda' } }
+  const disks = (disk: object) => ({ domain: { devices: { disks: [disk] } } })
+  const volumes = [{ name: 'v', emptyDisk: { capacity: '1Gi' } }]
+  const user = vmWith({ devices: { disks: [uses('v')] } }, { spec: { volumes } })
+  const pairing = virtualMachineKind(smallStructure)
+  const plain = { ...pairing, pairsVolumes: false }
+
+  test.each<[string, CompiledPreset, typeof pairing, Given, readonly string[]]>([
+    [
+      'are removed with the last disk that used them',
+      preset('p', { strength: 'Enforce', ...disks(file) }),
+      pairing,
+      disks(file),
+      ['volume "v" is removed because no disk uses it any more'],
+    ],
+    [
+      'remain for a kind whose volumes belong to no disk',
+      preset('p', { strength: 'Enforce', ...disks(file) }),
+      plain,
+      { ...disks(file), volumes },
+      [],
+    ],
+    [
+      'are removed without a warning for such a kind',
+      preset('p', { strength: 'Enforce', remove: ['volumes'] }),
+      plain,
+      disks(uses('v')),
+      [],
+    ],
+    [
+      'do not matter to the disks of such a kind',
+      preset('p', { strength: 'Enforce', ...disks(uses('missing')) }),
+      plain,
+      { ...disks(uses('missing')), volumes },
+      [],
+    ],
+    [
+      'remain while a disk that no preset changes uses them',
+      preset('p', { volumes: [{ name: 'w', emptyDisk: { capacity: '2Gi' } }] }),
+      pairing,
+      { ...disks(uses('v')), volumes: [...volumes, { name: 'w', emptyDisk: { capacity: '2Gi' } }] },
+      [],
+    ],
+  ])('%s', (_, one, kind, spec, warnings) => {
+    const settled = settle(user, [one], kind)
+    expect(settled.object).toEqual({ ...user, spec })
+    expect(settled.warnings).toEqual(warnings)
+  })
+})
