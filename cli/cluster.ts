@@ -87,7 +87,7 @@ export async function nodesOf(kube: KubeClient): Promise<NodeCapabilities> {
   }
 }
 
-async function listAll<T extends KubeObject>(
+export async function listAll<T extends KubeObject>(
   kube: KubeClient,
   of: Resource<T>,
   namespace?: string,
@@ -98,7 +98,7 @@ async function listAll<T extends KubeObject>(
 }
 
 /** The labels of a namespace. For users who cannot read namespaces, only the label that every namespace has. */
-async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key: string]: string }> {
+export async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key: string]: string }> {
   try {
     return (await kube.get(namespaces, { name })).metadata.labels ?? {}
   } catch (error) {
@@ -108,7 +108,7 @@ async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key
 }
 
 /** The user, for conditions on it; undefined for API servers before 1.28, which do not support the request. */
-async function whoAmI(kube: KubeClient): Promise<unknown> {
+export async function whoAmI(kube: KubeClient): Promise<unknown> {
   const review = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
   try {
     const response = await kube.request('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', review)
@@ -138,7 +138,7 @@ async function mayExempt(kube: KubeClient, id: string): Promise<boolean> {
   return isRecord(response) && isRecord(response['status']) && response['status']['allowed'] === true
 }
 
-function once<T>(make: () => Promise<T>): () => Promise<T> {
+export function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined
   return () => (made ??= make())
 }

@@ -3,7 +3,7 @@ import type { Entry } from './entry.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flags } from './flags.ts'
 import type { PowerFlags, Verb } from './power.ts'
-import { capabilitiesOf, clusterOf, paintOf, withCompletion, withOutput, withProgress } from './session.ts'
+import { capabilitiesOf, clusterOf, paintOf, withCompletion, withKinds, withOutput, withProgress } from './session.ts'
 import { sessionCommands } from './session-commands.ts'
 import type { World } from './world.ts'
 
@@ -33,7 +33,7 @@ interface ImportFlags extends Flags {
 
 const vmFiles = new Argument(
   '<file...>',
-  'VMs, configs, groups or Domain XML: files, directories, or - for standard input',
+  'VMs, configs, groups, objects of other kinds, or Domain XML: files, directories, or - for standard input',
 )
 
 const complete: Entry = {
@@ -99,7 +99,7 @@ const explain: Entry = {
     new Argument('<vm>', 'a VM in the cluster as NAME or NAMESPACE/NAME, or a file'),
     new Argument('[path]', 'only this field and those below it, for example spec.domain.devices.disks[0]'),
   ],
-  flags: [outputFlag('text', 'json'), ...completionFlags, 'color'],
+  flags: [outputFlag('text', 'json'), 'schema', ...completionFlags, 'color'],
   async run([vm = '', path], flags: Flags & { readonly output: 'text' | 'json' }, world) {
     const { explain: explainOne } = await import('./explain.ts')
     return withCompletion(flags, world, (settings, cluster) =>
@@ -231,13 +231,20 @@ const lint: Entry = {
   description: 'check presets as admission does, and find conflicts among them',
   example: 'presets/ --strict',
   words: [new Argument('<path...>', 'presets: files, directories, or - for standard input')],
-  flags: ['schema', 'strict', new Option('-n, --namespace <name>', 'namespace of presets without one'), 'quiet'],
+  flags: [
+    'schema',
+    'strict',
+    new Option('-n, --namespace <name>', 'namespace of presets without one'),
+    ...clusterFlags,
+    'quiet',
+  ],
   async run(paths, flags, world) {
     const [{ lint: lintAll }, { readInputs }] = await Promise.all([import('./lint.ts'), import('./input.ts')])
-    const kinds = flags.schema && (await (await import('./objects.ts')).readKinds(flags.schema))
     const { namespace = 'default', strict, quiet } = flags
-    const how = { namespace, strict: strict === true, quiet: quiet === true, ...(kinds && { kinds }) }
-    return lintAll(readInputs(paths, world.stdin), how, world)
+    return withKinds(flags, world, (kinds) => {
+      const how = { namespace, strict: strict === true, quiet: quiet === true, kinds }
+      return lintAll(readInputs(paths, world.stdin), how, world)
+    })
   },
 }
 

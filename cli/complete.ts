@@ -5,9 +5,10 @@ import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'
 import { derivedUid } from './derive-uid.ts'
 import { exitCode, Usage, type ExitCode } from './failure.ts'
+import { isForeign } from './foreign.ts'
 import { nameOf, unreadableText, type Input } from './input.ts'
 import { orderedAs } from './key-order.ts'
-import type { ObjectPresets } from './objects.ts'
+import type { ObjectScopes } from './object-scope.ts'
 import type { Output } from './output.ts'
 import { provenanceEntries } from './provenance.ts'
 import { causesAt, subjectOf, type Subject } from './subject.ts'
@@ -17,7 +18,6 @@ import { toYaml } from '../api/yaml.ts'
 import type { Cause } from '../api/cause.ts'
 import type { Subject as MergedObject } from '../presets/kind.ts'
 import type { Provenance } from '../presets/origins.ts'
-import type { Labels } from '../presets/selector.ts'
 
 export interface CompleteSettings {
   readonly scopes: Scopes
@@ -26,9 +26,7 @@ export interface CompleteSettings {
   readonly uid?: string
   readonly allowHostReach: boolean
   readonly skipRules: boolean
-  /** Presets for other kinds; only offline. */
-  readonly objects?: ObjectPresets
-  readonly namespaceLabels?: Labels
+  readonly objects: ObjectScopes
 }
 
 export interface CompleteOutput {
@@ -137,18 +135,21 @@ async function attempt(
   }
 }
 
-/** Undefined for an input of virtset's own kinds, and if there are neither presets nor schemas for others. */
+/** Undefined for an input of virtset's own kinds. */
 async function objectResult(
   input: Exclude<Input, { kind: 'unreadable' }>,
-  { objects, namespace, namespaceLabels = {} }: CompleteSettings,
+  { objects, namespace }: CompleteSettings,
 ): Promise<Result | undefined> {
-  if (objects === undefined || input.kind !== 'manifest') return undefined
-  const { completeObject, isForeign } = await import('./objects.ts')
-  if (!isForeign(input.object)) return undefined
-  const outcome = completeObject(input.object, { presets: objects, namespace, namespaceLabels })
+  if (input.kind !== 'manifest' || !isForeign(input.object)) return undefined
+  const { completeObject, placeObject } = await import('./objects.ts')
+  const placed = await placeObject(input.object, objects, namespace)
   const kind = String(input.object['kind'])
+  const known = { kind, name: nameOf(input.object) }
+  if ('causes' in placed) return { ...known, ...placed, warnings: [] }
+  const { outcome, causes, ...injected } = completeObject(placed)
+  if (outcome === 'refused') return { ...known, causes, warnings: injected.warnings }
   const asXml = () => Promise.reject(new Usage(`${input.file}: ${kind} cannot be printed as XML: only VMs can`))
-  return { kind, name: nameOf(input.object), ...outcome, asXml }
+  return { ...known, ...injected, asXml }
 }
 
 function vmResult(done: Outcome | undefined): Result | undefined {

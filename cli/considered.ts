@@ -1,8 +1,9 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import { isInScope } from '../presets/candidates.ts'
-import type { CompiledPreset } from '../presets/compile.ts'
+import { isInScope, type Candidates, type Namespace } from '../presets/candidates.ts'
+import type { CompiledPreset, QuarantinedPreset } from '../presets/compile.ts'
 import { createBudget, type Budget } from '../presets/condition-budget.ts'
 import { excludePresets } from '../presets/exclude.ts'
+import type { Subject } from '../presets/kind.ts'
 import { matchConditions, conditionInput } from '../presets/match.ts'
 import { requirementText, unmetRequirement, type Labels, type Requirement, type Selector } from '../presets/selector.ts'
 import { compareText, layerOf, priorityOf } from '../presets/source.ts'
@@ -24,27 +25,48 @@ export interface Considered {
  */
 export async function considered(
   vm: VirtualMachine,
-  settings: CompleteSettings,
+  settings: Pick<CompleteSettings, 'scopes' | 'namespace'>,
   { uid, isNew }: { readonly uid: string; readonly isNew: boolean },
-): Promise<readonly (Considered & { readonly revision?: string })[]> {
+): Promise<readonly ConsideredNow[]> {
   const name = vm.metadata.namespace ?? settings.namespace
   const { inventory, userInfo, ...scope } = await settings.scopes.of(name)
   const exempt = (await scope.exempt(vm)) ?? new Set<string>()
   const namespace = inventory.namespace(name)
-  const all = inventory.candidates
+  const { candidates, quarantined } = inventory
+  const request = requestOf(vm, namespace.name, uid, isNew ? userInfo : undefined)
+  return consideredIn(vm, { candidates, quarantined: quarantined.values(), namespace, exempt, request, noun: 'VM' })
+}
+
+/** With the current revision of the preset, if it exists. */
+export type ConsideredNow = Considered & { readonly revision?: string }
+
+interface ConsideredScope {
+  readonly candidates: Candidates
+  readonly quarantined: Iterable<QuarantinedPreset>
+  readonly namespace: Namespace
+  readonly exempt?: ReadonlySet<string>
+  readonly request: { readonly [key: string]: unknown }
+  readonly noun: string
+}
+
+/** Every preset in scope of an object of any kind, strongest first. */
+export function consideredIn(
+  object: Subject,
+  { candidates, quarantined, namespace, exempt = new Set(), request, noun }: ConsideredScope,
+): readonly ConsideredNow[] {
+  const all = candidates
     .inScope(namespace)
     .toSorted((left, right) => right.rank - left.rank || compareText(left.id, right.id))
-  const labels = vm.metadata.labels ?? {}
-  const selected = inventory.candidates.select(labels, namespace)
-  const { excluded } = excludePresets(vm.metadata.annotations, selected, exempt)
+  const labels = object.metadata.labels ?? {}
+  const { excluded } = excludePresets(object.metadata.annotations, candidates.select(labels, namespace), exempt)
   const budget = createBudget()
-  const input = conditionInput(vm, namespace, requestOf(vm, namespace.name, uid, isNew ? userInfo : undefined))
+  const input = conditionInput(object, namespace, request)
   return [
     ...all.map((preset) => ({
-      ...consider(preset, labels, excluded, input, budget),
+      ...consider(preset, labels, excluded, input, budget, noun),
       revision: preset.origin.revision,
     })),
-    ...[...inventory.quarantined.values()]
+    ...[...quarantined]
       .filter((preset) => isInScope(preset, namespace))
       .map(({ id, causes }): Considered => ({
         preset: id,
@@ -62,10 +84,11 @@ function consider(
   excluded: readonly CompiledPreset[],
   input: ReturnType<typeof conditionInput>,
   budget: Budget,
+  noun: string,
 ): Considered {
   const { id, rank, mode } = preset
   const known = { preset: id, layer: layerOf(rank), priority: priorityOf(rank) }
-  const unmet = unmetBy(preset.selector, labels)
+  const unmet = unmetBy(preset.selector, labels, noun)
   if (unmet !== undefined) return { ...known, outcome: 'no match', why: `selector ${unmet}` }
   if (excluded.includes(preset))
     return { ...known, outcome: 'excluded', why: 'by the annotation virtset.io/exclude-presets' }
@@ -79,10 +102,10 @@ function consider(
   return { ...known, outcome: mode === 'Warn' ? 'warned' : 'audited', why: `mode ${mode} changes nothing` }
 }
 
-function unmetBy(selector: Selector, labels: Labels): string | undefined {
+function unmetBy(selector: Selector, labels: Labels, noun: string): string | undefined {
   const unmet = unmetRequirement(selector, labels)
-  return unmet === undefined ? undefined : `${requirementText(unmet)}, ${hasText(unmet, labels)}`
+  return unmet === undefined ? undefined : `${requirementText(unmet)}, ${hasText(unmet, labels, noun)}`
 }
 
-const hasText = ({ key }: Requirement, labels: Labels): string =>
-  labels[key] === undefined ? `and the VM has no label ${key}` : `and the VM has ${key}=${labels[key]}`
+const hasText = ({ key }: Requirement, labels: Labels, noun: string): string =>
+  labels[key] === undefined ? `and the ${noun} has no label ${key}` : `and the ${noun} has ${key}=${labels[key]}`

@@ -3,21 +3,25 @@ import type { Origin } from '../api/cause.ts'
 import { refusalText } from '../api/refusal.ts'
 import { completedByAnnotation, parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { asSent } from '../completion/reproduce.ts'
-import { decodeProvenance, type Provenance } from '../completion/provenance.ts'
+import { decodeProvenance, type DecodedProvenance, type Provenance } from '../completion/provenance.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
-import { considered, type Considered } from './considered.ts'
+import type { Candidates } from '../presets/candidates.ts'
+import { considered, type Considered, type ConsideredNow } from './considered.ts'
 import { below, explanationOf, type Explanation } from './explanation.ts'
 import { explanationText, presetLines } from './explanation-text.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
-import { readInputs } from './input.ts'
+import { readInputs, type Input } from './input.ts'
+import { isForeign } from './foreign.ts'
 import type { Paint } from './paint.ts'
 import type { Cluster, World } from './world.ts'
 
 export interface ExplainSettings extends CompleteSettings {
   readonly cluster?: Cluster
 }
+
+type StoredSettings = Pick<ExplainSettings, 'cluster' | 'namespace' | 'scopes'>
 
 export interface ExplainOutput {
   readonly format: 'text' | 'json'
@@ -37,7 +41,10 @@ export async function explain(
   how: ExplainOutput,
   world: Pick<World, 'out' | 'err' | 'stdin'>,
 ): Promise<ExitCode> {
-  if (!(await isFile(vm))) return print(await explainStored(vm, settings), path, how, world)
+  if (!(await isFile(vm))) {
+    const { explainStoredObject } = await import('./explain-object.ts')
+    return print((await explainStoredObject(vm, settings)) ?? (await explainStored(vm, settings)), path, how, world)
+  }
   let code: ExitCode = exitCodes.fine
   let isFirst = true
   for await (const found of explainFile(vm, settings, world)) {
@@ -46,18 +53,18 @@ export async function explain(
     const exit = await print(found, path, how, world)
     if (exit !== exitCodes.fine) code = exit
   }
-  if (isFirst) throw new Usage(`${vm}: has no VM`)
+  if (isFirst) throw new Usage(`${vm}: has nothing to explain`)
   return code
 }
 
-/** A refused VM has no fields, but has presets in scope. */
-interface RefusedVm {
+/** A refused object has no fields, but has presets in scope. */
+export interface RefusedObject {
   readonly refusal: string
   readonly presets: readonly Considered[]
 }
 
 async function print(
-  found: Explanation | RefusedVm,
+  found: Explanation | RefusedObject,
   path: string | undefined,
   { format, paint, columns }: ExplainOutput,
   world: Pick<World, 'out' | 'err'>,
@@ -73,7 +80,7 @@ async function print(
   }
   const explanation = path === undefined ? found : below(found, path)
   if (path !== undefined && explanation.fields.length + explanation.removed.length + explanation.skipped.length === 0) {
-    world.err(`error: the VM has no field ${path}\n`)
+    world.err(`error: the ${nounOf(found)} has no field ${path}\n`)
     return exitCodes.refused
   }
   world.out(
@@ -83,6 +90,8 @@ async function print(
   )
   return exitCodes.fine
 }
+
+const nounOf = (found: Explanation): string => ('vm' in found ? 'VM' : (found.object.split(' ')[0] ?? ''))
 
 async function isFile(vm: string): Promise<boolean> {
   if (vm === '-') return true
@@ -98,9 +107,14 @@ async function* explainFile(
   file: string,
   settings: ExplainSettings,
   { stdin }: Pick<World, 'stdin'>,
-): AsyncGenerator<Explanation | RefusedVm> {
+): AsyncGenerator<Explanation | RefusedObject> {
   for await (const input of readInputs([file], stdin)) {
     if (input.kind === 'unreadable') throw new Usage(input.message)
+    const ofOther = await explainObject(input, settings)
+    if (ofOther !== undefined) {
+      yield ofOther
+      continue
+    }
     const done = await completeInput(input, settings)
     if (done === undefined) continue
     const { subject, outcome } = done
@@ -118,8 +132,14 @@ async function* explainFile(
   }
 }
 
+/** Undefined for an input of virtset's own kinds. */
+async function explainObject(input: Input, settings: ExplainSettings) {
+  if (input.kind !== 'manifest' || !isForeign(input.object)) return undefined
+  return (await import('./explain-object.ts')).explainManifest(input.object, settings)
+}
+
 /** @param vm NAME or NAMESPACE/NAME. @throws Usage */
-export async function explainStored(vm: string, settings: ExplainSettings): Promise<Explanation> {
+export async function explainStored(vm: string, settings: StoredSettings): Promise<Explanation> {
   const { cluster } = settings
   if (cluster === undefined) throw new Usage(`${vm}: no such file; a VM of this name requires a cluster`)
   const [first = '', second] = vm.replace(/^(?:vm|vms|virtualmachines?)\//, '').split('/')
@@ -134,6 +154,16 @@ export async function explainStored(vm: string, settings: ExplainSettings): Prom
   const parsed = parseVirtualMachine(stored)
   const written = 'vm' in parsed ? asSent(parsed.vm, provenance) : stored
   const presets = await considered(written, settings, { uid: stored.metadata.uid, isNew: false })
+  return explanationOfStored(stored, provenance, presets, await ranksIn(stored, settings))
+}
+
+/** The explanation of a stored object by its provenance. @param presets those that are in scope now */
+export function explanationOfStored(
+  stored: Parameters<typeof explanationOf>[0],
+  provenance: DecodedProvenance,
+  presets: readonly ConsideredNow[],
+  rankOf: (origin: Origin) => number | undefined,
+): Explanation {
   const revisions = new Map([...presetsIn(provenance)].map((origin) => [idOf(origin), origin.revision]))
   const current = presets.map((one) => atRevision(one, revisions))
   const deleted = [...revisions.keys()]
@@ -145,7 +175,7 @@ export async function explainStored(vm: string, settings: ExplainSettings): Prom
       outcome: 'deleted',
       why: 'was applied and has been deleted since',
     }))
-  const explanation = explanationOf(stored, provenance, [...current, ...deleted], await ranksIn(stored, settings), [])
+  const explanation = explanationOf(stored, provenance, [...current, ...deleted], rankOf, [])
   return provenance.left > 0 ? { ...explanation, left: provenance.left } : explanation
 }
 
@@ -161,7 +191,7 @@ function* presetsIn({ origins, overridden, removed, skipped }: Provenance): Gene
 const idOf = ({ namespace, name }: PresetOrigin): string => (namespace === undefined ? name : `${namespace}/${name}`)
 
 /** An applied preset remains applied, regardless of its conditions now. It may have been changed since. */
-function atRevision(one: Considered & { readonly revision?: string }, then: ReadonlyMap<string, string>): Considered {
+function atRevision(one: ConsideredNow, then: ReadonlyMap<string, string>): Considered {
   const { revision, ...now } = one
   const was = then.get(one.preset)
   if (was === undefined) return now
@@ -172,10 +202,12 @@ function atRevision(one: Considered & { readonly revision?: string }, then: Read
 }
 
 /** The rank of each preset that still exists, to explain why one won over another. */
-async function ranksIn(
-  { metadata }: VirtualMachine,
-  settings: ExplainSettings,
-): Promise<(origin: Origin) => number | undefined> {
+export const ranksAmong =
+  (candidates: Pick<Candidates, 'get'>) =>
+  (origin: Origin): number | undefined =>
+    origin.by === 'preset' ? candidates.get(idOf(origin))?.rank : undefined
+
+async function ranksIn({ metadata }: VirtualMachine, settings: Pick<ExplainSettings, 'namespace' | 'scopes'>) {
   const { inventory } = await settings.scopes.of(metadata.namespace ?? settings.namespace)
-  return (origin) => (origin.by === 'preset' ? inventory.candidates.get(idOf(origin))?.rank : undefined)
+  return ranksAmong(inventory.candidates)
 }

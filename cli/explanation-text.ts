@@ -5,10 +5,10 @@ import type { Paint } from './paint.ts'
 import { creditText } from './provenance.ts'
 
 export function explanationText(explanation: Explanation, paint: Paint, columns: number): string {
-  const { vm, presets, fields, removed, skipped, warnings, left } = explanation
+  const { presets, fields, removed, skipped, warnings, left } = explanation
   const pathWidth = Math.min(Math.max(0, ...fields.map(({ path }) => path.length)), Math.max(40, columns - 40))
   const lines = [
-    `${paint('bold', `VirtualMachine ${vm}`)}\n\n`,
+    `${paint('bold', 'vm' in explanation ? `VirtualMachine ${explanation.vm}` : explanation.object)}\n\n`,
     ...presetLines(presets, paint),
     `\n${paint('bold', 'Fields')}\n`,
     ...fields.flatMap((field) => fieldLines(field, pathWidth, paint)),
@@ -20,7 +20,7 @@ export function explanationText(explanation: Explanation, paint: Paint, columns:
       ({ path, reason, ...credit }) => `${path}  from ${creditText(credit)}: ${reason}`,
     ),
     ...section('Warnings', warnings, paint, (text) => text),
-    ...(left === undefined ? [] : [`\n${left} more fields did not fit in the VM's provenance\n`]),
+    ...(left === undefined ? [] : [`\n${left} more fields did not fit in the provenance\n`]),
   ]
   return lines.join('')
 }

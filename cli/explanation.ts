@@ -1,22 +1,24 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
+import { group } from '../api/object.ts'
 import { isAtOrBelow } from '../api/path.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
 import type { Provenance } from '../completion/provenance.ts'
+import type { Subject } from '../presets/kind.ts'
 import { layerOf, priorityOf } from '../presets/source.ts'
 import type { Considered } from './considered.ts'
 import { creditOf, leavesOf, type Credit } from './provenance.ts'
 
-/** The output for one VM. */
-export interface Explanation {
-  readonly vm: string
+/** The output for one VM, or one object of another kind (`Pod team/web`). */
+export type Explanation = ({ readonly vm: string } | { readonly object: string }) & Explained
+
+interface Explained {
   readonly presets: readonly Considered[]
   readonly fields: readonly Field[]
   readonly removed: readonly (Credit & { readonly path: string })[]
   readonly skipped: readonly (Credit & { readonly path: string; readonly reason: string })[]
   readonly warnings: readonly string[]
-  /** Entries of a large VM's provenance that did not fit in its annotation. */
+  /** Entries of a large provenance that did not fit in its annotation. */
   readonly left?: number
 }
 
@@ -27,14 +29,14 @@ export interface Field extends Credit {
 }
 
 export function explanationOf(
-  vm: VirtualMachine,
+  object: Subject & { readonly apiVersion?: string; readonly kind?: string },
   provenance: Provenance,
   presets: readonly Considered[],
   rankOf: (origin: Origin) => number | undefined,
   warnings: readonly string[],
 ): Explanation {
   const { origins, overridden, removed, skipped } = provenance
-  const fields = [...leavesOf(vm)].map(({ path, value }): Field => {
+  const fields = [...leavesOf(object)].map(({ path, value }): Field => {
     const origin = originOf(origins, path)
     const lost = overridden.get(path)?.map((one) => ({
       ...creditOf(one.origin),
@@ -43,8 +45,10 @@ export function explanationOf(
     }))
     return { path, value, ...creditOf(origin), ...(lost === undefined ? {} : { overridden: lost }) }
   })
+  const { namespace = '', name, generateName = '' } = object.metadata
+  const id = `${namespace}/${name ?? `${generateName}*`}`
   return {
-    vm: `${vm.metadata.namespace ?? ''}/${vm.metadata.name ?? `${vm.metadata.generateName ?? ''}*`}`,
+    ...(object.apiVersion?.startsWith(`${group}/`) === true ? { vm: id } : { object: `${object.kind} ${id}` }),
     presets: presets.map(({ preset, layer, priority, outcome, why }) => ({
       preset,
       layer,
@@ -77,7 +81,7 @@ function whyLost(
   return `priority ${priorityOf(won)} wins over ${priorityOf(lost)}`
 }
 
-export function below(explanation: Explanation, path: string): Explanation {
+export function below<T extends Explained>(explanation: T, path: string): T {
   const isBelow = (one: { readonly path: string }): boolean => isAtOrBelow(one.path, path)
   const { fields, removed, skipped } = explanation
   return {

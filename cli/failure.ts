@@ -42,6 +42,8 @@ export const codeOf = (error: unknown): string => (error instanceof Error && 'co
 /** A suffix for the message about an unreachable cluster, for commands that work without one. */
 export const withoutCluster = '\nWithout a cluster: --presets FILE|DIR'
 
+export const withoutSchema = '\nWithout a cluster: --schema FILE|DIR'
+
 /** The messages of an error and its causes, innermost last. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)

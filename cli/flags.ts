@@ -24,7 +24,7 @@ const flags = {
   schema: () =>
     repeatable(
       '--schema <path>',
-      'also accept the kinds of this CRD or OpenAPI v3 document, and presets for them: a file or directory (repeatable)',
+      'schemas of other kinds than VMs: a file or directory with CRDs or OpenAPI v3 documents (repeatable; default: those of the cluster)',
     ),
   namespaceLabels: () =>
     new Option('--namespace-labels <k=v,...>', 'labels of the namespace, in addition to its name').argParser(labels),

@@ -5,11 +5,11 @@ import { checkPreset } from '../presets/check.ts'
 import { compileParsed, type CompiledPreset } from '../presets/compile.ts'
 import { needsGrant } from '../presets/grant.ts'
 import { virtualMachineKind, type Kind } from '../presets/kind.ts'
-import type { Kinds } from '../presets/object-kind.ts'
 import { findOverlaps, overlapText } from '../presets/overlap.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { nameOf, type Input } from './input.ts'
 import { inNamespace, isObjectPreset, isPreset, type Manifest } from '../inventory/manifests.ts'
+import type { KindSource } from './object-kinds.ts'
 import type { Streams } from './world.ts'
 
 export interface LintSettings {
@@ -17,7 +17,7 @@ export interface LintSettings {
   readonly strict: boolean
   readonly quiet: boolean
   /** Kinds that presets for objects can have as their target. */
-  readonly kinds?: Kinds
+  readonly kinds: KindSource
 }
 
 /**
@@ -42,7 +42,7 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
     if (!isForObjects && !isPreset(input.object)) continue
     checked++
     const manifest = inNamespace(input.object, settings.namespace)
-    const found = isForObjects ? await lintForObjects(manifest, settings.kinds ?? new Map()) : lintOne(manifest)
+    const found = isForObjects ? await lintForObjects(manifest, settings.kinds) : lintOne(manifest)
     for (const text of found.warnings) warn(input.file, text)
     if (found.refusal !== undefined) {
       seen.refused = true
@@ -107,9 +107,13 @@ export function checkManifest(object: Manifest): {
   return causes.length > 0 ? { causes, warnings: all } : { preset: compileParsed(parsed.preset), causes, warnings: all }
 }
 
-async function lintForObjects(object: Manifest, kinds: Kinds): Promise<Found> {
-  const { compileObjectPreset } = await import('../presets/object-preset.ts')
-  const compiled = compileObjectPreset(object, kinds)
+async function lintForObjects(object: Manifest, kinds: KindSource): Promise<Found> {
+  const [{ compileObjectPreset }, { targetIn }] = await Promise.all([
+    import('../presets/object-preset.ts'),
+    import('./object-scope.ts'),
+  ])
+  const target = targetIn(object)
+  const compiled = compileObjectPreset(object, target === undefined ? new Map() : await kinds.read([target]))
   if ('quarantined' in compiled) {
     const refusal = refusalText(String(object['kind']), nameOf(object), compiled.quarantined.causes)
     return { refusal, warnings: [] }

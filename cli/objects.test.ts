@@ -146,6 +146,37 @@ test('a kind without a schema is refused with the nearest one', async () => {
   const { code, err } = await complete({ object: pod, presets: preset('v', '{selector: {}, domain: {title: t}}') })
   expect([code, err]).toEqual([
     2,
-    'error: there is no schema of Gadgets of example.com/v1, the kind of "g"; did you mean Gadget of example.com/v1?\n',
+    'error: there is no schema of Gadgets of example.com/v1; did you mean Gadget of example.com/v1?\n',
   ])
+})
+
+test('explain shows who set each field, and why presets were applied or not', async () => {
+  const one = (name: string, labels: string, size: number) =>
+    forGadgets(name, `selector: {matchLabels: ${labels}}, object: {spec: {size: ${size}}}`)
+  const at = files({
+    'g.yaml': gadget('g', '{mode: Fast}', '{size: small}'),
+    'presets.yaml': `${one('a', '{size: small}', 1)}---\n${one('b', '{size: large}', 2)}`,
+    'crd.yaml': crd,
+  })
+  const flags = ['--presets', at('presets.yaml'), '--schema', at('crd.yaml')]
+  const { code, out, err } = await runVm(['explain', at('g.yaml'), ...flags])
+  expect([code, err, out.replaceAll(/@[0-9a-f]{16}/g, '@R')]).toEqual([
+    0,
+    '',
+    `Gadget default/g
+
+Presets, strongest first
+  default/a  namespace Default     0  applied
+  default/b  namespace Default     0  no match: selector size=large, and the Gadget has size=small
+
+Fields
+  metadata.labels.size  "small"       user
+  spec.mode             "Fast"        user
+  spec.size             1             preset default/a@R
+`,
+  ])
+  expect(await runVm(['explain', at('g.yaml'), 'spec.port', ...flags])).toMatchObject({
+    code: 1,
+    err: 'error: the Gadget has no field spec.port\n',
+  })
 })

@@ -114,8 +114,6 @@ async function matchOf(
     {
       scopes: { of: async () => ({ inventory, exempt: () => undefined }) },
       namespace: name,
-      allowHostReach: false,
-      skipRules: false,
     },
     { uid: vm.metadata.uid ?? '', isNew: false },
   )

@@ -1,9 +1,10 @@
 import type { Capabilities } from '../api/capabilities.ts'
 import type { CompleteSettings } from './complete.ts'
-import type { Manifest } from '../inventory/manifests.ts'
-import { Usage, exitCodes, withoutCluster, type ExitCode } from './failure.ts'
+import type { QuarantinedPreset } from '../presets/compile.ts'
+import { Usage, exitCodes, withoutCluster, withoutSchema, type ExitCode } from './failure.ts'
 import type { Flags } from './flags.ts'
-import type { ObjectPresets } from './objects.ts'
+import type { ObjectScopes } from './object-scope.ts'
+import type { KindSource } from './object-kinds.ts'
 import type { Output } from './output.ts'
 import type { Paint } from './paint.ts'
 import type { Cluster, World } from './world.ts'
@@ -39,22 +40,26 @@ export async function withCompletion(
     const namespace = flags.namespace ?? 'default'
     const manifests = await readManifests(flags.presets ?? [], world.stdin)
     const presets = presetsOf(manifests, namespace)
-    const objects = await objectPresetsIn(manifests, flags.schema, namespace)
-    const broken = [...presets.quarantined.values(), ...(objects?.quarantined ?? []).map((one) => one.quarantined)]
-    const warnings = broken.map(quarantineWarning)
-    if (flags.quiet !== true) for (const warning of warnings) world.err(`Warning: ${warning}\n`)
+    let isWarned = false
+    const warn = (preset: QuarantinedPreset): void => {
+      isWarned = true
+      if (flags.quiet !== true) world.err(`Warning: ${quarantineWarning(preset)}\n`)
+    }
+    for (const preset of presets.quarantined.values()) warn(preset)
     const capabilities = equalNodes(await capabilitiesOf(flags.capabilities))
     const namespaceLabels = flags.namespaceLabels ?? {}
     const inventory = inventoryOf(presets, { labels: namespaceLabels, capabilities })
-    const optional = objects === undefined ? {} : { objects }
-    const code = await run({ ...rest, ...optional, scopes: offline(inventory), namespace, namespaceLabels }, undefined)
-    const isWarned = warnings.length > 0 && flags.strict === true
-    return code === exitCodes.fine && isWarned ? exitCodes.warnings : code
+    return withKinds(flags, world, async (source) => {
+      const given = { manifests, namespace, namespaceLabels, onBroken: warn }
+      const objects = objectScopes(async () => (await import('./object-scope.ts')).scopesOfFiles(source, given))
+      const code = await run({ ...rest, objects, scopes: offline(inventory), namespace }, undefined)
+      return code === exitCodes.fine && isWarned && flags.strict === true ? exitCodes.warnings : code
+    })
   }
   if (flags.namespaceLabels !== undefined)
     throw new Usage('--namespace-labels requires --presets: in a cluster the namespace has its own labels')
   if (flags.schema !== undefined)
-    throw new Usage('--schema requires --presets: the presets of a cluster are only for VMs')
+    throw new Usage('--schema requires --presets: for presets of a cluster, its own schemas count')
   const cluster = await clusterOf(flags, world)
   const [{ online, nodesOf, clusterFailure }, { equalNodes }] = await Promise.all([
     import('./cluster.ts'),
@@ -66,7 +71,17 @@ export async function withCompletion(
       flags.capabilities === undefined
         ? await nodesOf(cluster.kube)
         : equalNodes(await capabilitiesOf(flags.capabilities))
-    return await run({ ...rest, scopes: online(cluster, capabilities), namespace }, cluster)
+    const objects = objectScopes(async () => {
+      const [{ scopesOfCluster }, { kindsOfCluster }] = await Promise.all([
+        import('./object-scope.ts'),
+        import('./object-kinds.ts'),
+      ])
+      return scopesOfCluster(
+        cluster,
+        kindsOfCluster(() => Promise.resolve(cluster.kube)),
+      )
+    })
+    return await run({ ...rest, objects, scopes: online(cluster, capabilities), namespace }, cluster)
   } catch (error) {
     throw clusterFailure(error, cluster)
   } finally {
@@ -74,16 +89,43 @@ export async function withCompletion(
   }
 }
 
-/** Undefined without presets for other kinds and without schemas of them. */
-async function objectPresetsIn(
-  manifests: readonly Manifest[],
-  schemas: readonly string[] | undefined,
-  namespace: string,
-): Promise<ObjectPresets | undefined> {
-  const { isObjectPreset } = await import('../inventory/manifests.ts')
-  if (schemas === undefined && !manifests.some(isObjectPreset)) return undefined
-  const { objectPresetsOf, readKinds } = await import('./objects.ts')
-  return objectPresetsOf(manifests, await readKinds(schemas ?? []), namespace)
+/** Loads the code for other kinds when the first object of one is met. */
+function objectScopes(make: () => Promise<ObjectScopes>): ObjectScopes {
+  let made: Promise<ObjectScopes> | undefined
+  return { of: async (target, namespace) => (await (made ??= make())).of(target, namespace) }
+}
+
+/** Runs a command with the kinds of `--schema`; without it, with those of the cluster, which is used only if needed. */
+export async function withKinds(
+  flags: Pick<Flags, 'schema' | 'kubeconfig' | 'context'>,
+  world: Pick<World, 'cluster'>,
+  run: (source: KindSource) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const load = () => import('./object-kinds.ts')
+  if (flags.schema !== undefined) {
+    const { kindsOfFiles, readKinds } = await load()
+    return run(kindsOfFiles(await readKinds(flags.schema)))
+  }
+  let cluster: Promise<Cluster> | undefined
+  let source: KindSource | undefined
+  const kube = async () => (await (cluster ??= clusterOf(flags, world, withoutSchema))).kube
+  const read: KindSource['read'] = async (targets) => {
+    source ??= (await load()).kindsOfCluster(kube)
+    return source.read(targets).catch(async (error: unknown) => {
+      if (!(error instanceof Usage)) throw error
+      const { targetText } = await import('../api/object-preset.ts')
+      throw new Usage(`${targets.map(targetText).join(', ')} needs the schema of its kind: ${error.message}`)
+    })
+  }
+  try {
+    return await run({ read })
+  } catch (error) {
+    if (cluster === undefined) throw error
+    const { clusterFailure } = await import('./cluster.ts')
+    throw clusterFailure(error, await cluster, withoutSchema)
+  } finally {
+    await (await cluster?.catch(() => undefined))?.kube.close()
+  }
 }
 
 export async function clusterOf(

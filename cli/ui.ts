@@ -37,8 +37,6 @@ export async function ui(
       // Presets are read each time, because they change while the page is open. No capability of a node is used.
       '/explain': async (query) =>
         explainStored(`${query.get('namespace')}/${query.get('name')}`, {
-          allowHostReach: false,
-          skipRules: false,
           namespace,
           scopes: online(cluster, noNodes),
           cluster,

@@ -61,7 +61,11 @@ function kindOf({ spec: { target } }: ObjectPreset, kinds: Kinds): ReturnType<No
   if (read === undefined) return { causes: [unknownTarget(name, [...kinds.keys()])] }
   const found = read()
   if ('kind' in found) return found
-  return { causes: found.causes.map((cause) => unusable(name, cause)) }
+  return {
+    causes: found.causes.map((cause) =>
+      cause.reason === 'FieldValueNotFound' ? { ...cause, field: 'spec.target' } : unusable(name, cause),
+    ),
+  }
 }
 
 function unknownTarget(name: string, known: readonly string[]): Cause {

@@ -1,13 +1,15 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ApiError } from '../../runtime/api-error.ts'
+import { kubeconfigAccess } from '../../runtime/access.ts'
 import { systemClock } from '../../runtime/clock.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { runConfigurationController } from '../../webhooks/objects/configuration-controller.ts'
 import { files, preset } from '../cli/files.ts'
-import { runVm } from '../cli/world.ts'
+import { noSessions, runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { runKubectl } from './kubectl.ts'
@@ -363,7 +365,82 @@ describe('in a cluster', { timeout: 600_000 }, () => {
       status: 'True',
     })
   })
+
+  test('the command line completes and explains objects as the cluster does', async () => {
+    const instance = 'apiVersion: kubevirt.test/v1\nkind: Instance\nmetadata: {name: mine}\nspec: {host: mine}\n'
+    const at = files({
+      'mine.yaml': instance,
+      'typo.yaml': preset(
+        'typo',
+        '{target: {apiVersion: kubevirt.test/v1, kind: Instance}, selector: {}, object: {spec: {sise: 3}}}',
+        'ObjectPreset',
+      ),
+      'pair.yaml': preset(
+        'pair',
+        '{target: {apiVersion: v1, kind: Pod}, selector: {}, object: {spec: {hostname: a}}}',
+        'ObjectPreset',
+      ),
+      'pod.yaml': pod,
+      'map.yaml': 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n',
+    })
+    const warned = 'Warning: preset "site" changed spec.host, which was "mine"\n'
+    const completed = await online('complete', at('mine.yaml'), '-o', 'json')
+    expect([completed.code, completed.err]).toEqual([0, warned])
+    const applied = await cluster(['apply', '--server-side', '-o', 'json', '-f', at('mine.yaml')])
+    expect(applied.err).toBe(warned)
+    const { metadata, spec } = JSON.parse(applied.out)
+    expect(JSON.parse(completed.out)).toMatchObject({ metadata: { labels: metadata.labels }, spec })
+    expect(spec).toEqual({ host: 'x', size: 2, policy: 'Never' })
+
+    const fields = [
+      { path: 'metadata.labels.zone', value: 'z', preset: 'site' },
+      { path: 'spec.host', value: 'x', preset: 'site', overridden: [{ user: true, value: 'mine' }] },
+      { path: 'spec.policy', value: 'Never', preset: 'default/of-joe' },
+      { path: 'spec.size', value: 2, preset: 'default/of-joe' },
+    ]
+    const presets = [
+      { preset: 'site', layer: 'cluster Enforce', outcome: 'applied' },
+      { preset: 'default/of-joe', layer: 'namespace Default', outcome: 'applied' },
+    ]
+    for (const word of [at('mine.yaml'), 'instances.kubevirt.test/mine', 'instance/mine']) {
+      const { code, out } = await online('explain', word, '-o', 'json')
+      const explained = JSON.parse(out)
+      expect([word, code, explained.object]).toEqual([word, 0, 'Instance default/mine'])
+      expect(explained.fields.toSorted(byPath)).toMatchObject(fields)
+      expect(explained.presets).toMatchObject(presets)
+    }
+
+    // Schemas come from the cluster.
+    expect(await online('lint', at('typo.yaml'))).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(
+        'spec.object.spec.sise: Invalid value: 3: there is no such field; did you mean "size"?',
+      ),
+    })
+    const paired = await online('complete', at('pod.yaml'), '--presets', at('pair.yaml'), '-o', 'json')
+    expect(JSON.parse(paired.out).spec.hostname).toBe('a')
+    expect(await online('complete', at('map.yaml'))).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('applies no presets to ConfigMap of v1: it has no PresetTarget for it'),
+    })
+  })
 })
+
+const byPath = (left: { readonly path: string }, right: { readonly path: string }) => (left.path < right.path ? -1 : 1)
+
+/** `kubectl vm` with the kubeconfig of the test's cluster. */
+const online = (...words: string[]) =>
+  runVm(words, {
+    cluster: async () => {
+      const access = await kubeconfigAccess({ file: api.kubeconfig })
+      return {
+        ...noSessions,
+        kube: createKubeClient({ access, userAgent: 'kubectl-vm' }),
+        access,
+        server: access.server,
+      }
+    },
+  })
 
 const instanceSchema = {
   type: 'object',
