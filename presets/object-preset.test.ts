@@ -12,8 +12,8 @@ const preset = (spec: Given, kind = 'ObjectPreset') => ({
   spec: { target: gadgetTarget, selector: { matchLabels: { a: 'b' } }, ...spec },
 })
 
-function causesOf(value: unknown, kinds = gadgets): readonly string[] {
-  const made = compileObjectPreset(value, kinds)
+function causesOf(value: unknown, kinds = gadgets, restricted: readonly string[] = []): readonly string[] {
+  const made = compileObjectPreset(value, kinds, restricted)
   return 'quarantined' in made
     ? made.quarantined.causes.map(({ field, message, suggestion = '' }) =>
         `${field}: ${message} ${suggestion}`.trimEnd(),
@@ -169,6 +169,36 @@ describe('a preset for objects is refused for', () => {
       'spec.target.kind: is cluster-scoped: only a ClusterObjectPreset can select a Gadget',
     ])
     expect(causesOf(preset(inSpec({ size: 1 }), 'ClusterObjectPreset'), kinds)).toEqual([])
+  })
+
+  test('a field that its target restricts, unless it is of the cluster', () => {
+    const spec = { ...inSpec({ size: 1, mode: 'Fast' }), strength: 'Enforce', remove: ['spec.memory', 'spec.port'] }
+    const restricted = ['spec.size', 'spec.memory']
+    const only = 'is restricted by the PresetTarget: only a ClusterObjectPreset can set or remove it'
+    expect(causesOf(preset(spec), gadgets, restricted)).toEqual([
+      `spec.object.spec.size: ${only}`,
+      `spec.remove[0]: ${only}`,
+    ])
+    expect(causesOf(preset(spec, 'ClusterObjectPreset'), gadgets, restricted)).toEqual([])
+    expect(causesOf(preset(spec))).toEqual([])
+  })
+
+  test('a kind whose schema is no schema', () => {
+    const versions = [{ name: 'v1', schema: { openAPIV3Schema: 'any' } }]
+    const kinds = kindsIn({ ...gadgetCrd, spec: { ...gadgetCrd.spec, versions } })
+    expect(causesOf(preset(inSpec({})), kinds)).toEqual([
+      'spec.target: the schema of Gadget of example.com/v1 cannot be used: it must be a schema',
+    ])
+  })
+
+  test('a form that cannot be read, as broken', () => {
+    const broken = {
+      ...preset({}),
+      get spec() {
+        throw new RangeError('Maximum call stack size exceeded')
+      },
+    }
+    expect(causesOf(broken)).toEqual(['spec: cannot be read: Maximum call stack size exceeded'])
   })
 
   test('a kind whose schema is recursive', () => {
