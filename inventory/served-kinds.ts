@@ -48,7 +48,7 @@ export function createServedKinds(kube: Pick<KubeClient, 'request'>): ServedKind
 function urlOf(index: unknown, { apiVersion }: Target): string {
   const paths = isRecord(index) && isRecord(index['paths']) ? index['paths'] : {}
   const path = groupOf(apiVersion) === '' ? `api/${apiVersion}` : `apis/${apiVersion}`
-  const entry = Object.hasOwn(paths, path) ? paths[path] : undefined
+  const entry = paths[path]
   const url = isRecord(entry) ? entry['serverRelativeURL'] : undefined
   return typeof url === 'string' ? url : ''
 }
@@ -59,11 +59,12 @@ function servedIn(document: unknown, target: Target): ServedKind {
     return notServed('apiVersion', target.apiVersion, `the API server does not serve ${target.apiVersion}`)
   const kinds = kindsIn(document) ?? new Map<string, never>()
   const found = kinds.get(name)
-  const resource = resourceOf(document, target)
-  if (found === undefined || resource === undefined) {
+  if (found === undefined) {
     const near = nearest(name, [...kinds.keys()])
     return notServed('kind', target.kind, `the API server does not serve ${name}`, near)
   }
+  const resource = resourceOf(document, target)
+  if (resource === undefined) return notServed('kind', target.kind, `objects of kind ${name} cannot be created`)
   const read = found()
   if ('kind' in read) return { kind: read.kind, resource }
   const causes = read.causes.map(({ field, message }) => unusable(target, `${field === '' ? 'it' : field} ${message}`))

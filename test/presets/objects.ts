@@ -85,6 +85,28 @@ export const gadgetCrd = {
 
 export const gadgetTarget = { apiVersion: 'example.com/v1', kind: 'Gadget' }
 
+/** The OpenAPI v3 document of the group of Gadgets, as the API server serves it. */
+export const gadgetOpenApi = (spec: unknown = gadgetSpec, collection = 'namespaces/{namespace}/gadgets') => {
+  const gvk = { group: 'example.com', version: 'v1', kind: 'Gadget' }
+  return {
+    openapi: '3.0.0',
+    paths: {
+      [`/apis/example.com/v1/${collection}`]: { post: { 'x-kubernetes-group-version-kind': gvk } },
+      [`/apis/example.com/v1/${collection}/{name}`]: { get: { 'x-kubernetes-group-version-kind': gvk } },
+    },
+    components: {
+      schemas: {
+        'com.example.v1.Gadget': {
+          type: 'object',
+          properties: { metadata: { $ref: '#/components/schemas/io.k8s.meta.v1.ObjectMeta' }, spec },
+          'x-kubernetes-group-version-kind': [gvk],
+        },
+        'io.k8s.meta.v1.ObjectMeta': { type: 'object' },
+      },
+    },
+  }
+}
+
 const known = (document: unknown): Kinds => {
   const kinds = kindsIn(document)
   if (kinds === undefined) throw new Error('the document describes no kind')
