@@ -1,5 +1,6 @@
 import type { Cause } from './cause.ts'
 import { invalidValue } from './field-error.ts'
+import { checkHttpSource, httpSourceFields, type HttpSource } from './http-source.ts'
 import { checkImageSource, imageSourceFields, type ImageSource } from './image-source.ts'
 import { dnsSubdomainRule, isDnsSubdomain } from './label.ts'
 import { checkCapacity } from './capacity.ts'
@@ -20,6 +21,7 @@ export interface ClaimSource {
   readonly empty?: object
   readonly image?: ImageSource
   readonly claim?: { readonly claimName: string }
+  readonly http?: HttpSource
 }
 
 /** On a claim, once a VM has run with the disk that it was filled with: the claim is never filled again. */
@@ -40,6 +42,7 @@ const sourceKinds = {
     { claimName: string('The name of the PersistentVolumeClaim.') },
     ['claimName'],
   ),
+  http: open('A copy of the disk on a web server, qcow2 or raw.', httpSourceFields, ['url', 'checksum']),
 } satisfies SchemasOf<ClaimSource>
 
 export const claimSource = union(
@@ -93,7 +96,7 @@ export function checkClaimSource(source: ClaimSource, field: string): Cause[] {
     const message = `must set one of: ${Object.keys(sourceKinds).join(', ')}`
     return [{ rule: 'claim-source', field, reason: 'FieldValueRequired', message }]
   }
-  const { image, claim } = source
+  const { image, claim, http } = source
   return [
     ...others.map((kind): Cause => ({
       rule: 'claim-source',
@@ -103,6 +106,7 @@ export function checkClaimSource(source: ClaimSource, field: string): Cause[] {
     })),
     ...(image === undefined ? [] : checkImageSource(image, `${field}.image`)),
     ...(claim === undefined ? [] : checkClaimName(claim.claimName, `${field}.claim.claimName`)),
+    ...(http === undefined ? [] : checkHttpSource(http, `${field}.http`)),
   ]
 }
 

@@ -20,6 +20,8 @@ const withVolume = (volume: Volume, claim: Claim = { metadata: { name: 'c' } }) 
   }
 }
 
+const http = { url: 'https://example.com/disk', checksum: 'sha256:00' }
+
 describe('launcher pod', () => {
   it('is this, and nothing more', () => {
     expect(podOf()).toEqual({
@@ -188,6 +190,32 @@ describe('launcher pod', () => {
       {
         volumes: [{ name: 'volume-0', persistentVolumeClaim: { claimName: 'c', readOnly: true } }],
         mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/data', readOnly: true }],
+        devices: [],
+      },
+    ],
+    [
+      'a claim that is filled from a web server',
+      { name: 'data', persistentVolumeClaim: { claimName: 'c', source: { http } } },
+      { metadata: { name: 'c' } },
+      {
+        volumes: [
+          { name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } },
+          { name: 'source-0', emptyDir: {} },
+        ],
+        mounts: [
+          { name: 'volume-0', mountPath: '/var/run/virtset/volumes/data' },
+          { name: 'source-0', mountPath: '/var/run/virtset/sources/data' },
+        ],
+        devices: [],
+      },
+    ],
+    [
+      'a claim that was filled from a web server',
+      { name: 'data', persistentVolumeClaim: { claimName: 'c', source: { http } } },
+      { metadata: { name: 'c', annotations: { 'virtset.io/filled': '2026-01-01T00:00:00Z' } } },
+      {
+        volumes: [{ name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } }],
+        mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/data' }],
         devices: [],
       },
     ],

@@ -231,16 +231,23 @@ function mountedImage(volume: string, index: number, image: ImageSource) {
   return { volumes: [{ name: mounted.name, image: imageOfPod(image) }], mounts: [mounted] }
 }
 
-/** What a claim is filled from, read-only. */
+/** What a claim is filled from, read-only, or a directory to download it to. */
 function placedSource(
   volume: string,
   index: number,
-  { image, claim }: ClaimSource = {},
+  { image, claim, http }: ClaimSource = {},
   claims: ReadonlyMap<string, Claim>,
 ): Placed {
   if (image !== undefined) return mountedImage(volume, index, image)
-  if (claim === undefined) return { volumes: [] }
   const name = `source-${index}`
+  // A block volume has no room for a file. Without this directory, the launcher does not download it.
+  if (http !== undefined) {
+    return {
+      volumes: [{ name, emptyDir: {} }],
+      mounts: [{ name, mountPath: `${root}/sources/${volume}` }],
+    }
+  }
+  if (claim === undefined) return { volumes: [] }
   const volumes = [{ name, persistentVolumeClaim: { claimName: claim.claimName, readOnly: true } }]
   return isBlock(claims.get(claim.claimName))
     ? { volumes, devices: [{ name, devicePath: `${root}/block/${sourceDeviceName(volume)}` }] }

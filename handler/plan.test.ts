@@ -363,6 +363,16 @@ const rows: [string, Given, Observation, string[]][] = [
     ['requeueAfter 5000'],
   ],
   [
+    'reports a download that failed at once',
+    { phase: 'Scheduled' },
+    { ...reported(report('Defined', { reason: 'downloadFailed', message: 'status 404' })), startingForMs: 0 },
+    [
+      'updateStatus Scheduled Ready=False:DownloadFailed Synchronized=Unknown:GuestStarting',
+      'requeueAfter 5000',
+      'recordEvent Warning DownloadFailed',
+    ],
+  ],
+  [
     'reports a slow start',
     { phase: 'Scheduled' },
     { ...reported(report('Defined', { reason: 'starting' })), startingForMs: 5000 },

@@ -1,6 +1,12 @@
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
-import { fillingDisk, launcherVersion, type DomainReport, type LauncherErrorReason } from '../runtime/launcher-api.ts'
+import {
+  downloadFailed,
+  fillingDisk,
+  launcherVersion,
+  type DomainReport,
+  type LauncherErrorReason,
+} from '../runtime/launcher-api.ts'
 import { findCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
@@ -236,13 +242,17 @@ function mayHaveFailedProbe(vm: VirtualMachine, { isTerminated = false }: Domain
 }
 
 function recordFilling(vm: VirtualMachine, { reason, message = '' }: DomainReport): Action[] {
+  if (reason === downloadFailed) return recordOnce(vm, 'DownloadFailed', message)
   if (reason !== fillingDisk || vm.status?.conditions?.some((one) => one.reason === 'FillingDisk')) return []
   return [{ do: 'recordEvent', type: 'Normal', reason: 'FillingDisk', message: message.replace(/: \d+ %$/, '') }]
 }
 
+/** Of the condition Ready; written at once, and not only for a slow start. */
+const fillingReasons = new Set(['FillingDisk', 'DownloadFailed'])
+
 /** The launcher reports the end of the start with an event; the requeue is for a launcher that does not. */
 function onStart(vm: VirtualMachine, status: VirtualMachineStatus, startingForMs: number): Action[] {
-  const isFilling = status.conditions?.some(({ reason }) => reason === 'FillingDisk') ?? false
+  const isFilling = status.conditions?.some(({ reason }) => fillingReasons.has(reason ?? '')) ?? false
   return [
     ...(startingForMs < slowStartMs && !isFilling ? [] : updateStatus(vm, status)),
     { do: 'requeueAfter', afterMs: slowStartMs },

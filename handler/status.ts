@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
-import { fillingDisk, type DomainReport, type Json, type JsonObject } from '../runtime/launcher-api.ts'
+import { downloadFailed, fillingDisk, type DomainReport, type Json, type JsonObject } from '../runtime/launcher-api.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
@@ -154,6 +154,7 @@ function readiness(report: DomainReport): Asserted {
       )
     case 'Defined':
       if (report.reason === fillingDisk) return not('FillingDisk', report.message ?? 'a disk is being filled')
+      if (report.reason === downloadFailed) return not('DownloadFailed', report.message ?? 'a download failed')
       return not('GuestStarting', report.message ?? 'the guest is being started')
     default:
       return not('GuestNotRunning', report.message ?? '')

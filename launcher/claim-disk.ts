@@ -1,14 +1,18 @@
 import { execFile } from 'node:child_process'
-import { stat } from 'node:fs/promises'
+import { rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { ClaimVolume } from '../api/claim-volume.ts'
+import { shownUrl } from '../api/http-source.ts'
 import { quantityValue } from '../api/quantity.ts'
+import type { Clock } from '../runtime/clock.ts'
 import type { ConvertedDisk } from './convert-disk.ts'
 import { fillDevice, stateOfDevice } from './fill-device.ts'
-import { fillFile, growFile, sizeInFileSystem } from './fill-file.ts'
+import { fillFile, growFile, removeUnfinished, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
+import { downloadDisk } from './http-disk.ts'
 import { findImageDisk } from './image-disk.ts'
 import { kindOf } from './path-kind.ts'
+import { downloadFailed, type fillingDisk } from '../runtime/launcher-api.ts'
 import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
@@ -19,14 +23,18 @@ interface ClaimContext {
   readonly block: string
   /** The root of the image that the claim is filled from, until it is filled. */
   readonly image: string
-  /** The claim that it is filled from. */
+  /** The claim that it is filled from, or a directory if it is filled from a web server and has not been yet. */
   readonly sourceDirectory: string
   readonly sourceBlock: string
   readonly scratch: string
   /** The uid of the VM. */
   readonly writer: string
-  readonly onProgress: (message: string) => void
+  readonly clock: Clock
+  readonly onProgress: OnProgress
 }
+
+/** Called with a message for the user. Without a reason: a claim is being filled. */
+export type OnProgress = (message: string, reason?: typeof fillingDisk | typeof downloadFailed) => void
 
 /** A disk to copy, and what it is for messages. */
 interface Source extends ConvertedDisk {
@@ -77,38 +85,69 @@ async function prepareFile(task: Task): Promise<void> {
     if (capacity === undefined || claim.readOnly === true) return
     return growFile(directory, await sizeInFileSystem(directory, capacity, 0n))
   }
-  const source = await findSource(task)
+  await removeUnfinished(directory)
+  const target = { path: unfinishedPath(directory, `${writer}-source`), ...(capacity ? { maxBytes: capacity } : {}) }
+  const source = await findSource(task, target)
   if (source === undefined && claim.source?.empty === undefined) return
   if (capacity !== undefined && source !== undefined && capacity < source.bytes) {
     refuse(`has a capacity of ${claim.capacity}, and ${source.name} is a disk of ${source.bytes} bytes`)
   }
   const smallest = source?.bytes ?? 0n
   const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, smallest)
-  await fillFile(source, { directory, writer, bytes, onPercent: reporter(task, source) })
+  try {
+    await fillFile(source, { directory, writer, bytes, onPercent: reporter(task, source) })
+  } finally {
+    if (source?.isTemporary === true) await rm(source.path, { force: true })
+  }
 }
 
 async function prepareDevice(task: Task): Promise<void> {
   const { context, refuse } = task
   const state = await stateOfDevice(context.block)
   if (state === 'filled') return
-  const source = await findSource(task)
+  const bytes = await sizeOfDevice(context.block)
+  const path = join(context.sourceDirectory, 'download')
+  const target = { path, maxBytes: bytes, maxFileBytes: bytes + bytes / 16n + slackBytes }
+  const source = await findSource(task, target)
   if (source === undefined) {
     if (state === 'unfinished') refuse('was not filled to the end, and its source is not in the pod')
     return
   }
-  const bytes = await sizeOfDevice(context.block)
   if (bytes < source.bytes) refuse(`has ${bytes} bytes, and ${source.name} is a disk of ${source.bytes} bytes`)
   const onPercent = reporter(task, source)
   onPercent(0)
   await fillDevice(source, context.block, { scratch: context.scratch, onPercent })
+  if (source.isTemporary === true) await rm(source.path, { force: true })
+}
+
+/** What a qcow2 file can have besides the data of its disk. */
+const slackBytes = 64n * 1024n * 1024n
+
+/** Where a disk is downloaded to, and its limits. */
+interface DownloadTarget {
+  readonly path: string
+  readonly maxBytes?: bigint
+  readonly maxFileBytes?: bigint
 }
 
 /** Undefined if the pod has none, because the claim was filled before. */
-async function findSource({ name, claim, context, refuse }: Task): Promise<Source | undefined> {
-  const { image, claim: other } = claim.source ?? {}
+async function findSource(task: Task, target: DownloadTarget): Promise<Source | undefined> {
+  const { name, claim, context, refuse } = task
+  const { image, claim: other, http } = claim.source ?? {}
   if (image !== undefined && (await kindOf(context.image)) === 'directory') {
     const { path, format, bytes } = await findImageDisk(name, image, context.image)
     return { path, format, bytes, isDevice: false, name: `the image ${image.reference}` }
+  }
+  if (http !== undefined && (await kindOf(context.sourceDirectory)) === 'directory') {
+    const from = { name: shownUrl(http.url) }
+    let report = reporter(task, from)
+    report(0)
+    const onPercent = (percent: number) => report(percent)
+    const onRetry = (cause: string) => {
+      report = reporter(task, from)
+      context.onProgress(`volume "${name}": the claim ${claim.claimName} cannot be filled: ${cause}`, downloadFailed)
+    }
+    return { ...from, ...(await downloadDisk(http, { ...target, clock: context.clock, onPercent, onRetry })) }
   }
   if (other === undefined) return undefined
   // A guest writes what it likes to its disk, a header of qcow2 too. It stays raw.
@@ -133,7 +172,7 @@ async function sizeOfDevice(path: string): Promise<bigint> {
 /** Each step is a write to the API server. */
 const percentPerReport = 10
 
-function reporter({ name, claim, context }: Task, source: Source | undefined): (percent: number) => void {
+function reporter({ name, claim, context }: Task, source: Pick<Source, 'name'> | undefined): (percent: number) => void {
   let next = 0
   return (percent) => {
     if (percent < next) return

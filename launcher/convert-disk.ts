@@ -7,6 +7,8 @@ export interface ConvertedDisk {
   readonly format: Disk['format']
   readonly isDevice: boolean
   readonly bytes: bigint
+  /** Whether it is a file that is needed no more once it was copied. */
+  readonly isTemporary?: boolean
 }
 
 interface Part {
@@ -30,7 +32,9 @@ export async function convertDisk(
   onPercent: (percent: number) => void,
 ): Promise<void> {
   const file = (path: string, isDevice: boolean) => ({ driver: isDevice ? 'host_device' : 'file', filename: path })
-  const disk = { driver: source.format, file: file(source.path, source.isDevice) }
+  // The header was examined. If the file was changed since, a backing file that it names is still not opened.
+  const chain = source.format === 'qcow2' ? { backing: null } : {}
+  const disk = { driver: source.format, ...chain, file: file(source.path, source.isDevice) }
   const from = imageOf({ driver: 'raw', ...part, file: disk })
   // `-n`: the target exists. `-W` writes out of order, which is faster: nothing uses the target before it is whole.
   const to = target.isDevice

@@ -15,20 +15,29 @@ interface FileTarget {
   readonly onPercent: (percent: number) => void
 }
 
+/** Where a file in the claim is made under a name that `removeUnfinished` knows. */
+export const unfinishedPath = (directory: string, writer: string): string =>
+  join(directory, `${diskName}.${writer}.unfinished`)
+
+/** Removes the files that another attempt left; if that attempt is still running, it fails. */
+export async function removeUnfinished(directory: string): Promise<void> {
+  for (const name of await readdir(directory))
+    if (unfinished.test(name)) await rm(join(directory, name), { force: true })
+}
+
 /**
  * Makes `disk.img` of a source, or empty without one. It is made under a name of this VM's own, synchronized, and then
- * linked to its name: whenever the launcher or the node is killed, `disk.img` is whole or absent. Files that another
- * attempt left unfinished are removed; if that attempt is still running, it fails.
+ * linked to its name: whenever the launcher or the node is killed, `disk.img` is whole or absent. See
+ * `removeUnfinished`.
  */
 export async function fillFile(
   source: ConvertedDisk | undefined,
   { directory, writer, bytes, onPercent }: FileTarget,
 ): Promise<void> {
-  for (const name of await readdir(directory))
-    if (unfinished.test(name)) await rm(join(directory, name), { force: true })
-  const path = join(directory, `${diskName}.${writer}.unfinished`)
+  const path = unfinishedPath(directory, writer)
   try {
-    if (source !== undefined) await convertDisk(source, { path, isDevice: false }, { offset: 0 }, onPercent)
+    if (source?.isTemporary === true && source.format === 'raw') await rename(source.path, path)
+    else if (source !== undefined) await convertDisk(source, { path, isDevice: false }, { offset: 0 }, onPercent)
     const file = await open(path, source === undefined ? 'wx' : 'r+')
     try {
       const { size } = await file.stat({ bigint: true })
@@ -72,10 +81,15 @@ async function synchronize(directory: string): Promise<void> {
  */
 export async function sizeInFileSystem(directory: string, capacity: bigint, smallest: bigint): Promise<bigint> {
   const { bavail, bsize } = await statfs(directory, { bigint: true })
-  const own = await stat(join(directory, diskName), { bigint: true }).then(
-    ({ blocks }) => blocks * 512n,
-    () => 0n,
-  )
+  let own = 0n
+  for (const name of await readdir(directory)) {
+    if (name !== diskName && !unfinished.test(name)) continue
+    // Another VM with the claim can remove it meanwhile.
+    own += await stat(join(directory, name), { bigint: true }).then(
+      ({ blocks }) => blocks * 512n,
+      () => 0n,
+    )
+  }
   const room = ((bavail * bsize + own) / mebibyte) * mebibyte
   const fitting = capacity < room ? capacity : room
   return fitting > smallest ? fitting : smallest

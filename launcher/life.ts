@@ -11,6 +11,7 @@ import {
   launcherVersion,
   maxTextLength,
 } from '../runtime/launcher-api.ts'
+import type { OnProgress } from './claim-disk.ts'
 import type { Client } from './libvirt/client.ts'
 import {
   type DiskError,
@@ -87,11 +88,7 @@ interface LifeOptions {
    * Prepares the volumes; returns the domain to define. Calls `onProgress` with a message while it fills a disk.
    * @throws Refused
    */
-  readonly prepare: (
-    spec: VirtualMachineSpec,
-    identity: Identity,
-    onProgress: (message: string) => void,
-  ) => Promise<Domain>
+  readonly prepare: (spec: VirtualMachineSpec, identity: Identity, onProgress: OnProgress) => Promise<Domain>
   readonly readMemoryUse: () => Promise<MemoryUse>
   /** Whether these disks, by target, can be written again after they were full. */
   readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
@@ -114,7 +111,7 @@ export class Life {
   readonly #ended = Promise.withResolvers<LauncherExit>()
   #vm: VirtualMachine | undefined
   /** How far a disk is filled. */
-  #progress: string | undefined
+  #progress: { readonly message: string; readonly reason: string } | undefined
   /** The error of a start that is retried. */
   #trouble: string | undefined
   #dom: DomainRef | undefined
@@ -283,8 +280,8 @@ export class Life {
 
   async #define(vm: VirtualMachine, identity: Identity): Promise<void> {
     const { client, clock, prepare, writeXml, compare, log } = this.#options
-    const domain = await prepare(vm.spec, identity, (message) => {
-      this.#progress = message
+    const domain = await prepare(vm.spec, identity, (message, reason = fillingDisk) => {
+      this.#progress = { message, reason }
       this.hint()
     })
     this.#progress = undefined
@@ -443,9 +440,9 @@ export class Life {
   }
 
   #starting(vmUID: string): DomainReport {
-    const text = this.#progress ?? this.#trouble
+    const text = this.#progress?.message ?? this.#trouble
     const message = text === undefined ? {} : { message: text }
-    const reason = this.#progress === undefined ? 'starting' : fillingDisk
+    const reason = this.#progress?.reason ?? 'starting'
     const observedAt = new Date(this.#options.clock.now()).toISOString()
     return { version: launcherVersion, vmUID, phase: 'Defined', reason, ...message, observedAt }
   }

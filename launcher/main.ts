@@ -5,7 +5,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import { canonical } from '../api/domain/canonical.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
-import { systemClock } from '../runtime/clock.ts'
+import { type Clock, systemClock } from '../runtime/clock.ts'
 import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
 import { terminatedExitCode } from '../runtime/probe.ts'
@@ -19,6 +19,7 @@ import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole, openScreenshot } from './libvirt/domain.ts'
+import type { OnProgress } from './claim-disk.ts'
 import { consoleAlias } from './live-domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
@@ -51,7 +52,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     clock,
     log,
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
-    prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, onProgress }),
+    prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, clock, onProgress }),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
     // In libvirt's order: libvirt refuses a serial console after another console.
@@ -120,16 +121,17 @@ async function main(settings: Settings, log: Logger): Promise<void> {
 interface Preparation {
   readonly vm: Identity
   readonly settings: Settings
-  readonly onProgress: (message: string) => void
+  readonly clock: Clock
+  readonly onProgress: OnProgress
 }
 
-async function prepare(spec: VirtualMachineSpec, { vm, settings, onProgress }: Preparation): Promise<Domain> {
+async function prepare(spec: VirtualMachineSpec, { vm, settings, clock, onProgress }: Preparation): Promise<Domain> {
   const sources = new Map<string, VolumeSource>()
   const disks = diskVolumes(spec)
   for (const volume of spec.volumes ?? []) {
     // A claim for the state of devices contains no disk.
     if (volume.name === spec.deviceStateVolume && !disks.has(volume.name)) continue
-    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm, onProgress }))
+    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm, clock, onProgress }))
   }
   const state = await stateFiles(spec, vm, settings)
   const domain = placeDeviceState(renderDomain(spec.domain, vm, sources), state)

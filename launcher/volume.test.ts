@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../runtime/clock.ts'
 import type { Volume } from '../api/volume.ts'
 import { volumeOfEachKind } from '../test/volumes.ts'
 import { prepareVolume } from './volume.ts'
@@ -16,6 +17,7 @@ afterEach(() => rm(pod, { recursive: true }))
 
 const prepare = (volume: Volume) =>
   prepareVolume(volume, {
+    clock: systemClock,
     directories: {
       files: join(pod, 'volumes'),
       blocks: join(pod, 'block'),

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import type { Volume } from '../api/volume.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { sourceDeviceName } from '../api/claim-volume.ts'
-import { prepareClaim } from './claim-disk.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { type OnProgress, prepareClaim } from './claim-disk.ts'
 import { seedFiles, seedLabel } from './cloud-init.ts'
 import { type Backing, prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
@@ -20,7 +21,8 @@ export type VolumeSource =
 
 /**
  * The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device, and `images/NAME`
- * the root of a container image. `sources/NAME` has the files of Secrets and ConfigMaps, or the claim that is copied.
+ * the root of a container image. `sources/NAME` has the files of Secrets and ConfigMaps, the claim that is copied, or
+ * what is downloaded.
  */
 export interface VolumeDirectories {
   readonly files: string
@@ -34,8 +36,8 @@ export interface VolumeDirectories {
 interface VolumeContext {
   readonly directories: VolumeDirectories
   readonly vm: Identity
-  /** Called with a message for the user while a claim is being filled. */
-  readonly onProgress: (message: string) => void
+  readonly clock: Clock
+  readonly onProgress: OnProgress
 }
 
 /**
@@ -44,7 +46,7 @@ interface VolumeContext {
  */
 export async function prepareVolume(
   volume: Volume,
-  { directories, vm, onProgress }: VolumeContext,
+  { directories, vm, clock, onProgress }: VolumeContext,
 ): Promise<VolumeSource> {
   const { name } = volume
   const directory = join(directories.files, name)
@@ -80,6 +82,7 @@ export async function prepareVolume(
       sourceBlock: join(directories.blocks, sourceDeviceName(name)),
       scratch: directories.scratch,
       writer: vm.uid,
+      clock,
       onProgress,
     })
   }

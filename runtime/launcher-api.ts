@@ -76,6 +76,9 @@ export const heartbeatIntervalMs = 10_000
 /** The reason of a report while a claim is being filled; its message has the per cent. */
 export const fillingDisk = 'fillingDisk'
 
+/** The reason of a report while the launcher waits to repeat a download that failed; its message has the cause. */
+export const downloadFailed = 'downloadFailed'
+
 /** The line on `GET /events` without a change. Every other line is a change. */
 export const heartbeatLine = '{"heartbeat":true}'
 

@@ -1,13 +1,15 @@
 import { existsSync } from 'node:fs'
-import { chown, mkdir, open, readFile, rm, stat, truncate } from 'node:fs/promises'
+import { chown, mkdir, open, readdir, readFile, rm, stat, truncate } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
 import { listReferences } from '../../cluster/layout.ts'
+import { nodesOf } from '../../cluster/network.ts'
 import { readSettings } from '../../cluster/settings.ts'
-import { openCluster, podDirectory, type VirtualMachine, type TestCluster } from './cluster.ts'
+import { sha256, startFileServer } from '../file-server.ts'
+import { openCluster, podDirectory, processesOfPod, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -175,6 +177,27 @@ test.concurrent('persistentVolumeClaim: a guest boots from a block device', asyn
   await remove(vm)
 })
 
+/** A config whose guest boots from the claim `root-NAME`. */
+async function applyConfig(name: string, source: object): Promise<void> {
+  const { spec } = deaf(name, impatient, { devices: { disks: [disk('root', 'vda')] } }) as { spec: object }
+  await cluster.apply({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachineConfig',
+    metadata: { name },
+    spec: {
+      template: { spec },
+      claimTemplates: [
+        { name: 'root', source, spec: { storageClassName: '', resources: { requests: { storage: '8Mi' } } } },
+      ],
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' },
+    },
+  })
+}
+
+const kubectlVm = resolve(import.meta.dirname, '../../cli/main.ts')
+const vm = (...rest: string[]) => run([process.execPath, kubectlVm, ...rest, '-n', cluster.namespace, '--wait'])
+const readyOf = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'Ready')
+
 test.concurrent('claimTemplates: the config’s claim is filled from an image once, and its guest boots', async () => {
   const directory = join(storage, 'filled')
   await mkdir(directory)
@@ -182,25 +205,8 @@ test.concurrent('claimTemplates: the config’s claim is filled from an image on
   await persistentVolume('root-web', 'Filesystem', { hostPath: { path: directory } })
   const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
   const reference = listReferences(join(cache, 'images')).findLast((name) => name.includes('/demo-disk:'))
-  const { spec } = deaf('web', impatient, { devices: { disks: [disk('root', 'vda')] } }) as { spec: object }
-  const claimTemplate = {
-    name: 'root',
-    source: { image: { reference } },
-    spec: { storageClassName: '', resources: { requests: { storage: '8Mi' } } },
-  }
-  await cluster.apply({
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachineConfig',
-    metadata: { name: 'web' },
-    spec: {
-      template: { spec },
-      claimTemplates: [claimTemplate],
-      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' },
-    },
-  })
-  const main = resolve(import.meta.dirname, '../../cli/main.ts')
-  const vm = (...rest: string[]) => run([process.execPath, main, ...rest, 'web', '-n', cluster.namespace, '--wait'])
-  await vm('start')
+  await applyConfig('web', { image: { reference } })
+  await vm('start', 'web')
   const first = await cluster.untilVm('web', 'runs', inPhase('Running'))
   await greets(first)
   expect((await stat(join(directory, 'disk.img'))).size).toBe(8 * mebibyte)
@@ -208,7 +214,7 @@ test.concurrent('claimTemplates: the config’s claim is filled from an image on
   await cluster.until('the claim is marked', async () =>
     (await cluster.kubectl('get', 'pvc', 'root-web', '-o', `jsonpath=${filled}`)) === '' ? undefined : true,
   )
-  await vm('restart')
+  await vm('restart', 'web')
   const second = await cluster.untilVm('web', 'runs again', ({ metadata, status }) =>
     metadata.uid !== first.metadata.uid ? status?.phase === 'Running' : false,
   )
@@ -217,6 +223,43 @@ test.concurrent('claimTemplates: the config’s claim is filled from an image on
   expect(await cluster.kubectl(...sources, '-o', 'jsonpath={.items[*].spec.volumes[*].image.reference}')).toBe('')
   await cluster.kubectl('delete', 'vmc', 'web', '--timeout=240s')
   await cluster.kubectl('wait', 'pvc/root-web', '--for=delete', '--timeout=240s')
+})
+
+test.concurrent('claimTemplates: a launcher that is killed during a download leaves no disk, and the next start boots', async () => {
+  const directory = join(storage, 'downloaded')
+  await mkdir(directory)
+  await chown(directory, launcherUser, launcherUser)
+  await persistentVolume('root-downloaded', 'Filesystem', { hostPath: { path: directory } })
+  await guestImage(join(storage, 'served.img'))
+  const body = await readFile(join(storage, 'served.img'))
+  // Pods reach the host at the address of each node.
+  await using server = await startFileServer(nodesOf(1)[0]?.address)
+  server.answers({ status: 503 })
+  await applyConfig('downloaded', { http: { url: `${server.url}/disk`, checksum: sha256(body) } })
+  const starting = vm('start', 'downloaded').catch((error: unknown) => error)
+  const failed = await cluster.untilVm('downloaded', 'waits for the server', (one) => {
+    return readyOf(one)?.reason === 'DownloadFailed'
+  })
+  expect(readyOf(failed)?.message).toContain(
+    `volume "root": the claim root-downloaded cannot be filled: ${server.url}/disk: the server responded with status 503; trying again in `,
+  )
+  server.answers({ status: 200, body, send: body.length / 2, isSilent: true }, { status: 200, body })
+  const filling = await cluster.untilVm('downloaded', 'has half of the disk', (one) => {
+    return readyOf(one)?.reason === 'FillingDisk' && readyOf(one)?.message.endsWith(': 50 %') === true
+  })
+  const files = await readdir(directory)
+  expect(files).toEqual([`disk.img.${filling.metadata.uid}-source.unfinished`])
+  const isLauncher = (command: string) => command.includes('launcher/main.ts')
+  const pids = processesOfPod(filling.status?.podUID ?? 'no pod', isLauncher)
+  for (const pid of pids) process.kill(pid, 'SIGKILL')
+  await cluster.untilVm('downloaded', 'has failed', inPhase('Failed'))
+  await starting
+  expect(await readdir(directory)).toEqual(files)
+  await vm('start', 'downloaded')
+  await greets(await cluster.untilVm('downloaded', 'runs', inPhase('Running')))
+  expect(await readdir(directory)).toEqual(['disk.img'])
+  expect((await stat(join(directory, 'disk.img'))).size).toBe(8 * mebibyte)
+  await cluster.kubectl('delete', 'vmc', 'downloaded', '--timeout=240s')
 })
 
 test.concurrent('a VM waits for a missing claim, reports that, and runs once the claim exists', async () => {

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ImageVolume } from '../../api/volume.ts'
 import { eventually } from '../until.ts'
+import { type FileServer, sha256, startFileServer } from '../file-server.ts'
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { libvirtRootfs, uid as launcherUid } from './rootfs.ts'
@@ -266,6 +267,70 @@ describe('a claim that has no disk', () => {
     expect(report.message).toContain('No space left on device')
   })
 
+  describe('and whose source is a web server', () => {
+    let server: FileServer
+    beforeEach(async () => {
+      server = await startFileServer()
+      await mkdir(join(launcher.sources, 'root'))
+      await chown(join(launcher.sources, 'root'), launcherUid, launcherUid)
+    })
+    afterEach(() => server.close())
+
+    const fromServer = (file: Buffer, more: object = {}) =>
+      claimed({ source: { http: { url: `${server.url}/a?token=hidden`, checksum: sha256(file) } }, ...more })
+    const content = (name: string) => readFile(inImage(name))
+
+    test.each(['qcow2', 'raw'] as const)(
+      'is filled from %s, after a server that failed in many ways',
+      async (format) => {
+        const file = await bootable('disk', format).then(() => content('disk'))
+        const base = await readFile(await rawOf('disk'))
+        // What an attempt left that was killed while it downloaded.
+        await writeFile(join(launcher.volumes, 'root/disk.img.other-vm-source.unfinished'), 'half')
+        server.answers(
+          { status: 500 },
+          { status: 200, body: file, send: file.length / 2 },
+          { status: 302, location: '/b' },
+          { status: 200, body: file },
+        )
+        const report = fromServer(file, { capacity: '8Mi' })
+        const failed = await launcher.reported('it failed', ({ reason }) => reason === 'downloadFailed')
+        expect(failed.message).toBe(
+          `volume "root": the claim data cannot be filled: ${server.url}/a: the server responded with status 500; trying again in 1 s`,
+        )
+        const cutOff = await launcher.reported('it was cut off', ({ message = '' }) => message.includes('in 2 s'))
+        expect(cutOff.message).toContain(`${server.url}/a: the connection was cut off: `)
+        expect(await report).toMatchObject({ phase: 'Running' })
+        await guestEchoes()
+        expect(server.requests()).toEqual(['/a?token=hidden', '/a?token=hidden', '/a?token=hidden', '/b'])
+        expect(await readdir(join(launcher.volumes, 'root'))).toEqual(['disk.img'])
+        const filled = await readFile(disk())
+        expect(filled.length).toBe(8 * mebibyte)
+        expect(filled.subarray(0, base.length).equals(base)).toBe(true)
+        expect(launcher.log()).not.toContain('hidden')
+      },
+    )
+
+    test('fails the VM for a disk with a backing file, and leaves nothing', async () => {
+      await qemuImg('create', '-u', '-f', 'qcow2', '-b', '/etc/hostname', '-F', 'raw', inside(inImage('disk')), '1M')
+      const file = await content('disk')
+      server.answers({ status: 200, body: file })
+      const report = await fromServer(file)
+      expect(report).toMatchObject({ phase: 'Gone', reason: 'volumeUnavailable' })
+      expect(report.message).toContain(
+        `volume "root": the claim data cannot be filled: ${server.url}/a has a backing file`,
+      )
+      expect(await readdir(join(launcher.volumes, 'root'))).toEqual([])
+    })
+
+    test('is not filled when the pod does not ask for it, because it was filled before', async () => {
+      await rm(join(launcher.sources, 'root'), { recursive: true })
+      const report = await fromServer(Buffer.alloc(0))
+      expect(report).toMatchObject({ phase: 'Gone', message: 'volume "root": the claim data has no file disk.img' })
+      expect(server.requests()).toEqual([])
+    })
+  })
+
   describe('and is a block volume', () => {
     let device: string
     let backing: string
@@ -290,6 +355,21 @@ describe('a claim that has no disk', () => {
       expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
       await guestEchoes()
       expect((await readFile(device)).subarray(0, base.length).equals(base)).toBe(true)
+    })
+
+    test('is filled from a web server', async () => {
+      const directory = join(launcher.sources, 'root')
+      await mkdir(directory)
+      await chown(directory, launcherUid, launcherUid)
+      await using server = await startFileServer()
+      const file = await bootable('disk', 'qcow2').then((path) => readFile(path))
+      const base = await readFile(await rawOf('disk'))
+      server.answers({ status: 200, body: file })
+      const source = { http: { url: `${server.url}/a`, checksum: sha256(file) } }
+      expect(await claimed({ source })).toMatchObject({ phase: 'Running' })
+      await guestEchoes()
+      expect((await readFile(device)).subarray(0, base.length).equals(base)).toBe(true)
+      expect(await readdir(directory)).toEqual([])
     })
 
     /** The sectors that are written last are torn: one has its data, the others still have the mark. */
