@@ -220,6 +220,13 @@ const vmColumns: readonly Column[] = [
   { name: 'Machine', type: 'string', jsonPath: '.status.machine', description: 'The machine type.', priority: 1 },
   { name: 'Memory', type: 'string', jsonPath: '.status.memory', description: 'The memory of the guest.', priority: 1 },
   { name: 'CPUs', type: 'integer', jsonPath: '.status.cpus', description: 'The virtual CPUs.', priority: 1 },
+  {
+    name: 'Guest',
+    type: 'string',
+    jsonPath: '.status.guest.os.name',
+    description: 'The operating system, as the agent in the guest reports it.',
+    priority: 1,
+  },
 ]
 
 const policyColumns: readonly Column[] = [

@@ -1,4 +1,5 @@
 import { configPhases } from './config.ts'
+import { guestIPs, guestStatus } from './guest.ts'
 import { phases } from './virtual-machine.ts'
 import { longestConditionMessage } from './object.ts'
 import { boolean, closed, integer, list, opaque, string } from './schema.ts'
@@ -58,9 +59,14 @@ export const virtualMachineStatusSchema = withDefault(
         ips: list('The IP addresses at which others reach the guest.', string('An IP address.'), {
           'x-kubernetes-list-type': 'atomic',
         }),
+        guestIPs,
+        infoSource: list('Who reported it: domain is libvirt, guest-agent the guest.', string('A source.'), {
+          'x-kubernetes-list-type': 'atomic',
+        }),
       }),
       { 'x-kubernetes-list-type': 'atomic' },
     ),
+    guest: guestStatus,
     phaseTransitionTimestamps: list(
       'When each phase was entered.',
       closed('A phase and its time.', { phase: phase('The phase.'), time: time('When it was entered.') }, [

@@ -9,6 +9,7 @@ import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
+import type { GuestStatus } from './guest.ts'
 import { checkProbe, livenessProbe, readinessProbe, type LivenessProbe, type Probe } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -34,6 +35,9 @@ export interface InterfaceStatus {
   /** The interface of the launcher pod whose network it shares, and the addresses at which others reach the guest. */
   readonly podInterface?: string
   readonly ips?: readonly string[]
+  /** What the agent in the guest claims, and who reported which part. */
+  readonly guestIPs?: readonly string[]
+  readonly infoSource?: readonly string[]
 }
 
 export interface VirtualMachineStatus {
@@ -51,6 +55,7 @@ export interface VirtualMachineStatus {
    */
   readonly domain?: { readonly [key: string]: unknown }
   readonly interfaces?: readonly InterfaceStatus[]
+  readonly guest?: GuestStatus
   readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
   /** For printer columns: the applied presets, machine type, memory, virtual CPUs. */
   readonly presets?: string

@@ -50,6 +50,25 @@ const shown = (actions: readonly ConfigAction[]): string[] =>
     return ['update', phase, ...parts.filter((part) => part !== undefined)].join(' ')
   })
 
+test('a config has the condition of the agent as long as its VM has it', () => {
+  const agent = {
+    type: 'AgentConnected',
+    status: 'True',
+    reason: 'AgentConnected',
+    message: '',
+    lastTransitionTime: now,
+  } as const
+  const conditionsAfter = (before: ConfigStatus | undefined, found: ReturnType<typeof vm> | undefined) =>
+    plan(before, found).flatMap((action) => (action.do === 'updateStatus' ? [action.status] : []))[0]
+  const running = conditionsAfter(undefined, vm({ phase: 'Running', conditions: [agent] }))
+  expect(running?.conditions?.map(({ type, status }) => `${type} ${status}`)).toEqual([
+    'Ready False',
+    'AgentConnected True',
+  ])
+  const stopped = conditionsAfter(running, undefined)
+  expect(stopped?.conditions?.map(({ type }) => type)).toEqual(['Ready'])
+})
+
 describe('a config without a restart request', () => {
   test.each<[string, ReturnType<typeof vm> | undefined, string[]]>([
     ['and without a VM is stopped', undefined, ['update Stopped', 'event Stopped']],

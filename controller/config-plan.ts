@@ -5,6 +5,7 @@ import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
+import { agentCondition } from '../runtime/guest-info.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { CommonAction } from './action.ts'
 import type { CachedConfig } from './slim-owner.ts'
@@ -102,7 +103,7 @@ function follow(
     phase,
     ...(restart === undefined || request === 'drop the request' ? {} : { restart }),
     ...(own === undefined ? {} : instanceOf(own, revision)),
-    ...conditionsOf(config, readyOf(own), now),
+    ...conditionsOf(config, readyOf(own), now, agentOf(own)),
   }
   const update: ConfigAction[] = isDeepStrictEqual(status, config.status) ? [] : [{ do: 'updateStatus', status }]
   if (phase === config.status?.phase) return update
@@ -128,7 +129,9 @@ function instanceOf(vm: Vm, revision: string): Pick<ConfigStatus, 'instance' | '
   }
 }
 
-function readyOf(vm: Vm | undefined): Omit<NewCondition, 'observedGeneration'> {
+type Asserted = Omit<NewCondition, 'observedGeneration'>
+
+function readyOf(vm: Vm | undefined): Asserted {
   const type = 'Ready'
   if (vm === undefined) return { type, status: 'False', reason: 'Stopped', message: 'the VM does not exist' }
   const ready = findCondition(vm.status?.conditions, type)
@@ -139,13 +142,26 @@ function readyOf(vm: Vm | undefined): Omit<NewCondition, 'observedGeneration'> {
   return { type, status, reason, message }
 }
 
+/** As the VM has it; a config without a VM, or whose VM has no channel for an agent, has no such condition. */
+function agentOf(vm: Vm | undefined): Asserted | undefined {
+  const found = findCondition(vm?.status?.conditions, agentCondition)
+  if (found === undefined) return undefined
+  const { type, status, reason, message } = found
+  return { type, status, reason, message }
+}
+
 function conditionsOf(
   { metadata, status }: Config,
-  condition: Omit<NewCondition, 'observedGeneration'>,
+  condition: Asserted,
   now: string,
+  agent?: Asserted,
 ): Pick<ConfigStatus, 'observedGeneration' | 'conditions'> {
   const observedGeneration = metadata.generation ?? 1
-  return { observedGeneration, conditions: setCondition(status?.conditions, { ...condition, observedGeneration }, now) }
+  const before =
+    agent === undefined ? status?.conditions?.filter(({ type }) => type !== agentCondition) : status?.conditions
+  const conditions = setCondition(before, { ...condition, observedGeneration }, now)
+  if (agent === undefined) return { observedGeneration, conditions }
+  return { observedGeneration, conditions: setCondition(conditions, { ...agent, observedGeneration }, now) }
 }
 
 function messageOf(phase: ConfigPhase, vm: Vm | undefined): string {

@@ -4,9 +4,10 @@ import { canonical } from '../api/domain/canonical.ts'
 import { integerOf } from '../api/domain/scalar-value.ts'
 import { firstTexts } from '../api/shorten.ts'
 import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
-import { setCondition } from '../runtime/condition.ts'
+import { findCondition, setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
+import { agentCondition } from '../runtime/guest-info.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { probeCondition } from '../runtime/probe.ts'
@@ -134,7 +135,15 @@ export function endedStatus(vm: Vm, ending: Ending, now: string): VirtualMachine
   return next(vm, fields, now, [
     { type: 'Ready', status: 'False', reason, message },
     ...(isDisrupted ? [disruption] : []),
+    ...(findCondition(vm.status?.conditions, agentCondition) === undefined ? [] : [agentGone]),
   ])
+}
+
+const agentGone: Asserted = {
+  type: agentCondition,
+  status: 'False',
+  reason: 'AgentDisconnected',
+  message: 'the guest has ended',
 }
 
 /** A finished VM, with the reason why its guest ended in addition to how. */

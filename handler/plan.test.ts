@@ -4,7 +4,7 @@ import type { Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
 import { slimVm } from './slim-vm.ts'
-import { statusOf } from './status.ts'
+import { isChanged, statusOf } from './status.ts'
 
 const now = '2026-01-02T03:04:05.000Z'
 const seconds = (offset: number) => new Date(Date.parse(now) + offset * 1000).toISOString()
@@ -538,6 +538,62 @@ test('a disruption whose reason the controller knows stays as it is', () => {
   const ended = report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })
   const status = statusOf(evicted, ended, undefined, now)
   expect(status.conditions?.filter(({ type }) => type === 'DisruptionTarget')).toEqual([known])
+})
+
+const agentCard = { alias: { name: 'net0' }, mac: { address: '52:54:00:AA:BB:01' }, backend: { type: 'passt' } }
+const claimed = {
+  agent: 'connected',
+  guest: { hostname: 'linux', os: { id: 'debian' }, interfaces: [{ mac: '52:54:00:aa:bb:01', ips: ['192.168.0.9'] }] },
+} as const
+
+test('what the agent claims is shown as such, beside the addresses of the pod', () => {
+  const domain: JsonObject = { devices: { interfaces: [agentCard, { alias: { name: 'net1' } }] } }
+  const vm = vmWith({ phase: 'Running' })
+  const status = statusOf(vm, report('Running', { domain, ...claimed }), '10.0.0.7', now)
+  expect(status.guest).toEqual({ hostname: 'linux', os: { id: 'debian' } })
+  expect(status.interfaces).toEqual([
+    {
+      name: 'net0',
+      mac: '52:54:00:AA:BB:01',
+      podInterface: 'eth0',
+      ips: ['10.0.0.7'],
+      guestIPs: ['192.168.0.9'],
+      infoSource: ['domain', 'guest-agent'],
+    },
+    { name: 'net1' },
+  ])
+  expect(status.podIP).toBe('10.0.0.7')
+  expect(
+    isChanged(
+      { ...vm, status },
+      statusOf({ ...vm, status }, report('Running', { domain, ...claimed }), '10.0.0.7', now),
+    ),
+  ).toBe(false)
+  const gone = statusOf({ ...vm, status }, report('Running', { domain, agent: 'disconnected' }), '10.0.0.7', now)
+  expect(gone.guest).toBe(undefined)
+  expect(gone.interfaces?.[0]).not.toHaveProperty('guestIPs')
+})
+
+test.each<[DomainReport['agent'], DomainReport['exit'], string | undefined]>([
+  [undefined, undefined, undefined],
+  ['connected', undefined, 'True AgentConnected'],
+  ['disconnected', undefined, 'False AgentDisconnected'],
+  ['unresponsive', undefined, 'False AgentUnresponsive'],
+  ['connected', 'Succeeded', 'False AgentDisconnected'],
+  [undefined, 'Failed', undefined],
+])('an agent that is %s, of a guest that has ended as %s, is the condition %s', (agent, exit, shown) => {
+  const more = { ...(agent === undefined ? {} : { agent }), ...(exit === undefined ? {} : { exit }) }
+  const status = statusOf(vmWith({ phase: 'Running' }), report(exit ? 'Shutoff' : 'Running', more), undefined, now)
+  const condition = status.conditions?.find(({ type }) => type === 'AgentConnected')
+  expect(condition && `${condition.status} ${condition.reason}`).toBe(shown)
+})
+
+test('a guest that has ended has no agent any more, also if its launcher does not report that', () => {
+  const vm = vmWith({ phase: 'Running' })
+  const running = statusOf(vm, report('Running', claimed), undefined, now)
+  const ended = statusOf({ ...vm, status: running }, report('Gone', { exit: 'Failed' }), undefined, now)
+  expect(ended.conditions?.find(({ type }) => type === 'AgentConnected')?.status).toBe('False')
+  expect(ended.guest).toBe(undefined)
 })
 
 test('a spec that libvirt changed is a condition with the first fields', () => {

@@ -3,6 +3,7 @@ import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } fro
 import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
 import { downloadFailed, fillingDisk, type DomainReport, type Json, type JsonObject } from '../runtime/launcher-api.ts'
+import { agentCondition } from '../runtime/guest-info.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
@@ -27,15 +28,20 @@ export function statusOf(
 ): VirtualMachineStatus {
   const before = vm.status ?? {}
   const domain = domainOf(report)
-  const { reason: _reason, message: _message, ...rest } = before
+  const { guest: _guest, ...others } = before
+  const { reason: _reason, message: _message, ...rest } = others
   const status: VirtualMachineStatus = {
     // The reason and message belong to the phase before.
-    ...(isAlive(report) ? rest : before),
+    ...(isAlive(report) ? rest : others),
     ...phaseOf(report),
     ...(podIP === undefined ? {} : { podIP }),
     ...(domain === undefined
       ? {}
-      : { domain: newDomain(before, domain), interfaces: interfacesOf(domain, podIP ?? before.podIP) }),
+      : {
+          domain: newDomain(before, domain),
+          interfaces: interfacesOf(domain, podIP ?? before.podIP).map((one) => inGuest(one, report)),
+        }),
+    ...guestOf(report),
   }
   return conclude(before, status, [...conditionsOf(vm, report, misbehavior), ...disruptionOf(vm, report)], vm, now)
 }
@@ -113,7 +119,7 @@ function conditionsOf(vm: VirtualMachine, report: DomainReport, misbehavior: str
     drifts.length === 0
       ? []
       : [{ type: 'SpecDrift', status: 'True', reason: 'LibvirtChangedSpec', message: driftMessage(drifts) }]
-  return [readinessOf(vm, report), synchronization(report, misbehavior), ...drift]
+  return [readinessOf(vm, report), synchronization(report, misbehavior), ...agentOf(vm, report), ...drift]
 }
 
 /** The end of a guest whose pod was terminated, unless that was requested or the controller knows the reason. */
@@ -198,6 +204,36 @@ function interfacesOf(domain: JsonObject, podIP: string | undefined): InterfaceS
     const mac = textAt(objectAt(one, 'mac'), 'address')
     return { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }), ...inPod(one, podIP) }
   })
+}
+
+const agentStates = {
+  connected: { status: 'True', reason: 'AgentConnected', message: '' },
+  disconnected: {
+    status: 'False',
+    reason: 'AgentDisconnected',
+    message: 'no agent in the guest has opened its channel',
+  },
+  unresponsive: { status: 'False', reason: 'AgentUnresponsive', message: 'the agent in the guest does not answer' },
+} as const
+
+function agentOf(vm: VirtualMachine, { agent, exit }: DomainReport): Asserted[] {
+  const hasAgent = agent !== undefined || findCondition(vm.status?.conditions, agentCondition) !== undefined
+  if (exit !== undefined) return hasAgent ? [{ type: agentCondition, ...agentStates.disconnected }] : []
+  return agent === undefined ? [] : [{ type: agentCondition, ...agentStates[agent] }]
+}
+
+/** Nothing if the agent reports nothing, also if it did before. */
+function guestOf({ guest, exit }: DomainReport): Pick<VirtualMachineStatus, 'guest'> {
+  if (guest === undefined || exit !== undefined) return {}
+  const { interfaces: _interfaces, ...rest } = guest
+  return Object.keys(rest).length === 0 ? {} : { guest: rest }
+}
+
+/** By MAC address: the guest names its interfaces as it likes. */
+function inGuest(one: InterfaceStatus, { guest, exit }: DomainReport): InterfaceStatus {
+  if (exit !== undefined) return one
+  const guestIPs = guest?.interfaces?.find(({ mac }) => mac === one.mac?.toLowerCase())?.ips
+  return guestIPs === undefined ? one : { ...one, guestIPs, infoSource: ['domain', 'guest-agent'] }
 }
 
 /** Every runtime and CNI calls the interface of a pod so. */

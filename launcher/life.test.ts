@@ -7,7 +7,9 @@ import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { until } from '../test/until.ts'
 import { keepLibvirtd } from './libvirtd.ts'
+import { GuestAgent } from './guest-agent.ts'
 import { Life, finalHoldMs } from './life.ts'
+import { askAgent } from './libvirt/guest-info.ts'
 import { Client } from './libvirt/client.ts'
 import { LibvirtError } from './libvirt/errors.ts'
 import { Refused } from './refused.ts'
@@ -57,6 +59,13 @@ function makeLife(vmUID?: string): void {
     clock,
     log,
     ...(vmUID === undefined ? {} : { vmUID }),
+    agent: new GuestAgent({
+      ask: (dom, questions) => client.apart((connection) => askAgent(connection, dom, questions)),
+      clock,
+      log,
+      random: () => 0.5,
+      onChange: () => life.hint(),
+    }),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
     readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
     prepare: async (spec) => {

@@ -12,6 +12,7 @@ import {
   maxTextLength,
 } from '../runtime/launcher-api.ts'
 import type { OnProgress } from './claim-disk.ts'
+import { type GuestAgent, isAgentOpen, withoutAgentState } from './guest-agent.ts'
 import type { Client } from './libvirt/client.ts'
 import {
   type DiskError,
@@ -92,6 +93,7 @@ interface LifeOptions {
   readonly readMemoryUse: () => Promise<MemoryUse>
   /** Whether these disks, by target, can be written again after they were full. */
   readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
+  readonly agent: GuestAgent
   readonly writeXml: (domain: Domain) => string
   /** Undefined if the XML has elements that the description does not have. */
   readonly readXml: (xml: string) => JsonObject | undefined
@@ -383,7 +385,8 @@ export class Life {
     if (dom === undefined || !this.#wasStarted) return this.#publish(this.#starting(uid))
     const state = await readState(client, dom)
     this.#diskErrors = state?.state === 'paused' && state.reason === 'ioerror' ? await this.#readDiskErrors(dom) : []
-    const domain = await this.#readDomain(dom)
+    const live = await this.#readDomain(dom)
+    const domain = live && withoutAgentState(live)
     return this.#publish({ ...base, ...(await this.#explain(this.#phaseOf(state))), ...this.#details(domain) })
   }
 
@@ -398,7 +401,11 @@ export class Life {
     const { promise: timeout, resolve } = Promise.withResolvers<undefined>()
     const cancel = clock.after(describeMs, () => resolve(undefined))
     const read = await Promise.race([reading, timeout]).finally(cancel)
-    if (read !== undefined) return read.xml === undefined ? undefined : parse(read.xml)
+    if (read !== undefined) {
+      const domain = read.xml === undefined ? undefined : parse(read.xml)
+      this.#options.agent.observe(dom, isAgentOpen(domain))
+      return domain
+    }
     this.#isDescribing = true
     const describe = () => {
       this.#isDescribing = false
@@ -460,6 +467,7 @@ export class Life {
       ...(this.#deadline === undefined ? {} : deadlineOf(this.#deadline)),
       ...(this.#unresponsiveSince === undefined ? {} : { unresponsiveSince: this.#unresponsiveSince }),
       ...this.#termination(),
+      ...this.#options.agent.report,
     }
   }
 

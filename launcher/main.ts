@@ -16,10 +16,12 @@ import { pinToDedicatedCpus, readAllowedCpus } from './dedicated-cpus.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { hasRoom } from './full-disk.ts'
 import type { Identity } from './identity.ts'
+import { GuestAgent } from './guest-agent.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole, openScreenshot } from './libvirt/domain.ts'
 import type { OnProgress } from './claim-disk.ts'
+import { askAgent } from './libvirt/guest-info.ts'
 import { consoleAlias } from './live-domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
@@ -55,6 +57,13 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, clock, onProgress }),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
+    agent: new GuestAgent({
+      ask: (dom, questions) => client.apart((connection) => askAgent(connection, dom, questions)),
+      clock,
+      log,
+      random: Math.random,
+      onChange: () => life.hint(),
+    }),
     // In libvirt's order: libvirt refuses a serial console after another console.
     writeXml: (domain) => writeDomain(canonical(domain)),
     readXml: (xml) => readLive(xml, log),

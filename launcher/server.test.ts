@@ -21,6 +21,7 @@ import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { ask, openConsole } from '../test/launcher-client.ts'
 import { eventually } from '../test/until.ts'
+import { GuestAgent } from './guest-agent.ts'
 import { Life } from './life.ts'
 import { Client } from './libvirt/client.ts'
 import { LibvirtError } from './libvirt/errors.ts'
@@ -56,6 +57,7 @@ beforeEach(async () => {
     log,
     readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
     hasRoom: () => Promise.resolve(false),
+    agent: new GuestAgent({ ask: () => Promise.resolve({}), clock, log, random: () => 0.5, onChange: () => {} }),
     prepare: async (spec) => spec.domain,
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
     readXml: (xml) => ({ xml }),

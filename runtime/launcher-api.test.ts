@@ -19,6 +19,8 @@ const full = {
   gracePeriodSeconds: 30,
   unresponsiveSince: '2026-11-21T08:59:00Z',
   isTerminated: true,
+  agent: 'connected',
+  guest: { hostname: 'a', os: { id: 'b' }, interfaces: [{ mac: '52:54:00:00:00:01', ips: ['10.0.0.1'] }] },
   message: 'x',
   domain: { type: 'qemu', devices: { disks: [{ target: { dev: 'vda' } }] } },
   specDrift: [{ field: 'spec.domain.memory', spec: 1, libvirt: 2 }, { field: 'spec.domain.cpu' }],
@@ -52,7 +54,16 @@ describe('a report is accepted unchanged', () => {
   })
 
   test('without the fields of a newer launcher', () => {
-    expect(parseDomainReport({ ...report, extra: 1 })).toEqual(report)
+    expect(parseDomainReport({ ...report, extra: 1, agent: 'asleep' })).toEqual(report)
+  })
+
+  test('without what a guest cannot claim', () => {
+    const guest = { hostname: '', interfaces: [{ mac: 'a', ips: ['b'] }] }
+    expect(parseDomainReport({ ...report, agent: 'connected', guest })).toEqual({
+      ...report,
+      agent: 'connected',
+      guest: {},
+    })
   })
 
   test('in the response to PUT /vm', () => expect(parsePutResponse({ domain: full })).toEqual(full))

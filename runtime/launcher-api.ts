@@ -1,3 +1,5 @@
+import { agentStates, boundGuestInfo, type AgentState, type GuestInfo } from './guest-info.ts'
+
 /**
  * The contract between the handler and the launcher: HTTP and JSON over the unix socket `launcher.sock` of a launcher
  * pod.
@@ -132,6 +134,10 @@ export interface DomainReport {
   unresponsiveSince?: string
   /** Whether the launcher was asked to terminate before the guest ended: its pod was deleted, evicted or drained. */
   isTerminated?: boolean
+  /** Of a guest with a channel for an agent. */
+  agent?: AgentState
+  /** What the agent claims. */
+  guest?: GuestInfo
   exit?: LauncherExit
   /** RFC 3339. */
   observedAt: string
@@ -190,6 +196,9 @@ export function parseDomainReport(value: unknown): DomainReport {
     report.unresponsiveSince = parseTime(fields['unresponsiveSince'], 'unresponsiveSince')
   }
   if (fields['isTerminated'] !== undefined) report.isTerminated = parseFlag(fields['isTerminated'], 'isTerminated')
+  const agent = agentStates.find((state) => state === fields['agent'])
+  if (agent !== undefined) report.agent = agent
+  if (agent !== undefined && fields['guest'] !== undefined) report.guest = boundGuestInfo(fields['guest'])
   if (fields['exit'] !== undefined) report.exit = parseOneOf(fields['exit'], 'exit', exits)
   return report
 }

@@ -62,6 +62,8 @@ export interface FakeLibvirtd {
   resumeGuests(): void
   /** The disks of every running guest have these errors, which pause it. */
   pauseGuests(errors: readonly { readonly disk: string; readonly error: number }[]): void
+  /** What agents in guests reply to each question, by the number of its type; undefined: nothing, ever. */
+  answerAgents(reply: ((types: number) => readonly { field: string; value: number | string }[]) | undefined): void
   /** The next call of `procedure` is refused. */
   refuseNext(procedure: string, error: LibvirtError): void
   /** The calls received, by name, in order. */
@@ -86,6 +88,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   let areGuestsHung = false
   let areGuestsLocked = false
   let diskErrors: readonly { readonly disk: string; readonly error: number }[] = []
+  let agentReply: Parameters<FakeLibvirtd['answerAgents']>[0] = () => []
   const held: (() => void)[] = []
   let nextId = 1
   let nextCallback = 0
@@ -220,6 +223,8 @@ export function fakeLibvirtd(): FakeLibvirtd {
       emit(domain, lifecycle.resumed, 0)
       return {}
     },
+    domain_agent_set_response_timeout: () => ({ result: 0 }),
+    domain_get_guest_info: (args) => ({ params: [...(agentReply?.(Number(args['types'])) ?? [])] }),
     domain_undefine_flags: (args) => {
       const domain = find(args['dom'])
       domains.delete(Buffer.from(domain.uuid).toString('hex'))
@@ -257,6 +262,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
         throw new LibvirtError('connection not open', 1, 7)
       }
       const args = decodeFields(called.args, packet.payload)
+      if (called.name === 'domain_get_guest_info' && agentReply === undefined) return
       const result = handlers[called.name]?.(args, connection) ?? {}
       if (called.name === 'domain_open_console') {
         connection.console = { domain: find(args['dom']), serial: packet.serial, procedure: packet.procedure }
@@ -320,6 +326,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
       theirs.on('close', () => ours.destroy())
       ours.on('close', () => theirs.destroy())
       return theirs
+    },
+    answerAgents: (reply) => {
+      agentReply = reply
     },
     restart: (refused = 0) => {
       refusedDials = refused

@@ -21,8 +21,8 @@ export interface ClientOptions {
 
 /**
  * The launcher's client for libvirtd. It has one connection for events and reads, which respond even while QEMU hangs,
- * one for calls that change something and can take long, and one for each console. Lost connections are reopened, with
- * all events registered again.
+ * one for calls that change something and can take long, and one for each console and each poll of the guest agent.
+ * Lost connections are reopened, with all events registered again.
  */
 export class Client {
   readonly #options: ClientOptions
@@ -69,6 +69,17 @@ export class Client {
     } catch (error) {
       connection.close()
       throw error
+    }
+  }
+
+  /** Calls that the guest can hold up, on a connection of their own, so that no other call waits for them. */
+  async apart<T>(run: (connection: Connection) => Promise<T>): Promise<T> {
+    const connection = new Connection(await this.#options.dial(), { clock: this.#options.clock })
+    try {
+      await connection.open(this.#options.uri)
+      return await run(connection)
+    } finally {
+      connection.close()
     }
   }
 

@@ -2,7 +2,7 @@ import { ProtocolError } from './errors.ts'
 
 /**
  * hyper and uhyper are bigint, `X?` is X or null, `X<>` is a list, `opaque` is bytes, a struct is an object by field
- * name.
+ * name. A `typedValue` is one of a typed parameter: its type is a number of libvirt's, before the value.
  */
 export type Value = number | bigint | string | null | Uint8Array | Value[] | { [field: string]: Value }
 
@@ -117,6 +117,12 @@ function writeNamed(writer: Writer, type: string, value: Value, structs: Structs
     writer.hyper(value, type === 'hyper', path)
     return
   }
+  if (type === 'typedValue') {
+    const wireType = typeof value === 'number' ? 'uint' : typeof value === 'bigint' ? 'uhyper' : 'string'
+    writer.uint(typedValues.indexOf(wireType), path)
+    writeNamed(writer, wireType, value, structs, path)
+    return
+  }
   if (!isRecord(value)) throw misfit(path, type)
   writeFields(writer, structOf(structs, type), value, structs)
 }
@@ -161,9 +167,21 @@ function readNamed(reader: Reader, type: string, structs: Structs): Value {
       return reader.hyper(true)
     case 'uhyper':
       return reader.hyper(false)
+    case 'typedValue':
+      return readTypedValue(reader, structs)
     default:
       return readFields(reader, structOf(structs, type), structs)
   }
+}
+
+/** By libvirt's virTypedParameterType, from 1: a double, which no caller needs, is read as its bits. */
+const typedValues = ['', 'int', 'uint', 'hyper', 'uhyper', 'uhyper', 'int', 'string'] as const
+
+function readTypedValue(reader: Reader, structs: Structs): Value {
+  const number = reader.uint()
+  const type = typedValues[number] ?? ''
+  if (type === '') throw new ProtocolError(`a typed parameter of the unknown type ${number}`)
+  return readNamed(reader, type, structs)
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

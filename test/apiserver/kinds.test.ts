@@ -70,7 +70,7 @@ describe('the API server', () => {
     }
     expect(await header()).toBe('NAME PHASE NODE IP READY AGE')
     expect(await header('-o', 'wide')).toBe(
-      'NAME PHASE NODE IP READY AGE PRESETS REASON ACCELERATOR MACHINE MEMORY CPUS',
+      'NAME PHASE NODE IP READY AGE PRESETS REASON ACCELERATOR MACHINE MEMORY CPUS GUEST',
     )
   })
 

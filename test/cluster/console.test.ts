@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
-import { openCluster, type TestCluster } from './cluster.ts'
+import { openCluster, type TestCluster, type VirtualMachine } from './cluster.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -19,6 +19,7 @@ beforeAll(async () => {
   cluster = await openCluster()
   directory = await mkdtemp(join(tmpdir(), 'console-'))
   await run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', join(directory, 'key')])
+  await cluster.kubectl('apply', '-f', resolve(import.meta.dirname, '../../manifests/examples/preset-guest-agent.yaml'))
   await cluster.apply(...presets, screen, guest('talks', { terminationGracePeriodSeconds: 0 }), await linux())
   await cluster.untilVm('talks', 'runs', ({ status }) => status?.phase === 'Running')
 })
@@ -54,6 +55,7 @@ async function linux(): Promise<object> {
       memory: { unit: 'MiB', value: 256 },
       devices: { disks: [disk, seed], interfaces: [{}], serials: [{ type: 'pty' }] },
     },
+    { labels: { 'guest-agent': 'yes' } },
   )
 }
 
@@ -180,4 +182,34 @@ test('a guest has the address of its pod, uses the cluster’s DNS, and serves c
     const failure = await cluster.kubectl('get', '--raw', proxy).then(String, String)
     return failure.includes('SSH-2.0-dropbear') ? true : undefined
   })
+})
+
+const agentOf = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'AgentConnected')
+
+test('the agent in a guest reports its host name, system and addresses, until it stops', async () => {
+  const connected = await cluster.untilVm('linux', 'has an agent', (vm) => agentOf(vm)?.status === 'True')
+  const { guest: reported } = (
+    await cluster.untilVm('linux', 'is described', (vm) => vm.status?.guest?.os !== undefined)
+  ).status!
+  expect(reported).toMatchObject({
+    hostname: (await ssh('hostname')).trim(),
+    os: { kernel: (await ssh('uname', '-r')).trim() },
+  })
+  const described = await cluster.untilVm(
+    'linux',
+    'has addresses',
+    ({ status }) => status?.interfaces?.[0]?.guestIPs !== undefined,
+  )
+  expect(described.status?.interfaces).toMatchObject([
+    {
+      ips: [connected.status?.podIP],
+      guestIPs: [connected.status?.podIP],
+      infoSource: ['domain', 'guest-agent'],
+    },
+  ])
+  // Its inittab starts it again once it finds the port of the channel.
+  await ssh('rm /dev/virtio-ports/org.qemu.guest_agent.0; killall qemu-ga')
+  const stopped = await cluster.untilVm('linux', 'has no agent', (vm) => agentOf(vm)?.status === 'False')
+  expect(agentOf(stopped)?.reason).toBe('AgentDisconnected')
+  expect(stopped.status?.guest).toBeUndefined()
 })

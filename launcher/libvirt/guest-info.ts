@@ -1,0 +1,97 @@
+import type { Connection } from './connection.ts'
+import type { DomainRef } from './domain.ts'
+import { DeadlineExceeded, LibvirtError } from './errors.ts'
+import { errorCodes } from './protocol.ts'
+import type { Value } from './xdr.ts'
+
+/** `types` of libvirt's virDomainGetGuestInfo. */
+const types = { os: 2, hostname: 8, interfaces: 64 } as const
+export type GuestQuestion = keyof typeof types
+
+/** What the agent claims; nothing is checked. */
+export interface GuestAnswer {
+  hostname?: Value
+  os?: { [key: string]: Value }
+  interfaces?: { mac: Value; ips: Value[] }[]
+}
+
+/** The agent, or libvirt on its behalf, does not answer in time. */
+export class AgentUnresponsive extends Error {
+  override name = 'AgentUnresponsive'
+}
+
+/** How long libvirt waits for each reply of the agent; without it, it would wait forever. */
+const agentTimeoutSeconds = 5
+/** libvirt first synchronizes with the agent, which can take as long again. */
+const deadlineMs = 20_000
+
+/** More are never read, whatever numbers the guest reports. */
+const maxInterfaces = 32
+const maxAddresses = 16
+
+/**
+ * Asks the agent. A question that it does not support stays without an answer.
+ * @throws AgentUnresponsive, ConnectionLost
+ */
+export async function askAgent(
+  connection: Pick<Connection, 'call'>,
+  dom: DomainRef,
+  questions: readonly GuestQuestion[],
+): Promise<GuestAnswer> {
+  await connection.call('domain_agent_set_response_timeout', { dom, timeout: agentTimeoutSeconds, flags: 0 })
+  const answer: GuestAnswer = {}
+  for (const question of questions) {
+    try {
+      const reply = await connection.call(
+        'domain_get_guest_info',
+        { dom, types: types[question], flags: 0 },
+        deadlineMs,
+      )
+      Object.assign(answer, readers[question](paramsOf(reply.params)))
+    } catch (error) {
+      const isLate = error instanceof DeadlineExceeded
+      if (isLate || (error instanceof LibvirtError && error.code === errorCodes.agentUnresponsive))
+        throw new AgentUnresponsive(`the agent did not answer the question for ${question}`, { cause: error })
+      if (!(error instanceof LibvirtError)) throw error
+    }
+  }
+  return answer
+}
+
+type Params = ReadonlyMap<string, Value>
+
+const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {
+  hostname: (params) => given('hostname', params.get('hostname')),
+  os: (params) => ({
+    os: {
+      ...given('id', params.get('os.id')),
+      ...given('name', params.get('os.pretty-name') ?? params.get('os.name')),
+      ...given('version', params.get('os.version-id')),
+      ...given('kernel', params.get('os.kernel-release')),
+    },
+  }),
+  interfaces: (params) => ({
+    interfaces: upTo(params.get('if.count'), maxInterfaces).map((index) => ({
+      mac: params.get(`if.${index}.hwaddr`) ?? null,
+      ips: upTo(params.get(`if.${index}.addr.count`), maxAddresses).map(
+        (address) => params.get(`if.${index}.addr.${address}.addr`) ?? null,
+      ),
+    })),
+  }),
+}
+
+const given = (key: string, value: Value | undefined): { [key: string]: Value } =>
+  value === undefined ? {} : { [key]: value }
+
+const upTo = (count: Value | undefined, max: number): number[] =>
+  Array.from({ length: typeof count === 'number' ? Math.min(count, max) : 0 }, (_, index) => index)
+
+function paramsOf(value: Value): Params {
+  const params = new Map<string, Value>()
+  if (!Array.isArray(value)) return params
+  for (const one of value) {
+    if (typeof one !== 'object' || one === null || Array.isArray(one) || one instanceof Uint8Array) continue
+    if (typeof one['field'] === 'string' && one['value'] !== undefined) params.set(one['field'], one['value'])
+  }
+  return params
+}
