@@ -1,0 +1,315 @@
+import { describe, expect, test } from 'vitest'
+import type { ObjectTarget, UnusableTarget } from '../../inventory/objects.ts'
+import { createCandidates } from '../../presets/candidates.ts'
+import type { CompiledPreset } from '../../presets/compile.ts'
+import { admissionRequest } from '../../test/admission.ts'
+import { fakeClock } from '../../test/fake-clock.ts'
+import { team } from '../../test/presets/make.ts'
+import { gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
+import type { Access } from '../admission/permission.ts'
+import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
+import { createObjectHandlers, isObjectKind } from './handlers.ts'
+
+const name = 'Gadget of example.com/v1'
+const read = gadgets.get(name)?.()
+if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+const { kind } = read
+
+const targetObject = (restricted: readonly string[] = [], more: object = {}) => ({
+  apiVersion: 'virtset.io/v1alpha1' as const,
+  kind: 'PresetTarget' as const,
+  metadata: { name: 'gadgets.example.com' },
+  spec: { ...gadgetTarget, failurePolicy: 'Fail' as const, restricted, ...more },
+})
+
+const usable = (presets: readonly CompiledPreset[] = []): ObjectTarget => ({
+  target: targetObject(['spec.mode']),
+  kind,
+  resource: 'gadgets',
+  candidates: createCandidates(presets),
+  quarantined: new Map(),
+})
+const unusable: UnusableTarget = { target: targetObject(), causes: [] }
+
+interface World {
+  readonly entry?: ObjectTarget | UnusableTarget | undefined
+  readonly allow?: (access: Access) => boolean
+}
+
+function handlers({ entry, allow = () => true }: World) {
+  const clock = fakeClock()
+  const checked: Access[] = []
+  const changed: ((id: string | undefined) => void)[] = []
+  const state = { entry }
+  const { complete, validate } = createObjectHandlers({
+    objects: {
+      onChange: (listener) => void changed.push(listener),
+      read: () => Promise.resolve({ kind, resource: 'gadgets' }),
+      target: (wanted) => (wanted === name ? state.entry : undefined),
+      targets: () => (state.entry === undefined ? [] : [state.entry]),
+    },
+    namespaces: { namespace: () => team, newNamespaces: { wait: () => undefined } },
+    mayAccess: (_, access) => {
+      checked.push(access)
+      return Promise.resolve(allow(access))
+    },
+    clock,
+  })
+  /** Lets the pauses pass in which a target is looked for. */
+  const now = async <T>(result: T | Promise<T>): Promise<T> => {
+    await clock.advance(1500)
+    return result
+  }
+  return { complete, validate, clock, checked, state, now, report: (id: string) => changed.forEach((one) => one(id)) }
+}
+
+const presetObject = (spec: object = {}, presetKind = 'ObjectPreset') => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: presetKind,
+  metadata: { name: 'p', ...(presetKind === 'ObjectPreset' ? { namespace: 'team' } : {}) },
+  spec: { target: gadgetTarget, selector: { matchLabels: { a: 'b' } }, object: { spec: { size: 1 } }, ...spec },
+})
+
+const presetRequest = (spec: object = {}, presetKind = 'ObjectPreset', more: Partial<AdmissionRequest> = {}) =>
+  admissionRequest(presetKind, presetObject(spec, presetKind), undefined, {
+    name: 'p',
+    namespace: presetKind === 'ObjectPreset' ? 'team' : '',
+    ...more,
+  })
+
+const objectRequest = (more: Partial<AdmissionRequest> = {}, group = 'example.com') =>
+  admissionRequest('Gadget', { ...gadgetTarget, metadata: { name: 'g' }, spec: {} }, undefined, {
+    namespace: 'team',
+    request: { kind: { group, version: 'v1', kind: 'Gadget' } },
+    ...more,
+  })
+
+const messages = (result: AdmissionResult): readonly string[] =>
+  result.allowed
+    ? ['allowed', ...(result.warnings ?? [])]
+    : result.causes.map(({ field, message, suggestion = '' }) => `${field}: ${message} ${suggestion}`.trimEnd())
+
+test('these kinds are checked here', () => {
+  const kinds = ['PresetTarget', 'ObjectPreset', 'ClusterObjectPreset', 'VirtualMachinePreset', 'Gadget']
+  expect(kinds.filter(isObjectKind)).toEqual(['PresetTarget', 'ObjectPreset', 'ClusterObjectPreset'])
+})
+
+describe('an object', () => {
+  const injecting = usable([gadgetPreset('p', { size: 1 })])
+
+  test.each<[string, World, AdmissionRequest, boolean]>([
+    ['is completed with the presets of its kind', { entry: injecting }, objectRequest(), true],
+    ['of another group is not changed', { entry: injecting }, objectRequest({}, 'example.org'), false],
+    ['of the core group is not changed', { entry: injecting }, objectRequest({}, ''), false],
+    ['of a kind that is no target any more is not changed', {}, objectRequest(), false],
+    ['that is updated is not changed', { entry: injecting }, objectRequest({ operation: 'UPDATE' }), false],
+  ])('%s', async (_, world, request, isChanged) => {
+    const result = await handlers(world).complete(request)
+    expect(result).toMatchObject({ allowed: true })
+    expect(result.allowed && result.patch !== undefined && result.patch.operations > 0).toBe(isChanged)
+  })
+
+  test('is not completed without the schema of its kind', async () => {
+    await expect(handlers({ entry: unusable }).complete(objectRequest())).rejects.toThrow(
+      'the PresetTarget gadgets.example.com is not ready',
+    )
+  })
+
+  test('that nests 9,900 levels is refused', async () => {
+    const deep: unknown = JSON.parse(`${'['.repeat(9900)}${']'.repeat(9900)}`)
+    const request = objectRequest({ object: { metadata: {}, spec: { deep } } })
+    expect(messages(await handlers({ entry: injecting }).complete(request))).toEqual([
+      expect.stringMatching(/^spec: .*levels/),
+    ])
+  })
+
+  test('waits for a preset that was just admitted, until the watch reports it', async () => {
+    const { complete, validate, report, clock } = handlers({ entry: usable() })
+    expect(messages(await validate(presetRequest()))).toEqual(['allowed'])
+    let isDone = false
+    const completing = Promise.resolve(complete(objectRequest())).then(() => (isDone = true))
+    await clock.advance(10)
+    expect(isDone).toBe(false)
+    report('team/p')
+    await completing
+  })
+
+  test.each<[string, Partial<AdmissionRequest>, object]>([
+    ['of a dry run', { isDryRun: true }, {}],
+    ['with a generated name', { name: '' }, {}],
+    ['that was refused', {}, { object: { spec: { sise: 1 } } }],
+    ['whose spec did not change', { oldObject: presetObject() }, {}],
+  ])('does not wait for a preset %s', async (_, more, spec) => {
+    const { complete, validate } = handlers({ entry: usable() })
+    await validate(presetRequest(spec, 'ObjectPreset', more))
+    expect(await complete(objectRequest())).toMatchObject({ allowed: true })
+  })
+})
+
+describe('a preset for objects', () => {
+  const everything = 'spec.selector: {} selects every object of its kind in its namespace'
+  const noTarget = 'there is no PresetTarget for this kind, which an operator creates'
+  const team1 = 'in namespace "team"'
+  const needs = (verbs: string, where: string) =>
+    `spec.target: writing a preset requires the permission to ${verbs} gadgets ${where}`
+  const grant =
+    'is restricted by the PresetTarget: writing it requires the verb "grant-host" on clusterobjectpresets.virtset.io'
+  const restricted = { object: { spec: { mode: 'Fast' } } }
+  const entry = usable()
+  const except =
+    (verb: string) =>
+    (access: Access): boolean =>
+      access.verb !== verb
+
+  test.each<[string, World, AdmissionRequest, readonly string[]]>([
+    ['is accepted', { entry }, presetRequest(), ['allowed']],
+    ['is accepted with its warnings', { entry }, presetRequest({ selector: {} }), ['allowed', everything]],
+    [
+      'of the wrong form',
+      { entry },
+      presetRequest({ selector: 7 }),
+      ['spec.selector: must be an object, not a number'],
+    ],
+    [
+      'with an unknown field',
+      { entry },
+      presetRequest({ object: { spec: { sise: 1 } } }),
+      ['spec.object.spec.sise: there is no such field did you mean "size"?'],
+    ],
+    ['without a target', {}, presetRequest(), [`spec.target: ${noTarget}`]],
+    [
+      'with a misspelled target',
+      { entry },
+      presetRequest({ target: { ...gadgetTarget, kind: 'Gadjet' } }),
+      [`spec.target: ${noTarget} did you mean Gadget of example.com/v1?`],
+    ],
+    [
+      'with a target that is not ready',
+      { entry: unusable },
+      presetRequest(),
+      ['spec.target: the PresetTarget for this kind is not ready; see its status'],
+    ],
+    [
+      'of a user who cannot create such objects',
+      { entry, allow: except('create') },
+      presetRequest(),
+      [needs('create', team1)],
+    ],
+    [
+      'of a user who cannot update such objects',
+      { entry, allow: except('update') },
+      presetRequest(),
+      [needs('update', team1)],
+    ],
+    [
+      'of the cluster, of a user who can do neither',
+      { entry, allow: ({ verb }) => verb === 'grant-host' },
+      presetRequest({}, 'ClusterObjectPreset'),
+      [needs('create and update', 'in all namespaces')],
+    ],
+    [
+      'with a restricted field',
+      { entry },
+      presetRequest(restricted),
+      ['spec.object.spec.mode: is restricted by the PresetTarget: only a ClusterObjectPreset can set or remove it'],
+    ],
+    [
+      'of the cluster with a restricted field, of a user who cannot grant it',
+      { entry, allow: except('grant-host') },
+      presetRequest(restricted, 'ClusterObjectPreset'),
+      [`spec.object.spec.mode: ${grant}`],
+    ],
+    [
+      'of the cluster without one, of such a user',
+      { entry, allow: except('grant-host') },
+      presetRequest({}, 'ClusterObjectPreset'),
+      ['allowed'],
+    ],
+    [
+      'of the cluster with a restricted field, of a user who can grant it',
+      { entry },
+      presetRequest(restricted, 'ClusterObjectPreset'),
+      ['allowed'],
+    ],
+    [
+      'that may disagree with another',
+      { entry: usable([gadgetPreset('q', { size: 2 })]) },
+      presetRequest(),
+      ['allowed', expect.stringContaining('team/q')],
+    ],
+    [
+      'whose spec did not change, of a user without permissions',
+      { entry, allow: () => false },
+      presetRequest({}, 'ObjectPreset', { oldObject: presetObject() }),
+      ['allowed'],
+    ],
+    [
+      'that is being deleted is not checked',
+      {},
+      presetRequest({}, 'ObjectPreset', {
+        oldObject: { ...presetObject(), metadata: { name: 'p', deletionTimestamp: '2026-11-21T09:00:00Z' } },
+      }),
+      ['allowed'],
+    ],
+  ])('%s', async (_, world, request, expected) => {
+    const { validate, now } = handlers(world)
+    expect(messages(await now(validate(request)))).toEqual(expected)
+  })
+
+  test('must fit into its namespace with the others', async () => {
+    const large = gadgetPreset('q', { free: { text: 'x'.repeat(60_000) } })
+    const others = Array.from({ length: 17 }, (_, index) => ({ ...large, name: `q${index}`, id: `team/q${index}` }))
+    const full = usable(others.map((one) => ({ ...one, bytes: 62_000 })))
+    expect(messages(await handlers({ entry: full }).validate(presetRequest()))).toEqual([
+      expect.stringContaining('the presets of namespace "team" must have at most 1048576 bytes of JSON together'),
+    ])
+  })
+
+  test('asks for the permissions on the objects in its namespace', async () => {
+    const { validate, checked } = handlers({ entry })
+    await validate(presetRequest())
+    expect(checked).toEqual([
+      { verb: 'create', group: 'example.com', resource: 'gadgets', name: '', namespace: 'team' },
+      { verb: 'update', group: 'example.com', resource: 'gadgets', name: '', namespace: 'team' },
+    ])
+  })
+
+  test('asks for the permissions in all namespaces if it is of the cluster', async () => {
+    const { validate, checked } = handlers({ entry })
+    await validate(presetRequest(restricted, 'ClusterObjectPreset'))
+    expect(checked).toEqual([
+      { verb: 'create', group: 'example.com', resource: 'gadgets', name: '' },
+      { verb: 'update', group: 'example.com', resource: 'gadgets', name: '' },
+      { verb: 'grant-host', resource: 'clusterobjectpresets', name: 'p' },
+    ])
+  })
+
+  test('waits for a target that was created with it', async () => {
+    const { validate, clock, state } = handlers({ entry: unusable })
+    const validating = validate(presetRequest())
+    await clock.advance(600)
+    state.entry = usable()
+    await clock.advance(900)
+    expect(messages(await validating)).toEqual(['allowed'])
+  })
+})
+
+describe('a target', () => {
+  const request = (object: object) => admissionRequest('PresetTarget', object)
+
+  test.each<[string, object, readonly string[]]>([
+    ['is accepted', targetObject(), ['allowed']],
+    [
+      'of the wrong form is refused',
+      targetObject([], { failurePolicy: 'Sometimes' }),
+      ['spec.failurePolicy: supported values: "Fail", "Ignore"'],
+    ],
+    [
+      'with a wrong name is refused',
+      { ...targetObject(), metadata: { name: 'gadgets' } },
+      ['metadata.name: must be "gadgets.example.com"'],
+    ],
+  ])('%s', async (_, object, expected) =>
+    expect(messages(await handlers({}).validate(request(object)))).toEqual(expected),
+  )
+})
