@@ -71,16 +71,19 @@ export async function makeExecutable(
   quill: string,
   file: string,
 ): Promise<void> {
-  const [node, maker] = [await ensureNode(step, settings, target.node), await ensureNode(step, settings, target.maker)]
+  const node = nodeIn(await ensureNode(step, settings, target.node))
+  const maker = nodeIn(await ensureNode(step, settings, target.maker))
   await step.run([maker, 'cli/generate-executable.ts', file, node, withoutV(version)], { directory: settings.checkout })
   if (target.os === 'darwin') await step.run([quill, 'sign', '--ad-hoc', '--identity', 'kubectl-vm', file])
 }
 
-/** The path of a Node in the cache; downloads it if it is missing. */
+const nodeIn = (folder: string): string => join(folder, 'bin/node')
+
+/** The folder in the cache with a Node and its license; downloads them if they are missing. */
 async function ensureNode(step: Step, settings: Settings, { name, version, integrity }: NodePackage): Promise<string> {
   const directory = join(settings.cache, 'node', `${name}-${version}`)
-  const path = join(directory, 'package/bin/node')
-  if (existsSync(path)) return path
+  const folder = join(directory, 'package')
+  if (existsSync(folder)) return folder
   step.show(`downloading ${name}@${version}`)
   const unfinished = `${directory}.unfinished`
   rmSync(unfinished, { recursive: true, force: true })
@@ -92,14 +95,17 @@ async function ensureNode(step: Step, settings: Settings, { name, version, integ
   await step.run(['tar', '-xzf', archive, '-C', unfinished, 'package/bin/node', 'package/LICENSE'])
   rmSync(archive)
   renameSync(unfinished, directory)
-  return path
+  return folder
 }
 
-/** Packs an executable with the license, as krew requires, reproducibly. Returns the name of the archive. */
+/** The files of an archive. An executable contains Node, which must be passed on with its license. */
+export const archived = ['kubectl-vm', 'LICENSE', 'LICENSE.node'] as const
+
+/** Packs an executable with the licenses, reproducibly. Returns the name of the archive. */
 export async function packExecutable(
   step: Step,
   settings: Settings,
-  { os, arch }: Target,
+  { os, arch, node }: Target,
   version: string,
   executable: string,
   directory: string,
@@ -110,8 +116,9 @@ export async function packExecutable(
   cpSync(executable, join(folder, 'kubectl-vm'))
   chmodSync(join(folder, 'kubectl-vm'), 0o755)
   cpSync(join(settings.checkout, 'LICENSE'), join(folder, 'LICENSE'))
+  cpSync(join(await ensureNode(step, settings, node), 'LICENSE'), join(folder, 'LICENSE.node'))
   const file = `kubectl-vm-${version}-${os}-${arch}.tar.gz`
-  await packReproducibly(step, folder, ['kubectl-vm', 'LICENSE'], join(directory, file))
+  await packReproducibly(step, folder, archived, join(directory, file))
   rmSync(folder, { recursive: true })
   return file
 }

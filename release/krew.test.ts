@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { krewManifest } from './krew.ts'
 
-test('a manifest names an archive with the executable and the license for each platform', () => {
+test('a manifest names an archive with the executable and the licenses for each platform', () => {
   const archive = { os: 'darwin', arch: 'arm64', file: 'kubectl-vm-v1.2.3-darwin-arm64.tar.gz', sha256: 'ab' }
   const { kind, metadata, spec } = parse(krewManifest('v1.2.3', 'https://example.org/v1.2.3', [archive]))
   expect([kind, metadata, spec.version]).toEqual(['Plugin', { name: 'vm' }, 'v1.2.3'])
@@ -15,6 +15,7 @@ test('a manifest names an archive with the executable and the license for each p
       files: [
         { from: 'kubectl-vm', to: '.' },
         { from: 'LICENSE', to: '.' },
+        { from: 'LICENSE.node', to: '.' },
       ],
     },
   ])

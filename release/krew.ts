@@ -1,4 +1,5 @@
 import { stringify } from 'yaml'
+import { archived } from './executables.ts'
 
 /** An archive with an executable, for one operating system and processor. */
 export interface Archive {
@@ -28,10 +29,7 @@ export function krewManifest(version: string, downloads: string, archives: reado
         uri: `${downloads}/${file}`,
         sha256,
         bin: 'kubectl-vm',
-        files: [
-          { from: 'kubectl-vm', to: '.' },
-          { from: 'LICENSE', to: '.' },
-        ],
+        files: archived.map((from) => ({ from, to: '.' })),
       })),
     },
   })
