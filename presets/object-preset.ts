@@ -40,7 +40,7 @@ export function compileObjectPreset(
     const found = kindOf(preset, kinds)
     if ('causes' in found) return { quarantined: quarantine(value, found.causes), target }
     const { causes: faults, warnings } = checkObjectPreset(preset, found.kind)
-    const causes = [...faults, ...restrictedCauses(preset, restricted)]
+    const causes = [...faults, ...restrictedCauses(preset, restricted, found.kind)]
     if (causes.length > 0) return { quarantined: quarantine(value, causes), target }
     return { preset: compileWith(preset, structuredClone(preset.spec.object ?? {})), kind: found.kind, warnings }
   } catch (error) {
@@ -48,10 +48,14 @@ export function compileObjectPreset(
   }
 }
 
-const restrictedCauses = ({ kind, spec }: ObjectPreset, restricted: readonly string[]): readonly Cause[] =>
+const restrictedCauses = (
+  { kind, spec }: ObjectPreset,
+  restricted: readonly string[],
+  { structure }: ObjectKind,
+): readonly Cause[] =>
   kind === 'ClusterObjectPreset'
     ? []
-    : restrictedUses(spec, restricted).map((use) =>
+    : restrictedUses(spec, restricted, structure).map((use) =>
         restrictedCause(use, 'is restricted by the PresetTarget: only a ClusterObjectPreset can set or remove it'),
       )
 

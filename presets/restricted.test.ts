@@ -2,8 +2,33 @@ import { expect, test } from 'vitest'
 import { gadgetCrd } from '../test/presets/objects.ts'
 import { kindsIn } from './object-kind.ts'
 import { restrictedPathCauses, restrictedUses } from './restricted.ts'
+import type { PlainSchema } from './schema.ts'
+import { structureOf } from './schema-structure.ts'
+
+const any: PlainSchema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+const some = (properties: { readonly [key: string]: PlainSchema }): PlainSchema => ({ type: 'object', properties })
+const item = some({ name: {}, level: {}, security: some({ level: {} }) })
+const spec: PlainSchema = some({
+  host: {},
+  hosts: {},
+  x: {},
+  a: some({ b: {}, c: {} }),
+  list: { type: 'array', items: item, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] },
+  atomic: { type: 'array', items: item },
+  map: { type: 'object', additionalProperties: some({ level: {} }) },
+  free: any,
+  source: { ...some({ git: any, web: any, size: {} }), oneOf: [{ required: ['git'] }, { required: ['web'] }] },
+})
+const structure = structureOf(some({ spec }))
 
 const restricted = ['spec.host', 'spec.list[*].security.level', 'metadata.annotations[a/b]', 'spec.a', 'spec.a.b']
+const wide = [
+  'spec.atomic[*].security',
+  'spec.map[*].level',
+  'spec.free.secure',
+  'spec.source.git.url',
+  'metadata.labels[*]',
+]
 
 test.each<[string, object, readonly string[], readonly string[]]>([
   ['the field itself', { spec: { host: true } }, [], ['spec.object.spec.host']],
@@ -23,12 +48,35 @@ test.each<[string, object, readonly string[], readonly string[]]>([
   ['a removal of a neighbour', {}, ['spec.list[0].name', 'status'], []],
   ['a removal that cannot be parsed', {}, ['spec..host'], []],
 ])('uses of restricted fields: %s', (_, object, remove, fields) => {
-  expect(restrictedUses({ object: object as never, remove }, restricted).map(({ field }) => field)).toEqual(fields)
+  expect(restrictedUses({ object: object as never, remove }, restricted, structure).map(({ field }) => field)).toEqual(
+    fields,
+  )
+})
+
+test.each<[string, object, readonly string[]]>([
+  ['a list without keys, which replaces its items', { spec: { atomic: [{ name: 'x' }] } }, ['spec.object.spec.atomic']],
+  ['any key of a map', { spec: { map: { k: { level: 1 }, l: {} } } }, ['spec.object.spec.map.k.level']],
+  ['any label', { metadata: { labels: { a: 'b' } } }, ['spec.object.metadata.labels.a']],
+  ['a value without known fields', { spec: { free: { other: 1 } } }, ['spec.object.spec.free']],
+  ['another branch of a union', { spec: { source: { web: {} } } }, ['spec.object.spec.source']],
+  ['a neighbour of a union', { spec: { source: { size: 1 } } }, []],
+])('an enforced value can replace a restricted field: %s', (_, object, fields) => {
+  const uses = restrictedUses({ object: object as never, strength: 'Enforce' }, wide, structure)
+  expect(uses.map(({ field }) => field)).toEqual(fields)
+})
+
+test('any key of a map can be removed by name', () => {
+  const remove = ['spec.map[k].level', 'spec.map.k', 'metadata.labels[a/b]', 'spec.free.other']
+  expect(restrictedUses({ remove }, wide, structure).map(({ path }) => path)).toEqual(remove.slice(0, 3))
+})
+
+test('a preset of strength Default does not replace another branch of a union', () => {
+  expect(restrictedUses({ object: { spec: { source: { web: {} } } } }, wide, structure)).toEqual([])
 })
 
 const read = kindsIn(gadgetCrd)?.get('Gadget of example.com/v1')?.()
 if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
-const { structure } = read.kind
+const gadget = read.kind.structure
 
 test.each<[string, string, string | undefined, string?]>([
   ['a field', 'spec.size', undefined],
@@ -52,5 +100,5 @@ test.each<[string, string, string | undefined, string?]>([
     message,
     ...(suggestion === undefined ? {} : { suggestion }),
   }
-  expect(restrictedPathCauses(['spec', path], structure)).toEqual(message === undefined ? [] : [cause])
+  expect(restrictedPathCauses(['spec', path], gadget)).toEqual(message === undefined ? [] : [cause])
 })

@@ -4,7 +4,7 @@ import type { ObjectPresetSpec } from '../api/object-preset.ts'
 import { joinPath, pathKeys } from '../api/path.ts'
 import { isRecord } from '../api/schema.ts'
 import { parseRemovePath } from './remove-path.ts'
-import type { Structure } from './structure.ts'
+import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 
 /** Restricted paths by their keys. */
 interface Tree {
@@ -36,42 +36,76 @@ export interface RestrictedUse {
 
 /**
  * The places at which a preset sets or removes a restricted field. To remove what is above a restricted field removes
- * the field.
+ * the field. So does to set a single value that could contain it, or another branch of its union, because what the
+ * preset sets replaces the whole.
  */
 export function restrictedUses(
-  { object = {}, remove = [] }: Pick<ObjectPresetSpec, 'object' | 'remove'>,
+  { object = {}, remove = [], strength }: Pick<ObjectPresetSpec, 'object' | 'remove' | 'strength'>,
   restricted: readonly string[],
+  structure: Structure,
 ): readonly RestrictedUse[] {
   const tree = treeOf(restricted)
   const removals = remove.flatMap((text, index): readonly RestrictedUse[] =>
     removes(text, tree) ? [{ field: `spec.remove[${index}]`, path: text }] : [],
   )
-  return [...uses(object, tree, 'spec.object', ''), ...removals]
+  const isEnforced = strength === 'Enforce'
+  return [...uses({ value: object, structure, tree, field: 'spec.object', path: '' }, isEnforced), ...removals]
 }
 
-function uses(value: unknown, tree: Tree, field: string, path: string): readonly RestrictedUse[] {
-  if (tree.isEnd) return [{ field, path }]
-  const members: readonly (readonly [string, string | number, unknown])[] = Array.isArray(value)
-    ? value.map((item, index) => [everyItem, index, item] as const)
-    : Object.entries(isRecord(value) ? value : {}).map(([key, member]) => [key, key, member] as const)
-  return members.flatMap(([key, at, member]) => {
-    const below = tree.below.get(key)
-    return below === undefined ? [] : uses(member, below, joinPath(field, at), joinPath(path, key))
-  })
+interface Place {
+  readonly value: unknown
+  /** Undefined below a single value. */
+  readonly structure: Structure | undefined
+  readonly tree: Tree
+  readonly field: string
+  readonly path: string
+}
+
+function uses(place: Place, isEnforced: boolean): readonly RestrictedUse[] {
+  const { value, structure, tree, field, path } = place
+  if (tree.isEnd || structure === undefined || structure.kind === 'leaf') return [{ field, path }]
+  if (isEnforced && replacesBranch(value, structure, tree)) return [{ field, path }]
+  return membersOf(value, structure).flatMap(({ key, at, member, below }) =>
+    nextOf(tree, key).flatMap((next) =>
+      uses(
+        { value: member, structure: below, tree: next, field: joinPath(field, at), path: joinPath(path, key) },
+        isEnforced,
+      ),
+    ),
+  )
+}
+
+function membersOf(value: unknown, structure: ObjectStructure | ListStructure) {
+  if (structure.kind === 'list') {
+    const items: readonly unknown[] = Array.isArray(value) ? value : []
+    return items.map((member, at) => ({ key: everyItem, at, member, below: structure.item }))
+  }
+  const fields = Object.entries(isRecord(value) ? value : {})
+  return fields.map(([key, member]) => ({ key, at: key, member, below: structure.field(key) }))
+}
+
+/** `[*]` stands for every item of a list, and for every key of a map. */
+const nextOf = (tree: Tree, key: string): readonly Tree[] =>
+  [...new Set([key, everyItem])].flatMap((one) => tree.below.get(one) ?? [])
+
+/** Whether the value is of one branch of a union, of which another branch is restricted. */
+function replacesBranch(value: unknown, structure: Structure, { below }: Tree): boolean {
+  if (structure.kind !== 'object' || structure.union === undefined || !isRecord(value)) return false
+  const { union } = structure
+  const branch = union.branchOf(value)
+  return branch !== undefined && [...below.keys()].some((key) => key !== branch && union.owns(key))
 }
 
 function removes(text: string, tree: Tree): boolean {
   const path = parseRemovePath(text)
   // Refused for its form.
   if (path === undefined) return false
-  let at = tree
+  let at: readonly Tree[] = [tree]
   for (const step of path.steps) {
-    const next = at.below.get(step.kind === 'key' ? step.key : everyItem)
-    if (next === undefined) return false
-    if (next.isEnd) return true
-    at = next
+    at = at.flatMap((one) => nextOf(one, step.kind === 'key' ? step.key : everyItem))
+    if (at.some(({ isEnd }) => isEnd)) return true
   }
-  return true
+  return at.length > 0
 }
 
 /** A cause for each restricted path that the kind does not have, or that ends in no field. */

@@ -106,14 +106,14 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
   const permissionCauses = async (
     { user, name }: AdmissionRequest,
     { kind, metadata, spec }: ObjectPreset,
-    { resource, target }: ObjectTarget,
+    { resource, target, kind: { structure } }: ObjectTarget,
   ): Promise<readonly Cause[]> => {
     const scope = kind === 'ObjectPreset' ? { namespace: metadata.namespace ?? '' } : {}
     const access = { group: groupOf(spec.target.apiVersion), resource, name: '', ...scope }
     const verbs = ['create', 'update']
     const allowed = await Promise.all(verbs.map((verb) => mayAccess(user, { ...access, verb })))
     const missing = verbs.filter((_, index) => allowed[index] !== true)
-    const uses = kind === 'ObjectPreset' ? [] : restrictedUses(spec, target.spec.restricted ?? [])
+    const uses = kind === 'ObjectPreset' ? [] : restrictedUses(spec, target.spec.restricted ?? [], structure)
     const mayGrant =
       uses.length === 0 || (await mayAccess(user, { verb: 'grant-host', resource: 'clusterobjectpresets', name }))
     return [
