@@ -22,7 +22,8 @@ export function kindsOfCluster(kube: () => Promise<Pick<KubeClient, 'request'>>)
     async read(targets) {
       const known = (served ??= createServedKinds(await kube()))
       const missing = targets.filter((target) => known.get(target) === undefined)
-      await known.refresh(missing)
+      const { errors } = await known.refresh(missing)
+      if (errors.length > 0) throw errors[0]
       return new Map(
         targets.flatMap((target) => {
           const found = known.get(target)

@@ -138,6 +138,8 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     changed(id)
   }
 
+  /** Whether each target that was stored at the start has been read, or could not be read. */
+  let hasTried = false
   const stopping = new AbortController()
   let wake = () => {}
   targets.onChange((change) => {
@@ -151,10 +153,12 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     let retryMs = firstRetryMs
     while (!stopping.signal.aborted) {
       const woken = new Promise<'woken'>((resolve) => (wake = () => resolve('woken')))
+      const isSynced = targets.hasSynced()
       const wanted = targets.store.list().map(({ spec }) => spec)
       const isRead = await kinds.refresh(wanted).then(
-        (isChanged) => {
+        ({ isChanged, errors }) => {
           if (isChanged) buildAll()
+          for (const err of errors) log.warn({ err }, 'a schema of preset targets could not be read; retrying')
           return [...known.values()].every((entry) => 'kind' in entry)
         },
         (error: unknown) => {
@@ -162,6 +166,7 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
           return false
         },
       )
+      hasTried ||= isSynced
       retryMs = isRead ? firstRetryMs : Math.min(refreshMs, retryMs * 2)
       const waiting = new AbortController()
       const signal = AbortSignal.any([stopping.signal, waiting.signal])
@@ -179,15 +184,21 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     storedTargets: () => targets.store.list(),
     storedPresets: () => presets.flatMap(({ store }) => store.list()),
     async read(target) {
-      if (await kinds.refresh([target])) buildAll()
+      const { isChanged, errors } = await kinds.refresh([target])
+      if (errors.length > 0) throw errors[0]
+      if (isChanged) buildAll()
       return kinds.get(target) ?? { causes: [notRead] }
     },
     onChange: (listener) => void listeners.push(listener),
     reflectors,
-    unready: () =>
-      reflectors
+    unready: () => [
+      ...reflectors
         .filter((reflector) => !reflector.hasSynced())
         .map((reflector) => `the cache of ${reflector.statistics().resource} has not synced yet`),
+      ...(hasTried || targets.store.list().length === 0
+        ? []
+        : ['the schemas of preset targets have not been read yet']),
+    ],
     async stop() {
       stopping.abort()
       await Promise.all([refreshing, ...reflectors.map((reflector) => reflector.stop())])

@@ -39,7 +39,7 @@ describe('a kind that the API server serves', () => {
   test('is known with its resource once it has been read', async () => {
     const { kinds, reads } = await gadgets()
     expect(kinds.get(gadgetTarget)).toBeUndefined()
-    expect(await kinds.refresh([gadgetTarget])).toBe(true)
+    expect(await kinds.refresh([gadgetTarget])).toEqual({ isChanged: true, errors: [] })
     expect(reads()).toEqual(['/openapi/v3', hashed])
     expect(kinds.get(gadgetTarget)).toMatchObject({
       resource: 'gadgets',
@@ -51,11 +51,11 @@ describe('a kind that the API server serves', () => {
     const { kinds, documents, reads } = await gadgets()
     await kinds.refresh([gadgetTarget])
     reads()
-    expect(await kinds.refresh([gadgetTarget])).toBe(false)
+    expect(await kinds.refresh([gadgetTarget])).toEqual({ isChanged: false, errors: [] })
     expect(reads()).toEqual(['/openapi/v3'])
     documents['/openapi/v3'] = indexOf({ 'apis/example.com/v1': `${url}?hash=2` })
     documents[url] = gadgetOpenApi(undefined, 'gadgets')
-    expect(await kinds.refresh([gadgetTarget])).toBe(true)
+    expect(await kinds.refresh([gadgetTarget])).toEqual({ isChanged: true, errors: [] })
     expect(reads()).toEqual(['/openapi/v3', `${url}?hash=2`])
     expect(kinds.get(gadgetTarget)).toMatchObject({ kind: { isNamespaced: false } })
   })
@@ -84,9 +84,22 @@ describe('a kind that the API server serves', () => {
     expect(kinds.get(gadgetTarget)).toMatchObject({ resource: 'gadgets' })
   })
 
+  test('is read although the document of another kind cannot be', async () => {
+    const broken = '/openapi/v3/apis/broken.example/v1'
+    const { kinds } = await serving({
+      '/openapi/v3': indexOf({ 'apis/broken.example/v1': broken, 'apis/example.com/v1': hashed }),
+      [url]: gadgetOpenApi(),
+    })
+    const other = { apiVersion: 'broken.example/v1', kind: 'Other' }
+    const { isChanged, errors } = await kinds.refresh([other, gadgetTarget])
+    expect([isChanged, errors.length]).toEqual([true, 1])
+    expect(kinds.get(gadgetTarget)).toMatchObject({ resource: 'gadgets' })
+    expect(kinds.get(other)).toBeUndefined()
+  })
+
   test('is not asked for without a target', async () => {
     const { kinds, reads } = await gadgets()
-    expect(await kinds.refresh([])).toBe(false)
+    expect(await kinds.refresh([])).toEqual({ isChanged: false, errors: [] })
     expect(reads()).toEqual([])
   })
 })

@@ -13,11 +13,17 @@ export interface ServedKinds {
   get(target: Target): ServedKind | undefined
   /**
    * Reads those of some kinds whose documents have changed. Documents have megabytes; only the structure of these kinds
-   * stays in memory.
-   * @returns whether any has changed
-   * @throws what the client throws
+   * stays in memory. A document that cannot be read, such as that of an API whose server is down, affects only its kinds.
+   * @throws what the client throws when it reads the index
    */
-  refresh(targets: readonly Target[]): Promise<boolean>
+  refresh(targets: readonly Target[]): Promise<Refreshed>
+}
+
+export interface Refreshed {
+  /** Whether any kind has changed. */
+  readonly isChanged: boolean
+  /** Why documents could not be read. */
+  readonly errors: readonly unknown[]
 }
 
 interface Read {
@@ -31,15 +37,20 @@ export function createServedKinds(kube: Pick<KubeClient, 'request'>): ServedKind
   return {
     get: (target) => read.get(targetText(target))?.served,
     async refresh(targets) {
-      if (targets.length === 0) return false
+      if (targets.length === 0) return { isChanged: false, errors: [] }
       const index = await kube.request('GET', '/openapi/v3')
       const changed = targets.filter((target) => read.get(targetText(target))?.url !== urlOf(index, target))
       const byUrl = Map.groupBy(changed, (target) => urlOf(index, target))
+      const errors: unknown[] = []
       for (const [url, some] of byUrl) {
-        const document = url === '' ? undefined : await kube.request('GET', url)
-        for (const target of some) read.set(targetText(target), { url, served: servedIn(document, target) })
+        try {
+          const document = url === '' ? undefined : await kube.request('GET', url)
+          for (const target of some) read.set(targetText(target), { url, served: servedIn(document, target) })
+        } catch (error) {
+          errors.push(error)
+        }
       }
-      return changed.length > 0
+      return { isChanged: changed.some((target) => read.get(targetText(target))?.url === urlOf(index, target)), errors }
     },
   }
 }

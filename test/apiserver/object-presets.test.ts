@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ApiError } from '../../runtime/api-error.ts'
+import { watchObjects } from '../../inventory/objects.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { systemClock } from '../../runtime/clock.ts'
-import { createKubeClient } from '../../runtime/kube.ts'
+import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
-import { runConfigurationController } from '../../webhooks/objects/configuration-controller.ts'
+import { runConfigurationController, settleConfiguration } from '../../webhooks/objects/configuration-controller.ts'
 import { files, preset } from '../cli/files.ts'
 import { noSessions, runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
@@ -95,6 +96,7 @@ test('a pod with presets, merged with the schema of the API server, is accepted 
 })
 
 const presetsOf = 'apis/virtset.io/v1alpha1'
+const exclusions = { namespaces: ['kube-system', system], accounts: ['system:serviceaccount:x:y'] }
 
 /** The webhooks run in this process, so it must not wait for kubectl. */
 const cluster = (words: readonly string[], input = '') => runKubectl(api, input, ...words)
@@ -170,7 +172,6 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
     await cluster(['apply', '-f', 'manifests/overlays/object-presets/configuration.yaml'])
     const { kube, objects } = webhooks
-    const exclusions = { namespaces: ['kube-system', system], accounts: ['system:serviceaccount:x:y'] }
     const log = createLogger({ process: 'webhooks', level: 'silent' })
     configuring = runConfigurationController({ kube, objects, exclusions, log, clock: systemClock }, stopping.signal)
   }, 600_000)
@@ -218,7 +219,7 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     await eventually(async () => (await createPod('small')).metadata.annotations?.['team'] !== undefined)
     expect(await registered()).toMatchObject([
       {
-        name: 'pods.objects.virtset.io',
+        name: 'pods.0.namespaced.virtset.io',
         objectSelector: { matchExpressions: [{ key: 'size', operator: 'Exists' }] },
         rules: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }],
       },
@@ -423,6 +424,32 @@ describe('in a cluster', { timeout: 600_000 }, () => {
       code: 2,
       err: expect.stringContaining('applies no presets to ConfigMap of v1: it has no PresetTarget for it'),
     })
+  })
+
+  test('a user cannot keep presets away with the annotation of a mirrored pod', async () => {
+    const { metadata, ...pod } = labelled('small', { nodeName: 'n' })
+    const mirror = { ...metadata, annotations: { 'kubernetes.io/config.mirror': 'x' } }
+    const created = await ask('POST', 'api/v1/namespaces/default/pods?dryRun=All', { ...pod, metadata: mirror })
+    expect(created).toMatchObject({ metadata: { annotations: { team: 'a' } } })
+  })
+
+  test('a replica that cannot read the schemas of kinds leaves their webhooks registered', async () => {
+    if (webhooks === undefined) throw new Error('the webhooks are not started')
+    const before = await registered()
+    expect(before.length).toBeGreaterThan(0)
+    const kube: KubeClient = {
+      ...webhooks.kube,
+      request: (method, path, ...rest) =>
+        path.startsWith('/openapi')
+          ? Promise.reject(new Error('no schemas'))
+          : (webhooks?.kube.request(method, path, ...rest) ?? Promise.reject(new Error('stopped'))),
+    }
+    const log = createLogger({ process: 'webhooks', level: 'silent' })
+    const objects = watchObjects({ kube, log, clock: systemClock, protectedNamespaces: ['kube-system', system] })
+    await Promise.all(objects.reflectors.map((reflector) => reflector.synced()))
+    await settleConfiguration({ kube, objects, exclusions, log, clock: systemClock })
+    await objects.stop()
+    expect(await registered()).toEqual(before)
   })
 })
 

@@ -2,7 +2,7 @@ import type { Cause } from '../../api/cause.ts'
 import type { Condition } from '../../api/object.ts'
 import { targetText, type ObjectPreset } from '../../api/object-preset.ts'
 import type { WatchedObjects } from '../../inventory/objects.ts'
-import { isConflict, isForbidden, isNotFound } from '../../runtime/api-error.ts'
+import { ApiError, isConflict, isForbidden, isNotFound } from '../../runtime/api-error.ts'
 import { sleep, timestamp, type Clock } from '../../runtime/clock.ts'
 import { setCondition, type NewCondition } from '../../runtime/condition.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
@@ -65,7 +65,7 @@ export async function runConfigurationController(
     const woken = new Promise<void>((resolve) => (wake = resolve))
     const hasTargets = objects.storedTargets().length > 0
     if (hasTargets || !isIdle) {
-      isIdle = await settle(options).then(
+      isIdle = await settleConfiguration(options).then(
         () => !hasTargets,
         (error: unknown) => {
           log.warn({ err: error }, 'could not settle the configuration for preset targets; retrying')
@@ -82,10 +82,10 @@ export async function runConfigurationController(
   }
 }
 
-async function settle(options: ConfigurationControllerOptions): Promise<void> {
+/** Brings the configuration and the status of targets and presets up to date once. */
+export async function settleConfiguration(options: ConfigurationControllerOptions): Promise<void> {
   const { objects, exclusions } = options
-  const wanted = webhooksFor(objects.targets(), exclusions)
-  const isInstalled = await configure(options, wanted)
+  const isInstalled = await configure(options, (stored) => webhooksFor(objects.targets(), exclusions, stored))
   for (const target of objects.storedTargets()) {
     const entry = objects.target(targetText(target.spec))
     const isOwn = entry?.target.metadata.name === target.metadata.name
@@ -103,10 +103,11 @@ async function settle(options: ConfigurationControllerOptions): Promise<void> {
 /** Returns whether the configuration exists. */
 async function configure(
   { kube, objects, log }: ConfigurationControllerOptions,
-  wanted: readonly Webhook[],
+  wantedWith: (stored: readonly Webhook[]) => readonly Webhook[],
 ): Promise<boolean> {
   try {
     const stored = await kube.get(configurations, { name })
+    const wanted = wantedWith(stored.webhooks ?? [])
     if (isSameJson(stored.webhooks ?? [], wanted)) return true
     await kube.update(configurations, { ...stored, webhooks: wanted })
     log.info({ webhooks: wanted.map((webhook) => webhook.name) }, 'the webhooks for preset targets have changed')
@@ -174,9 +175,12 @@ interface Status {
   readonly conditions?: readonly Condition[]
 }
 
-/** Writes nothing if the status says this already, or if the object has changed in the meantime. */
+/**
+ * Writes nothing if the status says this already, or if the object has changed in the meantime. An object whose status
+ * the API server refuses must not keep those of others from being written.
+ */
 async function writeStatus<T extends KubeObject & { readonly status?: Status }>(
-  { kube, clock }: ConfigurationControllerOptions,
+  { kube, clock, log }: ConfigurationControllerOptions,
   of: Resource<T>,
   object: Persisted<T>,
   fields: object,
@@ -192,6 +196,8 @@ async function writeStatus<T extends KubeObject & { readonly status?: Status }>(
   await kube
     .patch(of, refOf(keyOf(object.metadata)), { type: 'merge', body }, { subresource: 'status' })
     .catch((error: unknown) => {
-      if (!isConflict(error) && !isNotFound(error)) throw error
+      if (isConflict(error) || isNotFound(error)) return
+      if (!(error instanceof ApiError)) throw error
+      log.warn({ err: error, object: keyOf(object.metadata) }, 'a status could not be written; retrying')
     })
 }

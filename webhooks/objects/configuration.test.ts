@@ -21,20 +21,29 @@ const kinds = kindsIn(definition) ?? new Map()
 const read = kinds.get('Thing of g.test/v1')()
 const exclusions = { namespaces: ['kube-system', 'virtset-system'], accounts: ['a'] }
 
-function targetWith(selectors: readonly LabelSelector[], broken: readonly LabelSelector[] = []): ObjectTarget {
+type Presets = { readonly [namespace: string]: readonly LabelSelector[] }
+
+/** @param presets by their namespace; those of `` are for the cluster */
+function targetWith(presets: Presets, broken: readonly LabelSelector[] = []): ObjectTarget {
   const candidates = createCandidates()
   const quarantined: ObjectTarget['quarantined'] = new Map()
-  const compile = (selector: LabelSelector, name: string, spec: object) =>
+  const compile = (selector: LabelSelector, name: string, namespace: string, spec: object) =>
     compileObjectPreset(
-      { kind: 'ObjectPreset', metadata: { name, namespace: 'n' }, spec: { target, selector, ...spec } },
+      {
+        kind: namespace === '' ? 'ClusterObjectPreset' : 'ObjectPreset',
+        metadata: { name, ...(namespace === '' ? {} : { namespace }) },
+        spec: { target, selector, ...spec },
+      },
       kinds,
     )
-  for (const [index, selector] of selectors.entries()) {
-    const compiled = compile(selector, `p${index}`, {})
-    if ('preset' in compiled) candidates.set(compiled.preset)
+  for (const [namespace, selectors] of Object.entries(presets)) {
+    for (const [index, selector] of selectors.entries()) {
+      const compiled = compile(selector, `p${index}`, namespace, {})
+      if ('preset' in compiled) candidates.set(compiled.preset)
+    }
   }
   for (const [index, selector] of broken.entries()) {
-    const compiled = compile(selector, `q${index}`, { object: { nothing: 1 } })
+    const compiled = compile(selector, `q${index}`, 'n', { object: { nothing: 1 } })
     if ('quarantined' in compiled) quarantined.set(`n/q${index}`, compiled.quarantined)
   }
   const spec = { ...target, failurePolicy: 'Ignore', namespaceSelector: { matchLabels: { team: 'a' } } } as const
@@ -50,24 +59,85 @@ function targetWith(selectors: readonly LabelSelector[], broken: readonly LabelS
 const target = { apiVersion: 'g.test/v1', kind: 'Thing' }
 const size = { matchLabels: { size: 's' } }
 const any = { matchExpressions: [{ key: 'size', operator: 'Exists' as const }] }
+const otherLabel = { matchLabels: { a: 'b' } }
 const not = { matchExpressions: [{ key: 'size', operator: 'NotIn' as const, values: ['s'] }] }
 
 test.each<[string, ObjectTarget, readonly object[]]>([
-  ['none without presets', targetWith([]), []],
-  ['the label that all presets require', targetWith([size, { matchLabels: { size: 't', a: 'b' } }, any]), [any]],
-  ['every object for a preset that requires none', targetWith([size, {}]), [{}]],
-  ['every object for presets that require different ones', targetWith([size, { matchLabels: { a: 'b' } }]), [{}]],
-  ['objects without the label', targetWith([not]), [{}]],
-  ['objects that broken presets select, for their warnings', targetWith([size], [{ matchLabels: { a: 'b' } }]), [{}]],
+  ['none without presets', targetWith({}), []],
+  ['the label that all presets require', targetWith({ n: [size, { matchLabels: { size: 't', a: 'b' } }, any] }), [any]],
+  ['every object for a preset that requires none', targetWith({ n: [size, {}] }), [{}]],
+  [
+    'every object for presets that require different ones',
+    targetWith({ n: [size, { matchLabels: { a: 'b' } }] }),
+    [{}],
+  ],
+  ['objects without the label', targetWith({ n: [not] }), [{}]],
+  ['objects that broken presets select, for their warnings', targetWith({ n: [size] }, [otherLabel]), [{}]],
 ])('the API server sends %s', (_, entry, selectors) => {
   expect(webhooksFor([entry], exclusions).map(({ objectSelector }) => objectSelector)).toEqual(selectors)
 })
 
+const among = (operator: string, ...values: readonly string[]) => ({ operator, values })
+
+test.each<[string, Presets, readonly object[]]>([
+  [
+    'of its own namespace',
+    { n: [{}], o: [size] },
+    [
+      [any, among('In', 'o')],
+      [{}, among('In', 'n')],
+    ],
+  ],
+  [
+    'beside those of the cluster, of its own namespace',
+    { '': [size], n: [{}], o: [any] },
+    [
+      [any, among('In', 'o')],
+      [{}, among('In', 'n')],
+      [any, among('NotIn', 'n', 'o')],
+    ],
+  ],
+  [
+    'of the cluster, of every namespace',
+    { '': [{}], n: [size] },
+    [
+      [{}, among('In', 'n')],
+      [{}, among('NotIn', 'n')],
+    ],
+  ],
+])('a preset decides which objects are sent only %s', (_, presets, expected) => {
+  const sent = webhooksFor([targetWith(presets)], exclusions).map(({ objectSelector, namespaceSelector }) => {
+    const { operator = '', values = [] } = namespaceSelector.matchExpressions?.[1] ?? {}
+    return [objectSelector, among(operator, ...values)]
+  })
+  expect(sent).toEqual(expected)
+})
+
+test('of many labels, those of the most namespaces have webhooks of their own', () => {
+  const presets = Array.from({ length: 40 }, (_, index): [string, readonly LabelSelector[]] => [
+    `n${index}`,
+    [{ matchLabels: { [`l${Math.min(index, 20)}`]: 'x' } }],
+  ])
+  const made = webhooksFor([targetWith(Object.fromEntries(presets))], exclusions)
+  expect(made.map(({ name }) => name)).toHaveLength(17)
+  expect(made[0]).toMatchObject({ objectSelector: { matchExpressions: [{ key: 'l20', operator: 'Exists' }] } })
+  expect(made.filter(({ objectSelector }) => objectSelector.matchExpressions === undefined)).toHaveLength(1)
+})
+
+test('the webhooks of a target that cannot be used stay as they are', () => {
+  const usable = targetWith({ '': [size], n: [{}] })
+  const before = webhooksFor([usable], exclusions)
+  const others = before.map((webhook) => ({ ...webhook, name: `x${webhook.name}` }))
+  const unusable = { target: usable.target, causes: [] }
+  expect(before).toHaveLength(2)
+  expect(webhooksFor([unusable], exclusions, [...others, ...before])).toEqual(before)
+  expect(webhooksFor([], exclusions, before)).toEqual([])
+})
+
 test('a webhook is for one resource, outside of protected namespaces', () => {
-  const unusable = { target: targetWith([]).target, causes: [] }
-  expect(webhooksFor([unusable, targetWith([size])], exclusions)).toEqual([
+  expect(webhooksFor([targetWith({ n: [size] })], exclusions)).toEqual([
     {
-      name: 'things.g.test.objects.virtset.io',
+      name: 'things.g.test.0.namespaced.virtset.io',
       admissionReviewVersions: ['v1'],
       clientConfig: {
         service: {
@@ -83,6 +153,7 @@ test('a webhook is for one resource, outside of protected namespaces', () => {
         matchLabels: { team: 'a' },
         matchExpressions: [
           { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: ['kube-system', 'virtset-system'] },
+          { key: 'kubernetes.io/metadata.name', operator: 'In', values: ['n'] },
         ],
       },
       objectSelector: any,

@@ -41,70 +41,145 @@ export interface Exclusions {
 }
 
 /**
- * One webhook for each kind that has presets, ordered by name: exactly its resource, in no excluded namespace. The API
- * server sends only objects with a label that all presets of the kind require, if there is one.
+ * The webhooks for each kind that has presets, ordered by name: exactly its resource, in no excluded namespace. The API
+ * server sends only objects with a label that all presets of their namespace and of the cluster require, if there is
+ * one. A preset of one namespace does not decide which objects of another are sent, or refused while the webhooks are
+ * away.
+ * @param stored the registered webhooks. Those of a target that cannot be used stay, so that `failurePolicy` decides on
+ * its objects
  */
 export const webhooksFor = (
   targets: Iterable<ObjectTarget | UnusableTarget>,
   exclusions: Exclusions,
+  stored: readonly Webhook[] = [],
 ): readonly Webhook[] =>
   [...targets]
-    .flatMap((entry) => ('kind' in entry ? webhookOf(entry, exclusions) : []))
+    .flatMap((entry) =>
+      'kind' in entry
+        ? audiencesOf(entry).map((audience) => webhookOf(entry, audience, exclusions))
+        : stored.filter(({ name }) => isOf(name, entry.target.metadata.name ?? '')),
+    )
     .toSorted((left, right) => (left.name < right.name ? -1 : 1))
 
-function webhookOf(entry: ObjectTarget, { namespaces, accounts }: Exclusions): readonly Webhook[] {
-  const { target, resource, candidates, quarantined } = entry
-  const selectors = [...candidates.all(), ...quarantined.values()].flatMap(({ selector }) => selector ?? [])
-  if (selectors.length === 0) return []
-  const { apiVersion, failurePolicy, namespaceSelector = {} } = target.spec
+const suffix = '.objects.virtset.io'
+const namespacedSuffix = '.namespaced.virtset.io'
+
+const isOf = (webhook: string, target: string): boolean =>
+  webhook === `${target}${suffix}` || webhook.replace(/\.\d+\.namespaced\.virtset\.io$/, '') === target
+
+/** The objects that one webhook is for: those of some namespaces, with one label. */
+interface Audience {
+  readonly suffix: string
+  readonly operator: 'In' | 'NotIn'
+  readonly namespaces: readonly string[]
+  /** Undefined for all objects. */
+  readonly label: string | undefined
+}
+
+/** More namespaces than this are not distinguished, because the configuration lists them by name. */
+const maxNamespaces = 2000
+/** Namespaces with other labels share one webhook, which gets all their objects. */
+const maxLabels = 16
+
+function audiencesOf({ candidates, quarantined }: ObjectTarget): readonly Audience[] {
+  const cluster: Selector[] = []
+  const byNamespace = new Map<string, Selector[]>()
+  for (const { namespace, selector } of [...candidates.all(), ...quarantined.values()]) {
+    if (selector === undefined) continue
+    const together = namespace === undefined ? cluster : (byNamespace.get(namespace) ?? [])
+    together.push(selector)
+    if (namespace !== undefined) byNamespace.set(namespace, together)
+  }
+  const all = [...cluster, ...[...byNamespace.values()].flat()]
+  if (all.length === 0) return []
+  if (byNamespace.size > maxNamespaces)
+    return [{ suffix, operator: 'NotIn', namespaces: [], label: firstOf(requiredByAll(all)) }]
+  const names = [...byNamespace.keys()].toSorted()
+  const ofCluster = requiredByAll(cluster)
+  const groups = Map.groupBy(names, (name) => firstOf(requiredByAll(byNamespace.get(name) ?? [], ofCluster)))
+  const largest = [...groups.keys()]
+    .flatMap((label) => label ?? [])
+    .toSorted((left, right) => sizeIn(groups, right) - sizeIn(groups, left) || (left < right ? -1 : 1))
+    .slice(0, maxLabels)
+  const own = largest.map((label) => ({ label, namespaces: groups.get(label) ?? [] }))
+  const others = [...groups].flatMap(([label, some]) => (label !== undefined && largest.includes(label) ? [] : some))
+  const namespaced = [...own, ...(others.length === 0 ? [] : [{ label: undefined, namespaces: others.toSorted() }])]
   return [
-    {
-      name: `${targetName(resource, apiVersion)}.objects.virtset.io`,
-      admissionReviewVersions: ['v1'],
-      // As in manifests/webhooks/configurations.yaml: the API server sends requests to itself, so no caBundle is needed.
-      clientConfig: {
-        service: { namespace: 'default', name: 'kubernetes', port: 443, path: `${admissionPath}/objects` },
-      },
-      failurePolicy,
-      matchPolicy: 'Equivalent',
-      namespaceSelector: {
-        ...(namespaceSelector.matchLabels === undefined ? {} : { matchLabels: namespaceSelector.matchLabels }),
-        matchExpressions: [
-          ...(namespaceSelector.matchExpressions ?? []),
-          { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: namespaces },
-        ],
-      },
-      objectSelector: commonLabel(selectors),
-      rules: [
-        {
-          apiGroups: [groupOf(apiVersion)],
-          apiVersions: [versionOf(apiVersion)],
-          operations: ['CREATE'],
-          resources: [resource],
-          scope: 'Namespaced',
-        },
-      ],
-      matchConditions: [
-        { name: 'is-not-virtset', expression: `!(request.userInfo.username in ${JSON.stringify(accounts)})` },
-        // The kubelet compares the mirror of a static pod with the manifest on its node.
-        ...(resource === 'pods' && groupOf(apiVersion) === ''
-          ? [{ name: 'is-not-static', expression: notMirrored }]
-          : []),
-      ],
-      sideEffects: 'None',
-      timeoutSeconds: 5,
-      reinvocationPolicy: 'IfNeeded',
-    },
+    ...(cluster.length === 0
+      ? []
+      : [{ suffix, operator: 'NotIn' as const, namespaces: names, label: firstOf(ofCluster) }]),
+    ...namespaced.map(({ label, namespaces }, index) => ({
+      suffix: `.${index}${namespacedSuffix}`,
+      operator: 'In' as const,
+      namespaces,
+      label,
+    })),
   ]
 }
 
-const notMirrored = '!("kubernetes.io/config.mirror" in object.metadata.?annotations.orValue({}))'
+const sizeIn = (groups: ReadonlyMap<string | undefined, readonly string[]>, label: string): number =>
+  groups.get(label)?.length ?? 0
 
-/** Selects objects with the first label that every selector requires; all objects if there is none. */
-function commonLabel(selectors: readonly Selector[]): LabelSelector {
-  const requiredKeys = ({ requirements }: Selector) =>
-    new Set(requirements.flatMap(({ key, presence }) => (presence === 'must' ? [key] : [])))
-  const [first = new Set<string>(), ...others] = selectors.map(requiredKeys)
-  const [key] = [...first].filter((one) => others.every((keys) => keys.has(one))).toSorted()
-  return key === undefined ? {} : { matchExpressions: [{ key, operator: 'Exists' }] }
+function webhookOf(
+  { target, resource }: ObjectTarget,
+  { suffix: ending, operator, namespaces, label }: Audience,
+  exclusions: Exclusions,
+): Webhook {
+  const { apiVersion, failurePolicy, namespaceSelector = {} } = target.spec
+  const name = 'kubernetes.io/metadata.name'
+  return {
+    name: `${targetName(resource, apiVersion)}${ending}`,
+    admissionReviewVersions: ['v1'],
+    // As in manifests/webhooks/configurations.yaml: the API server sends requests to itself, so no caBundle is needed.
+    clientConfig: {
+      service: { namespace: 'default', name: 'kubernetes', port: 443, path: `${admissionPath}/objects` },
+    },
+    failurePolicy,
+    matchPolicy: 'Equivalent',
+    namespaceSelector: {
+      ...(namespaceSelector.matchLabels === undefined ? {} : { matchLabels: namespaceSelector.matchLabels }),
+      matchExpressions: [
+        ...(namespaceSelector.matchExpressions ?? []),
+        { key: name, operator: 'NotIn', values: exclusions.namespaces },
+        ...(namespaces.length === 0 ? [] : [{ key: name, operator, values: namespaces }]),
+      ],
+    },
+    objectSelector: label === undefined ? {} : { matchExpressions: [{ key: label, operator: 'Exists' }] },
+    rules: [
+      {
+        apiGroups: [groupOf(apiVersion)],
+        apiVersions: [versionOf(apiVersion)],
+        operations: ['CREATE'],
+        resources: [resource],
+        scope: 'Namespaced',
+      },
+    ],
+    matchConditions: [
+      { name: 'is-not-virtset', expression: `!(request.userInfo.username in ${JSON.stringify(exclusions.accounts)})` },
+      // The kubelet compares the mirror of a static pod with the manifest on its node.
+      ...(resource === 'pods' && groupOf(apiVersion) === ''
+        ? [{ name: 'is-not-static', expression: notMirrored }]
+        : []),
+    ],
+    sideEffects: 'None',
+    timeoutSeconds: 5,
+    reinvocationPolicy: 'IfNeeded',
+  }
 }
+
+/** Users can write the annotation, too. The API server lets nodes create no other pods. */
+const notMirrored =
+  '!("system:nodes" in request.userInfo.?groups.orValue([]) && ' +
+  '"kubernetes.io/config.mirror" in object.metadata.?annotations.orValue({}))'
+
+/** The labels that every selector requires, and that are among `common`; undefined if there are no selectors. */
+function requiredByAll(selectors: readonly Selector[], common?: ReadonlySet<string>): ReadonlySet<string> | undefined {
+  let labels = common
+  for (const { requirements } of selectors) {
+    const required = new Set(requirements.flatMap(({ key, presence }) => (presence === 'must' ? [key] : [])))
+    labels = labels === undefined ? required : labels.intersection(required)
+  }
+  return labels
+}
+
+const firstOf = (labels: ReadonlySet<string> | undefined): string | undefined => [...(labels ?? [])].toSorted()[0]
