@@ -1,22 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { shorten } from '../api/shorten.ts'
 import { pathText, rootPath, type Path } from '../api/path.ts'
+import type { Subject } from '../presets/kind.ts'
 import type { Paint } from './paint.ts'
 import { creditedTo, leavesBelow } from './provenance.ts'
 
-/** A changed leaf of a VM; `undefined` if it was or is absent. */
+/** A changed leaf of an object; `undefined` if it was or is absent. */
 export interface Change {
   readonly path: string
   readonly before?: unknown
   readonly after?: unknown
 }
 
-/**
- * The differences between two VMs, leaf by leaf, in the order of the first VM; leaves that only the second VM has come
- * last.
- */
-export function changesBetween(before: VirtualMachine, after: VirtualMachine): readonly Change[] {
+/** The differences between two objects, leaf by leaf, in the order of the first; leaves that only the second has come last. */
+export function changesBetween(before: Subject, after: Subject): readonly Change[] {
   const found: Change[] = []
   compare(creditedTo(before), creditedTo(after), rootPath, found)
   return [...found.filter((change) => 'before' in change), ...found.filter((change) => !('before' in change))]

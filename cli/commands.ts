@@ -135,13 +135,15 @@ const diff: Entry = {
 
 const test: Entry = {
   name: 'test',
-  description: 'run tests of presets (*.vmtest.yaml)',
+  description: 'run tests of presets (*.vmtest.yaml, *.presettest.yaml)',
   example: 'presets/ --junit report.xml',
-  words: [new Argument('<path...>', '*.vmtest.yaml files, or directories that contain them')],
+  words: [new Argument('<path...>', '*.vmtest.yaml and *.presettest.yaml files, or directories that contain them')],
   flags: [
     new Option('--update', 'replace the expectations with the actual results'),
     new Option('--junit <file>', 'write a report as JUnit XML'),
     'capabilities',
+    'schema',
+    ...clusterFlags,
     'quiet',
     'color',
   ],
@@ -154,13 +156,13 @@ const test: Entry = {
       paint: await paintOf(flags, world),
       ...(flags.junit === undefined ? {} : { junit: flags.junit }),
     }
-    return testPresets(paths, settings, world)
+    return withKinds(flags, world, (kinds) => testPresets(paths, { ...settings, kinds }, world))
   },
 }
 
 const impact: Entry = {
   name: 'impact',
-  description: 'show which existing VMs would differ with these presets',
+  description: 'show which existing VMs, or objects of other kinds, would differ with these presets',
   example: '--presets new.yaml',
   exits: { code: 1, when: 'a VM would differ' },
   words: [],
@@ -168,9 +170,10 @@ const impact: Entry = {
     repeatable('--presets <path>', 'presets to apply: a file or directory (repeatable)').makeOptionMandatory(),
     repeatable(
       '--vms <dir>',
-      'read VMs and current presets from this file or directory instead of the cluster (repeatable)',
+      'read VMs, objects of other kinds, and current presets from this file or directory instead of the cluster (repeatable)',
     ),
-    new Option('--limit <n>', 'VMs to show per namespace').argParser(wholeNumber).default(10),
+    'schema',
+    new Option('--limit <n>', 'VMs or objects to show per namespace').argParser(wholeNumber).default(10),
     'capabilities',
     outputFlag('text', 'json'),
     new Option('-n, --namespace <name>', 'only VMs of this namespace; also the namespace of presets without one'),
@@ -188,7 +191,9 @@ const impact: Entry = {
       ...(flags.capabilities === undefined ? {} : { capabilities: await capabilitiesOf(flags.capabilities) }),
     }
     const how = { format, limit, quiet: flags.quiet === true, paint: await paintOf(flags, world) }
-    return withProgress(world, (step) => assess(flags.presets, source, how, world, step))
+    return withKinds(flags, world, (kinds) =>
+      withProgress(world, (step) => assess(flags.presets, { ...source, kinds }, how, world, step)),
+    )
   },
 }
 

@@ -1,6 +1,8 @@
+import { writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
 import { runVm } from '../test/cli/world.ts'
+import { gadgetCrd } from '../test/presets/objects.ts'
 
 const size = (value: number, more = '') =>
   `{selector: {matchLabels: {size: small}}${more}, domain: {vcpu: {value: ${value}}}}`
@@ -101,5 +103,60 @@ other: 1 of 1 VM would differ
       1,
       'The preset "default/bad" is invalid: spec.domain.vcpuu: Invalid value: 1: there is no such field; did you mean "vcpu"?\n',
     ])
+  })
+})
+
+describe('the impact of presets for another kind', () => {
+  const gadget = (name: string, spec: string, metadata = '') =>
+    `apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: ${name}, labels: {size: small}${metadata}}\nspec: ${spec}\n`
+  const sized = (value: number, more = '') =>
+    preset(
+      'small',
+      `{target: {apiVersion: example.com/v1, kind: Gadget}, selector: {matchLabels: {size: small}}${more}, object: {spec: {size: ${value}}}}`,
+      'ObjectPreset',
+    )
+  const at = () =>
+    files({
+      'now/a.yaml': gadget('a', '{mode: Fast}'),
+      'now/b.yaml': gadget('b', '{size: 9}'),
+      'now/small.yaml': sized(1),
+      'crd/gadget.yaml': JSON.stringify(gadgetCrd),
+      'new.yaml': sized(2),
+      'forced.yaml': sized(3, ', strength: Enforce'),
+      'broken.yaml': sized(20),
+    })
+  const impactOf = (folder: (name?: string) => string, name: string, ...flags: readonly string[]) =>
+    runVm(['impact', '--presets', folder(name), '--vms', folder('now'), '--schema', folder('crd'), ...flags])
+
+  test('compares what the users wrote, with the current and the new presets', async () => {
+    expect(await impactOf(at(), 'new.yaml')).toEqual({
+      code: 1,
+      out: `default: 1 of 2 objects would differ
+  Gadget a
+    ~ spec.size: 1 → 2
+1 namespace: 1 of 2 objects would differ
+`,
+      err: '',
+    })
+    const { out } = await impactOf(at(), 'forced.yaml', '-o', 'json')
+    expect(JSON.parse(out).total).toEqual({ objects: 2, different: 2, refused: 0, conflicts: 0, freed: 0 })
+    expect(await impactOf(at(), 'broken.yaml')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('spec.object.spec.size: Invalid value: 20'),
+    })
+  })
+
+  test('a value that a preset has set before is not the users', async () => {
+    const folder = at()
+    const completed = await runVm(['complete', folder('now'), '--presets', folder('now'), '--schema', folder('crd')])
+    expect(completed.out).toContain('size: 1')
+    const provenance = JSON.stringify({
+      v: 1,
+      by: [['default', 'small', '0123456789abcdef']],
+      at: { spec: { size: 0, parts: { 0: { name: 0 } } } },
+    })
+    const annotation = `, annotations: {virtset.io/completed-by: '${provenance}'}`
+    writeFileSync(folder('now/a.yaml'), gadget('a', '{size: 1, parts: [{name: p, weight: 5}], mode: Fast}', annotation))
+    expect((await impactOf(folder, 'new.yaml')).out).toContain('    ~ spec.size: 1 → 2\n1 namespace')
   })
 })

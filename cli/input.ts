@@ -88,7 +88,7 @@ export async function filesOf(path: string, wanted = manifestNames, unwanted = t
   return names.map((name) => join(path, name))
 }
 
-const testNames = /\.vmtest\.ya?ml$/i
+export const testNames = /\.(?:vm|preset)test\.ya?ml$/i
 
 const statOf = (path: string) => stat(path).catch((error: unknown) => unreadable(path, error))
 

@@ -170,7 +170,7 @@ export function kindIn(kinds: Kinds, target: Target): ObjectKind {
   throw new Usage(`the schema of ${name} cannot be used: ${field} ${message}${hint}`)
 }
 
-const namespaceFor = ({ isNamespaced }: ObjectKind, name: string, labels: Labels): Namespace =>
+export const namespaceFor = ({ isNamespaced }: ObjectKind, name: string, labels: Labels): Namespace =>
   isNamespaced ? { name, labels: { ...labels, 'kubernetes.io/metadata.name': name } } : { name: '', labels: {} }
 
 function warningsOf({ metadata, status }: PresetTarget): readonly string[] {

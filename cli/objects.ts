@@ -40,14 +40,18 @@ export async function placeObject(
 export type ObjectOutcome = ({ readonly outcome: 'completed' } | { readonly outcome: 'refused' }) &
   Omit<Injected, 'warnings'> & { readonly warnings: readonly string[] }
 
-/** Merges the presets of a scope into an object as its user wrote it. */
-export function completeObject({ object, scope }: PlacedObject): ObjectOutcome {
+/**
+ * Merges the presets of a scope into an object as its user wrote it.
+ * @param written the part that its user wrote, if the rest was filled in
+ */
+export function completeObject({ object, scope }: PlacedObject, written?: Subject): ObjectOutcome {
   const { kind, candidates, quarantined, namespace, warnings } = scope
   const injected = injectInto(object, kind, {
     presets: candidates,
     quarantined,
     namespace,
     request: objectRequest({ object, scope }),
+    ...(written === undefined ? {} : { written }),
   })
   const outcome = injected.causes.length > 0 ? 'refused' : 'completed'
   return { ...injected, outcome, warnings: [...warnings, ...injected.warnings] }

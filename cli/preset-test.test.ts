@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
 import { runVm } from '../test/cli/world.ts'
+import { gadgetCrd } from '../test/presets/objects.ts'
 
 const small = preset('small', '{selector: {matchLabels: {size: small}}, strength: Enforce, domain: {vcpu: {value: 2}}}')
 
@@ -85,7 +86,7 @@ expect:
   })
 
   test.each([
-    ['no test', {}, /has no test \(\*\.vmtest\.yaml\)/],
+    ['no test', {}, /has no test \(\*\.vmtest\.yaml, \*\.presettest\.yaml\)/],
     ['an unknown key', { 'a.vmtest.yaml': 'presetz: []' }, /unknown key `presetz`; must be one of name, presets/],
     ['no VM', { 'a.vmtest.yaml': 'presets: []\nexpect: {}' }, /`vm` must be an object/],
     ['no expectation', { 'a.vmtest.yaml': 'presets: []\nvm: web.yaml' }, /`expect` is missing/],
@@ -95,5 +96,56 @@ expect:
     const { code, err } = await runVm(['test', at()])
     expect(code).toBe(2)
     expect(err).toMatch(message)
+  })
+})
+
+describe('a test of presets for another kind', () => {
+  const presetFor = (name: string, size: number) =>
+    preset(
+      name,
+      `{target: {apiVersion: example.com/v1, kind: Gadget}, selector: {}, strength: Enforce, object: {spec: {size: ${size}}}}`,
+      'ObjectPreset',
+    )
+  const objects = {
+    'crd.json': JSON.stringify(gadgetCrd),
+    'a.yaml': presetFor('a', 2),
+    'broken.yaml': presetFor('b', 200),
+    'g.yaml': 'apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: g}\nspec: {size: 1}\n',
+  }
+  const gadgetTest = (schema: string, expected: string) =>
+    `presets: [a.yaml, broken.yaml]\nobject: g.yaml\n${schema}expect: ${expected}\n`
+  const expected =
+    '{completed: {spec: {size: 2}}, presets: [team/a], warnings: [\'"team/b" is broken and not\', left out, was 1]}'
+
+  test.each([
+    ['that names the schema', 'schema: crd.json\nnamespace: team\n', []],
+    ['with the schema of the command line', 'namespace: team\n', ['--schema', 'crd.json']],
+  ])('%s', async (_, more, flags) => {
+    const at = files({ ...objects, 'a.presettest.yaml': gadgetTest(more, expected) })
+    const words = flags.map((word) => (word.startsWith('-') ? word : at(word)))
+    expect(await runVm(['test', at(), ...words])).toEqual({
+      code: 0,
+      out: `ok    ${at('a.presettest.yaml')}: g\n1 passed, 0 failed\n`,
+      err: '',
+    })
+  })
+
+  test('fails where the object differs, and --update corrects it', async () => {
+    const at = files({
+      ...objects,
+      'a.presettest.yaml': gadgetTest('schema: [crd.json]\n', '{completed: {spec: {size: 3}}}'),
+    })
+    expect((await runVm(['test', at()])).out).toContain('spec.size: expected 3, got 2')
+    await runVm(['test', at(), '--update'])
+    expect(await runVm(['test', at()])).toMatchObject({ code: 0 })
+  })
+
+  test('requires a schema or a cluster', async () => {
+    const at = files({ ...objects, 'a.presettest.yaml': gadgetTest('', '{}') })
+    expect(await runVm(['test', at()])).toEqual({
+      code: 2,
+      out: '',
+      err: 'error: Gadget of example.com/v1 needs the schema of its kind: no cluster\nWithout a cluster: --schema FILE|DIR\n',
+    })
   })
 })

@@ -7,7 +7,8 @@ import type { Capabilities } from '../api/capabilities.ts'
 import { completeIn } from './completion.ts'
 import { mismatches, resultOf, type Expectation, type Result } from './expectation.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
-import { filesOf, nameOf, readManifests, readText } from './input.ts'
+import { filesOf, nameOf, readManifests, readText, testNames } from './input.ts'
+import type { KindSource } from './object-kinds.ts'
 import { junitReport, type TestResult } from './junit.ts'
 import { write } from './output.ts'
 import type { Paint } from './paint.ts'
@@ -18,6 +19,8 @@ import type { Streams } from './world.ts'
 
 export interface TestSettings {
   readonly capabilities: Capabilities
+  /** The kinds of objects, for tests that name no schema. */
+  readonly kinds: KindSource
   /** Replaces the expectations with the actual results. */
   readonly update: boolean
   readonly quiet: boolean
@@ -25,13 +28,12 @@ export interface TestSettings {
   readonly paint: Paint
 }
 
-const testNames = /\.vmtest\.ya?ml$/i
 const noNames = /^$/
 /** Makes the derived identities the same in every run. */
 const defaultUid = 'test'
 
 /**
- * `kubectl vm test`: completes the VM of each test with only its presets and compares the result. Prints one line per
+ * `kubectl vm test`: completes the VM or object of each test with only its presets and compares the result. Prints one line per
  * test and a summary.
  * @throws Usage if there is no test or a test is malformed
  */
@@ -66,7 +68,8 @@ async function testFilesOf(path: string): Promise<readonly string[]> {
   try {
     return await filesOf(path, testNames, noNames)
   } catch (error) {
-    if (error instanceof Usage && error.cause === undefined) throw new Usage(`${path}: has no test (*.vmtest.yaml)`)
+    if (error instanceof Usage && error.cause === undefined)
+      throw new Usage(`${path}: has no test (*.vmtest.yaml, *.presettest.yaml)`)
     throw error
   }
 }
@@ -84,27 +87,47 @@ function print(
   streams.out(`${word} ${file}: ${name}\n${failures.map((line) => `        ${line}\n`).join('')}`)
 }
 
-const testKeys = ['name', 'presets', 'vm', 'namespace', 'uid', 'expect']
+const testKeys = ['name', 'presets', 'vm', 'object', 'schema', 'namespace', 'uid', 'expect']
 const expectKeys = ['completed', 'exact', 'causes', 'warnings', 'presets']
 
 async function runTest(
   file: string,
   index: number,
   test: unknown,
-  { capabilities }: TestSettings,
+  settings: TestSettings,
 ): Promise<{ readonly test: TestResult; readonly actual: Result }> {
   const startMs = performance.now()
-  if (!isRecord(test)) throw new Usage(`${file}: a test must be an object with presets, vm and expect`)
+  if (!isRecord(test)) throw new Usage(`${file}: a test must be an object with presets, expect, and vm or object`)
   checkKeys(file, test, testKeys)
   const namespace = namespaceOf(file, test['namespace'])
   const presets = await objectsOf(file, test['presets'] ?? [], 'presets')
-  const [vm, ...others] = await objectsOf(file, test['vm'], 'vm')
-  if (vm === undefined || others.length > 0) throw new Usage(`${file}: \`vm\` must be one VM`)
+  const key = test['object'] === undefined ? 'vm' : 'object'
+  const [object, ...others] = await objectsOf(file, test[key], key)
+  if (object === undefined || others.length > 0)
+    throw new Usage(`${file}: \`${key}\` must be one ${key === 'vm' ? 'VM' : 'object'}`)
   const expected = expectationOf(file, test['expect'])
-  const actual = completedBy(vm, presets, namespace, capabilities, textOf(test['uid']) ?? defaultUid)
-  const name = textOf(test['name']) ?? (index === 0 ? nameOf(vm) : `${nameOf(vm)} (${index + 1})`)
+  const actual =
+    key === 'vm'
+      ? completedBy(object, presets, namespace, settings.capabilities, textOf(test['uid']) ?? defaultUid)
+      : await objectCompletedBy(object, presets, namespace, await kindsOf(file, test['schema'], settings))
+  const name = textOf(test['name']) ?? (index === 0 ? nameOf(object) : `${nameOf(object)} (${index + 1})`)
   const seconds = (performance.now() - startMs) / 1000
   return { test: { file, name, seconds, failures: mismatches(expected, actual) }, actual }
+}
+
+/** The kinds of the schemas that a test names, whose paths are relative to the test's, or those of the command line. */
+async function kindsOf(file: string, value: unknown, { kinds }: TestSettings): Promise<KindSource> {
+  if (value === undefined) return kinds
+  const { kindsOfFiles, readKinds } = await import('./object-kinds.ts')
+  const paths: readonly unknown[] = Array.isArray(value) ? value : [value]
+  return kindsOfFiles(
+    await readKinds(
+      paths.map((path) => {
+        if (typeof path === 'string') return resolve(dirname(file), path)
+        throw new Usage(`${file}: \`schema\` must be the path of a file or directory, or a list of these`)
+      }),
+    ),
+  )
 }
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
@@ -178,6 +201,35 @@ function completedBy(
   const inventory = inventoryOf(presets, { labels: namespace.labels, capabilities: equalNodes(capabilities) })
   const result = resultOf(completeIn(placed, namespace.name, { inventory }, { uid }))
   return { ...result, warnings: [...broken, ...result.warnings] }
+}
+
+/** As `completedBy`, for an object of another kind. */
+async function objectCompletedBy(
+  manifest: Manifest,
+  presets: readonly Manifest[],
+  namespace: { readonly name: string; readonly labels: { readonly [key: string]: string } },
+  kinds: KindSource,
+): Promise<Result> {
+  const [{ completeObject, placeObject }, { scopesOfFiles }] = await Promise.all([
+    import('./objects.ts'),
+    import('./object-scope.ts'),
+  ])
+  const broken: string[] = []
+  const scopes = scopesOfFiles(kinds, {
+    manifests: presets,
+    namespace: namespace.name,
+    namespaceLabels: namespace.labels,
+    onBroken: (preset) => broken.push(quarantineWarning(preset)),
+  })
+  const placed = await placeObject(manifest, scopes, namespace.name)
+  if ('causes' in placed) return { completed: undefined, causes: placed.causes, warnings: broken, presets: [] }
+  const { outcome, object, causes, warnings, participants } = completeObject(placed)
+  return {
+    completed: outcome === 'completed' ? object : undefined,
+    causes,
+    warnings: [...broken, ...warnings],
+    presets: participants.map(({ preset }) => preset.id).toSorted(),
+  }
 }
 
 /** Updates only members that the test expects, and for a subset only its values. */

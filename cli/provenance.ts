@@ -1,5 +1,5 @@
 import type { Origin } from '../api/cause.ts'
-import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
+import { completedByAnnotation } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
 import type { Subject } from '../presets/kind.ts'
 import type { Provenance } from '../presets/origins.ts'
@@ -59,8 +59,11 @@ export interface Leaf {
   readonly value: unknown
 }
 
-/** The parts with provenance: labels, annotations except completion's own, and the spec. */
-export const creditedTo = (vm: VirtualMachine) => ({ metadata: creditedMetadata(vm), spec: vm.spec })
+/** The parts with provenance: labels, annotations except completion's own, the spec and other fields. */
+export const creditedTo = (object: Subject) => ({
+  metadata: creditedMetadata(object),
+  ...Object.fromEntries(Object.entries(object).filter(([key]) => !uncredited.has(key))),
+})
 
 function creditedMetadata({ metadata: { labels = {}, annotations = {} } }: Subject) {
   const { [completedByAnnotation]: _, ...others } = annotations

@@ -120,9 +120,10 @@ export async function withKinds(
   try {
     return await run({ read })
   } catch (error) {
-    if (cluster === undefined) throw error
+    const opened = await cluster?.catch(() => undefined)
+    if (opened === undefined) throw error
     const { clusterFailure } = await import('./cluster.ts')
-    throw clusterFailure(error, await cluster, withoutSchema)
+    throw clusterFailure(error, opened, withoutSchema)
   } finally {
     await (await cluster?.catch(() => undefined))?.kube.close()
   }

@@ -4,14 +4,15 @@ import { completedByAnnotation, excludePresetsAnnotation, type VirtualMachine } 
 import { renderCause } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
+import type { Subject } from '../presets/kind.ts'
 import type { Labels } from '../presets/selector.ts'
 import { asSent } from './reproduce.ts'
 import type { Completed, Refused } from './complete.ts'
 import { decodeProvenance } from './provenance.ts'
 
-/** How the result for a VM changes with different presets. */
-export type Impact =
-  | { readonly kind: 'different'; readonly before: VirtualMachine; readonly after: VirtualMachine }
+/** How the result for an object changes with different presets. */
+export type Impact<T = VirtualMachine> =
+  | { readonly kind: 'different'; readonly before: T; readonly after: T }
   /** Contains only new causes. */
   | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
   /** It was refused before and is accepted now. */
@@ -24,7 +25,7 @@ export interface Alternatives {
 }
 
 /**
- * Whether both select the same presets at the same revisions. If so, nothing changes, and the VM need not be completed.
+ * Whether both select the same presets at the same revisions. If so, nothing changes, and the object need not be completed.
  */
 function isSameSelection({ before, after }: Alternatives, labels: Labels, namespace: Namespace): boolean {
   const selection = (presets: Pick<Candidates, 'select'>): string =>
@@ -41,13 +42,29 @@ function isSameSelection({ before, after }: Alternatives, labels: Labels, namesp
  * @param vm as its user wrote it (`asWritten`)
  * @returns undefined if the result is the same
  */
-export function impactOn(
+export const impactOn = (
   vm: VirtualMachine,
   namespace: Namespace,
   alternatives: Alternatives,
   completeWith: (presets: Candidates) => Completed | Refused,
-): Impact | undefined {
-  if (isSameSelection(alternatives, vm.metadata.labels ?? {}, namespace)) return undefined
+): Impact | undefined =>
+  impactOnObject(vm, namespace, alternatives, (presets) => {
+    const result = completeWith(presets)
+    return result.outcome === 'refused' ? result : { outcome: 'completed', object: result.vm }
+  })
+
+/** As `impactOn`, for an object of any kind. */
+export function impactOnObject<T extends Subject>(
+  object: T,
+  namespace: Namespace,
+  alternatives: Alternatives,
+  completeWith: (
+    presets: Candidates,
+  ) =>
+    | { readonly outcome: 'completed'; readonly object: T }
+    | { readonly outcome: 'refused'; readonly causes: readonly Cause[] },
+): Impact<T> | undefined {
+  if (isSameSelection(alternatives, object.metadata.labels ?? {}, namespace)) return undefined
   const before = completeWith(alternatives.before)
   const after = completeWith(alternatives.after)
   if (after.outcome === 'refused') {
@@ -56,16 +73,16 @@ export function impactOn(
     return causes.length === 0 ? undefined : { kind: 'refused', causes }
   }
   if (before.outcome === 'refused') return { kind: 'freed' }
-  if (isDeepStrictEqual(contentOf(before.vm), contentOf(after.vm))) return undefined
-  return { kind: 'different', before: before.vm, after: after.vm }
+  if (isDeepStrictEqual(contentOf(before.object), contentOf(after.object))) return undefined
+  return { kind: 'different', before: before.object, after: after.object }
 }
 
 const causeText = (cause: Cause): string => `${cause.field}: ${renderCause(cause)}`
 
 /** The result of completion without the provenance. */
-function contentOf({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
+function contentOf({ metadata: { labels = {}, annotations = {} }, ...rest }: Subject) {
   const { [completedByAnnotation]: _, ...others } = annotations
-  return { labels, annotations: others, spec }
+  return { ...rest, labels, annotations: others }
 }
 
 /** What the user of a completed VM wrote, as far as its provenance records it, without virtset's own metadata. */
