@@ -283,7 +283,7 @@ const completion: Entry = {
   flags: [],
   async run([shell = ''], _, world) {
     const { shellScript } = await import('./shell.ts')
-    world.out(shellScript(shell))
+    world.out(shellScript(shell, world.plugin))
     return exitCodes.fine
   },
 }

@@ -6,6 +6,8 @@ import type { World } from './world.ts'
 enableCompileCache()
 
 const world: World = {
+  // The name by which it was called; `process.execPath` is the file behind a link.
+  plugin: /(?:^|\/)kubectl-preset$/.test(process.argv0) ? 'preset' : 'vm',
   out: (text) => process.stdout.write(terminalText(text, process.stdout.isTTY)),
   err: (text) => process.stderr.write(terminalText(text, process.stderr.isTTY)),
   stdin: process.stdin,

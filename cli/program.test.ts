@@ -151,6 +151,26 @@ describe('completion in a shell', () => {
 
   test.each(['bash', 'zsh', 'fish', 'kubectl'])('the script for %s asks kubectl-vm', async (shell) => {
     expect((await runVm(['completion', shell])).out).toContain('kubectl-vm __complete')
+    const { out } = await runVm(['completion', shell], { plugin: 'preset' })
+    expect([out.includes('kubectl-preset __complete'), /\bvm\b|_vm/.test(out)]).toEqual([true, false])
+  })
+})
+
+describe('as kubectl preset', () => {
+  const run = (...words: readonly string[]) => runVm(words, { plugin: 'preset' })
+
+  test('has the commands that need no VMs', async () => {
+    const { out } = await run('__complete', '')
+    const words = ['complete', 'explain', 'test', 'impact', 'lint', 'completion', 'help']
+    expect(out.split('\n').slice(0, -1)).toEqual(words)
+    expect((await run('lint', '--help')).out).toContain('Example:\n  kubectl preset lint ')
+    expect(await run('start', 'web')).toMatchObject({ code: 2, err: expect.stringContaining('(kubectl preset --help') })
+  })
+
+  test('does the same as kubectl vm', async () => {
+    const at = files({ 'vm.yaml': vm('web'), 'p.yaml': preset('small', '{selector: {}, domain: {title: hello}}') })
+    const words = ['complete', at('vm.yaml'), '--presets', at('p.yaml')]
+    expect(await run(...words)).toEqual(await runVm(words))
   })
 })
 

@@ -6,16 +6,23 @@ import { Usage, exitCodes } from './failure.ts'
 import { optionOf } from './flags.ts'
 import type { World } from './world.ts'
 
-/** `kubectl vm` with all its commands; `exit` receives the exit code of the command that ran. */
+/** The commands of `kubectl preset`, which need no VMs. */
+const presetCommands: ReadonlySet<string> = new Set(['complete', 'explain', 'test', 'impact', 'lint', 'completion'])
+
+/** `kubectl vm` with all its commands, or `kubectl preset`; `exit` receives the exit code of the command that ran. */
 function createProgram(world: World, exit: (code: number) => void): Command {
-  const program = new Command('kubectl vm')
+  const isPreset = world.plugin === 'preset'
+  const name = `kubectl ${world.plugin}`
+  const program = new Command(name)
     .description(
-      'Starts, stops and reaches virtual machines, and shows how presets complete them, with or without a cluster.',
+      isPreset
+        ? 'Shows how presets complete objects of any kind, and tests and checks presets, with or without a cluster.'
+        : 'Starts, stops and reaches virtual machines, and shows how presets complete them, with or without a cluster.',
     )
     .version(`v${about.version}`, '--version', 'print the version of this program')
     .showSuggestionAfterError()
-    .showHelpAfterError('(kubectl vm --help lists the commands)')
-    .addHelpText('after', '\nkubectl vm COMMAND --help shows the flags of a command and an example.')
+    .showHelpAfterError(`(${name} --help lists the commands)`)
+    .addHelpText('after', `\n${name} COMMAND --help shows the flags of a command and an example.`)
     .configureOutput({
       writeOut: world.out,
       writeErr: world.err,
@@ -25,7 +32,9 @@ function createProgram(world: World, exit: (code: number) => void): Command {
       getErrHasColors: () => false,
     })
     .exitOverride()
-  for (const entry of commands) addCommand(program, entry, world, exit)
+  for (const entry of commands) {
+    if (!isPreset || presetCommands.has(entry.name)) addCommand(program, entry, world, exit)
+  }
   program
     .command('__complete', { hidden: true })
     .argument('[words...]')
@@ -44,8 +53,8 @@ function addCommand(program: Command, entry: Entry, world: World, exit: (code: n
   const command = program
     .command(name)
     .description(description)
-    .showHelpAfterError(`(kubectl vm ${name} --help shows its flags and an example)`)
-    .addHelpText('after', `\nExample:\n  kubectl vm ${name} ${example}${comment}`)
+    .showHelpAfterError(`(${program.name()} ${name} --help shows its flags and an example)`)
+    .addHelpText('after', `\nExample:\n  ${program.name()} ${name} ${example}${comment}`)
   for (const word of entry.words) command.addArgument(word)
   for (const flag of entry.flags) command.addOption(optionOf(flag))
   command.action(async () => exit(await entry.run(command.args, command.opts(), world)))

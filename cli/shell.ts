@@ -1,4 +1,5 @@
 import type { Command, Option } from 'commander'
+import type { World } from './world.ts'
 
 /** The scripts get candidates from `kubectl-vm` itself, so that none of them lists the commands. */
 const scripts: { readonly [shell: string]: string } = {
@@ -47,10 +48,10 @@ echo :0
 }
 
 /** @param shell bash, zsh, fish, or kubectl for the file that kubectl runs */
-export function shellScript(shell: string): string {
+export function shellScript(shell: string, plugin: World['plugin']): string {
   const script = scripts[shell]
   if (script === undefined) throw new Error(`no script for ${shell}`)
-  return script
+  return script.replaceAll(/(kubectl[-_ ]|complete-)vm\b/g, `$1${plugin}`)
 }
 
 /**

@@ -7,6 +7,8 @@ import type { Terminal } from './terminal.ts'
 
 /** The environment of the command line; `main.ts` creates the real one. */
 export interface World {
+  /** The name under which kubectl runs the program: `kubectl vm` or `kubectl preset`. */
+  readonly plugin: 'vm' | 'preset'
   readonly out: (text: string) => void
   readonly err: (text: string) => void
   readonly stdin: AsyncIterable<unknown>

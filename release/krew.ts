@@ -9,21 +9,36 @@ export interface Archive {
   readonly sha256: string
 }
 
+const plugins = {
+  vm: {
+    shortDescription: 'Complete, explain and test virtual machines',
+    description:
+      'Runs the admission engine of virtset on the command line: shows what presets and libvirt make of a virtual machine, ' +
+      'who set each field, and what a change of presets would do to existing virtual machines.',
+  },
+  preset: {
+    shortDescription: 'Complete, explain and test objects of any kind',
+    description:
+      'Runs the admission engine of virtset on the command line: shows what presets make of an object of any kind, who ' +
+      'set each field, and what a change of presets would do to existing objects.',
+  },
+} as const
+
+/** The names under which krew installs the executable; it links each to the same file. */
+export type Plugin = keyof typeof plugins
+
 /**
- * The manifest that krew uses to install `kubectl vm` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
+ * The manifest that krew uses to install `kubectl vm` or `kubectl preset` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
  */
-export function krewManifest(version: string, downloads: string, archives: readonly Archive[]): string {
+export function krewManifest(plugin: Plugin, version: string, downloads: string, archives: readonly Archive[]): string {
   return stringify({
     apiVersion: 'krew.googlecontainertools.github.com/v1alpha2',
     kind: 'Plugin',
-    metadata: { name: 'vm' },
+    metadata: { name: plugin },
     spec: {
       version,
       homepage: 'https://github.com/virtset/virtset',
-      shortDescription: 'Complete, explain and test virtual machines',
-      description:
-        'Runs the admission engine of virtset on the command line: shows what presets and libvirt make of a virtual machine, ' +
-        'who set each field, and what a change of presets would do to existing virtual machines.',
+      ...plugins[plugin],
       platforms: archives.map(({ os, arch, file, sha256 }) => ({
         selector: { matchLabels: { os, arch } },
         uri: `${downloads}/${file}`,

@@ -96,7 +96,9 @@ export async function release(
       const file = await packExecutable(step, settings, target, version, executable, directory)
       archives.push({ os: target.os, arch: target.arch, file, sha256: await sha256(join(directory, file)) })
     }
-    writeFileSync(join(directory, 'vm.yaml'), krewManifest(version, downloads, archives))
+    for (const plugin of ['vm', 'preset'] as const) {
+      writeFileSync(join(directory, `${plugin}.yaml`), krewManifest(plugin, version, downloads, archives))
+    }
     step.show(`for ${targets.map(({ os, arch }) => `${os} ${arch}`).join(', ')}`)
   })
   await progress.step('Bills of materials', 'read the log', (step) =>

@@ -411,6 +411,23 @@ describe('in a cluster', { timeout: 600_000 }, () => {
       expect(explained.presets).toMatchObject(presets)
     }
 
+    const changed = files({
+      'larger.yaml': preset(
+        'of-joe',
+        '{target: {apiVersion: kubevirt.test/v1, kind: Instance}, selector: {}, object: {spec: {size: 3, policy: Never}}}',
+        'ObjectPreset',
+      ),
+    })
+    expect(await online('impact', '--presets', changed('larger.yaml'))).toEqual({
+      code: 1,
+      out: `default: 1 of 1 object would differ
+  Instance mine
+    ~ spec.size: 2 → 3
+1 namespace: 1 of 1 object would differ
+`,
+      err: '',
+    })
+
     // Schemas come from the cluster.
     expect(await online('lint', at('typo.yaml'))).toMatchObject({
       code: 1,

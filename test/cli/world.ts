@@ -23,6 +23,7 @@ export async function runVm(
   const { input = '', ...parts } = given
   const result = { out: '', err: '' }
   const world: World = {
+    plugin: 'vm',
     out: (text) => (result.out += text),
     err: (text) => (result.err += text),
     stdin: (async function* () {

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -43,6 +43,13 @@ describe('the stand-alone kubectl-vm', () => {
     ['the version', ['--version']],
   ])('%s has the same output as in the checkout', async (_, words) => {
     expect(run(...words)).toEqual(await runVm(words, { columns: 80 }))
+  })
+
+  test('is kubectl preset if a link has this name', () => {
+    const link = join(folder, 'kubectl-preset')
+    symlinkSync('kubectl-vm', link)
+    const { stdout } = spawnSync(link, ['--help'], { encoding: 'utf8', env: {} })
+    expect(stdout).toMatch(/^Usage: kubectl preset /)
   })
 
   test('reports that there is no cluster', () => {
