@@ -19,13 +19,17 @@ import type { Cause } from '../api/cause.ts'
 import type { Subject as MergedObject } from '../presets/kind.ts'
 import type { Provenance } from '../presets/origins.ts'
 
-export interface CompleteSettings {
+/** What a VM is completed with. */
+export interface VmSettings {
   readonly scopes: Scopes
   readonly namespace: string
   /** The request's UID; if absent, each input has its own. */
   readonly uid?: string
   readonly allowHostReach: boolean
   readonly skipRules: boolean
+}
+
+export interface CompleteSettings extends VmSettings {
   readonly objects: ObjectScopes
 }
 
@@ -48,7 +52,7 @@ export interface Outcome {
 /** Completes the VM of an input as admission would. Undefined for a preset. */
 export async function completeInput(
   input: Exclude<Input, { kind: 'unreadable' }>,
-  settings: CompleteSettings,
+  settings: VmSettings,
 ): Promise<Outcome | undefined> {
   const subject = await subjectOf(input, settings.namespace)
   if (subject === undefined) return undefined

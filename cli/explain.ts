@@ -6,7 +6,7 @@ import { asSent } from '../completion/reproduce.ts'
 import { decodeProvenance, type DecodedProvenance, type Provenance } from '../completion/provenance.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
-import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
+import { completeInput, uidOf, type CompleteSettings, type Outcome, type VmSettings } from './complete.ts'
 import type { Candidates } from '../presets/candidates.ts'
 import { considered, type Considered, type ConsideredNow } from './considered.ts'
 import { below, explanationOf, type Explanation } from './explanation.ts'
@@ -115,19 +115,13 @@ async function* explainFile(
       yield ofOther
       continue
     }
-    const done = await completeInput(input, settings)
-    if (done === undefined) continue
-    const { subject, outcome } = done
-    const vm = 'vm' in subject.parsed ? subject.parsed.vm : undefined
-    const presets =
-      vm === undefined
-        ? []
-        : await considered(vm, settings, { uid: uidOf(settings, input.file, subject.name), isNew: true })
+    const explained = await explainInput(input, settings)
+    if (explained === undefined) continue
+    const { subject, outcome, presets } = explained
     if (outcome.outcome === 'refused') {
       yield { refusal: refusalText(subject.kind, subject.name, outcome.causes), presets }
     } else {
-      const { vm: completed, warnings } = outcome
-      yield explanationOf(completed, outcome, presets, await ranksIn(completed, settings), warnings)
+      yield explanationOf(outcome.vm, outcome, presets, await ranksIn(outcome.vm, settings), outcome.warnings)
     }
   }
 }
@@ -136,6 +130,19 @@ async function* explainFile(
 async function explainObject(input: Input, settings: ExplainSettings) {
   if (input.kind !== 'manifest' || !isForeign(input.object)) return undefined
   return (await import('./explain-object.ts')).explainManifest(input.object, settings)
+}
+
+/** The outcome of completing an input, and the presets in the scope of its VM. Undefined for a preset. */
+export async function explainInput(
+  input: Exclude<Input, { kind: 'unreadable' }>,
+  settings: VmSettings,
+): Promise<(Outcome & { readonly presets: readonly Considered[] }) | undefined> {
+  const done = await completeInput(input, settings)
+  if (done === undefined) return undefined
+  const { parsed, name } = done.subject
+  if ('causes' in parsed) return { ...done, presets: [] }
+  const uid = uidOf(settings, input.file, name)
+  return { ...done, presets: await considered(parsed.vm, settings, { uid, isNew: true }) }
 }
 
 /** @param vm NAME or NAMESPACE/NAME. @throws Usage */
@@ -207,7 +214,7 @@ export const ranksAmong =
   (origin: Origin): number | undefined =>
     origin.by === 'preset' ? candidates.get(idOf(origin))?.rank : undefined
 
-async function ranksIn({ metadata }: VirtualMachine, settings: Pick<ExplainSettings, 'namespace' | 'scopes'>) {
+export async function ranksIn({ metadata }: VirtualMachine, settings: Pick<VmSettings, 'namespace' | 'scopes'>) {
   const { inventory } = await settings.scopes.of(metadata.namespace ?? settings.namespace)
   return ranksAmong(inventory.candidates)
 }

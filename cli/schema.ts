@@ -28,6 +28,12 @@ export async function printSchemas(kind: string | undefined, output: Output, isF
   for (const name of wanted) await print(name, schemas.get(name) ?? {})
 }
 
+/** The schema of a kind. @throws Usage for an unknown kind */
+export function schemaFor(kind: string): JsonSchema {
+  const schemas = kindSchemas()
+  return schemas.get(found(kind, schemas)) ?? {}
+}
+
 function found(kind: string, schemas: ReadonlyMap<string, JsonSchema>): string {
   const name = [...schemas.keys()].find((known) => known.toLowerCase() === kind.toLowerCase())
   if (name !== undefined) return name

@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { noNodes } from '../completion/nodes.ts'
-import { clusterFailure, online } from './cluster.ts'
+import { LRUCache } from 'lru-cache'
+import { noNodes, type NodeCapabilities } from '../completion/nodes.ts'
+import { clusterFailure, nodesOf, online } from './cluster.ts'
 import { explainStored } from './explain.ts'
 import { exitCodes, type ExitCode } from './failure.ts'
 import { storedText } from './page-manifest.ts'
 import { checkPresetText, impactOfText } from './page-preset.ts'
+import { completeText } from './page-vm.ts'
+import { schemaFor } from './schema.ts'
 import { serveUi } from './ui-server.ts'
 import type { Cluster, World } from './world.ts'
 
@@ -12,6 +15,9 @@ export interface UiFlags {
   readonly namespace?: string
   readonly port: number
 }
+
+/** A text is completed whenever its author pauses, and the profiles of a large cluster have megabytes. */
+const nodesFreshMs = 60_000
 
 /** `kubectl vm ui`: serves the page until it is ended. */
 export async function ui(
@@ -25,6 +31,12 @@ export async function ui(
   const failing = (error: unknown) => {
     throw clusterFailure(error, cluster, '')
   }
+  const settings = { allowHostReach: false, skipRules: false, namespace }
+  const nodes = new LRUCache<string, NodeCapabilities>({
+    max: 1,
+    ttl: nodesFreshMs,
+    fetchMethod: () => nodesOf(cluster.kube),
+  })
   const serving = await serveUi({
     access,
     page: await world.page(),
@@ -41,10 +53,15 @@ export async function ui(
           scopes: online(cluster, noNodes),
           cluster,
         }).catch(failing),
+      '/schema': async (query) => schemaFor(query.get('kind') ?? ''),
       '/manifest': async (query) => storedText(query, cluster).catch(failing),
     },
     readers: {
       '/check-preset': async (text) => checkPresetText(text, namespace),
+      '/complete': async (text) => {
+        const capabilities = (await nodes.fetch('').catch(failing)) ?? noNodes
+        return completeText(text, { ...settings, scopes: online(cluster, capabilities) }).catch(failing)
+      },
       '/impact': async (text) => impactOfText(text, cluster, namespace).catch(failing),
     },
   })

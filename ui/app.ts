@@ -2,12 +2,13 @@ import { useEffect, useState } from 'preact/hooks'
 import { request } from './api.ts'
 import { textOf } from './failure.ts'
 import { html } from './html.ts'
-import { kinds } from './kinds.ts'
+import { isPresetPlural, kinds } from './kinds.ts'
 import { List } from './list.ts'
 import { placeOf, type Place } from './place.ts'
 import { Preset } from './preset.ts'
 import { useStored } from './stored.ts'
 import { Vm } from './vm.ts'
+import { VmText } from './vm-text.ts'
 
 /** The user's context. */
 export interface Cluster {
@@ -61,10 +62,11 @@ function View({ place, cluster }: { readonly place: Place; readonly cluster: Clu
       return html`<${List} key=${place.plural} plural=${place.plural} cluster=${cluster} />`
     case 'vm':
       return html`<${Vm} key=${`${place.namespace}/${place.name}`} namespace=${place.namespace} name=${place.name} />`
-    case 'preset': {
+    case 'text': {
       const { plural, namespace, name } = place
+      const View = isPresetPlural(plural) ? Preset : VmText
       const key = `${plural}/${namespace}/${name}`
-      return html`<${Preset} key=${key} plural=${plural} namespace=${namespace} name=${name} cluster=${cluster} />`
+      return html`<${View} key=${key} plural=${plural} namespace=${namespace} name=${name} cluster=${cluster} />`
     }
   }
 }

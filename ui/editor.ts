@@ -1,3 +1,9 @@
+import {
+  autocompletion,
+  completionKeymap,
+  type CompletionContext,
+  type CompletionResult,
+} from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands'
 import { yaml } from '@codemirror/lang-yaml'
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language'
@@ -7,6 +13,7 @@ import { EditorView, keymap, lineNumbers } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import { useEffect, useRef } from 'preact/hooks'
 import { html } from './html.ts'
+import { suggest, type JsonSchema } from './suggest.ts'
 
 /** What is wrong with the text, at a line that counts from 1. */
 export interface TextProblem {
@@ -21,6 +28,8 @@ interface EditorProps {
   /** The first text; the editor keeps the text after that. */
   readonly initial: string
   readonly problems: readonly TextProblem[]
+  /** What can be written; undefined until it is known. */
+  readonly schema: JsonSchema | undefined
   readonly onText: (text: string) => void
 }
 
@@ -30,12 +39,17 @@ const highlight = HighlightStyle.define([
   { tag: [tags.punctuation, tags.separator, tags.meta], class: 'yaml-punctuation' },
 ])
 
-/** An editor for YAML. The tabulator indents; Escape, then the tabulator leaves it. */
-export function Editor({ label, initial, problems, onText }: EditorProps) {
+/**
+ * An editor for YAML that suggests keys and values as one types, or with Ctrl and Space. The tabulator indents; Escape,
+ * then the tabulator leaves it.
+ */
+export function Editor({ label, initial, problems, schema, onText }: EditorProps) {
   const place = useRef<HTMLDivElement>(null)
   const view = useRef<EditorView>(undefined)
   const report = useRef(onText)
   report.current = onText
+  const allowed = useRef<JsonSchema>(undefined)
+  allowed.current = schema
   useEffect(() => {
     if (place.current === null) return
     const opened = new EditorView({
@@ -49,7 +63,8 @@ export function Editor({ label, initial, problems, onText }: EditorProps) {
           yaml(),
           syntaxHighlighting(highlight),
           lintGutter(),
-          keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
+          autocompletion({ override: [(context) => suggestionsAt(context, allowed.current)], icons: false }),
+          keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
           EditorView.contentAttributes.of({ 'aria-label': label }),
           EditorView.updateListener.of(({ docChanged, state }) => docChanged && report.current(state.doc.toString())),
         ],
@@ -62,6 +77,25 @@ export function Editor({ label, initial, problems, onText }: EditorProps) {
     if (view.current !== undefined) mark(view.current, problems)
   }, [problems])
   return html`<div class="editor" ref=${place}></div>`
+}
+
+function suggestionsAt(
+  { state, pos, explicit }: CompletionContext,
+  schema: JsonSchema | undefined,
+): CompletionResult | null {
+  if (schema === undefined) return null
+  const { from, options } = suggest(schema, state.sliceDoc(0, pos), state.sliceDoc(pos))
+  if (options.length === 0 || (from === pos && !explicit)) return null
+  return {
+    from,
+    validFor: /^[\w./-]*$/,
+    options: options.map(({ label, text, type, description }) => ({
+      label,
+      apply: text,
+      detail: type,
+      ...(description === '' ? {} : { info: description }),
+    })),
+  }
 }
 
 function mark(view: EditorView, problems: readonly TextProblem[]): void {

@@ -1,6 +1,10 @@
+import { useEffect, useState } from 'preact/hooks'
+import { Action } from './action.ts'
+import { failureOf, type Failure } from './failure.ts'
 import { html } from './html.ts'
 import { vmHref } from './place.ts'
-import type { Read } from './text.ts'
+import { Problem } from './problem.ts'
+import { readBy, type Read } from './text.ts'
 
 /** What a preset would do, as the local server computes it. */
 export interface PresetImpact extends Read {
@@ -24,27 +28,48 @@ interface ShownVm {
 }
 
 interface ImpactProps {
-  readonly impact: PresetImpact | undefined
-  readonly isBusy: boolean
-  /** Whether the text has changed since. */
-  readonly isOld: boolean
+  readonly text: string
+  /** Whether the text is accepted. */
+  readonly isFine: boolean
+  /** Whether the preset exists: its impact is then computed at once, to show the VMs that it matches. */
+  readonly isStored: boolean
 }
 
 /** The VMs that a preset matches, and how they would differ. */
-export function Impact({ impact, isBusy, isOld }: ImpactProps) {
+export function Impact({ text, isFine, isStored }: ImpactProps) {
+  const [{ of, impact }, setImpact] = useState<{ readonly of: string; readonly impact?: PresetImpact }>({ of: '' })
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<Failure>()
+  const assess = async () => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      setImpact({ of: text, impact: (await readBy('/impact', text)) as PresetImpact })
+    } catch (error) {
+      setFailure(failureOf(error))
+    }
+    setBusy(false)
+  }
+  useEffect(() => {
+    if (isStored) void assess()
+  }, [])
+  const reason = isBusy ? 'it is in progress' : isFine ? undefined : 'correct the text first'
   return html`<section class="card" aria-labelledby="impact" aria-busy=${isBusy}>
     <div class="bar">
       <h2 id="impact">VMs and impact</h2>
       <span class="count" role="status" id="impact-state">
-        ${isBusy ? 'Computing …' : impact === undefined ? '' : `${summary(impact)}${isOld ? ', of an earlier text' : ''}`}
+        ${isBusy ? 'Computing …' : impact === undefined ? '' : `${summary(impact)}${of === text ? '' : ', of an earlier text'}`}
       </span>
+      <span class="grow"></span>
+      <${Action} label="Show impact" reason=${reason} run=${() => void assess()}>Show impact</${Action}>
     </div>
+    <${Problem} failure=${failure} />
     ${
       impact !== undefined &&
       impact.overlaps.length > 0 &&
       html`<h3>Possible conflicts</h3>
         <ul class="overlaps">
-          ${impact.overlaps.map((text) => html`<li>${text}</li>`)}
+          ${impact.overlaps.map((overlap) => html`<li>${overlap}</li>`)}
         </ul>`
     }
     <ul class="impact">

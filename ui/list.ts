@@ -3,8 +3,8 @@ import type { Cluster } from './app.ts'
 import { Badge } from './badge.ts'
 import type { Failure } from './failure.ts'
 import { html } from './html.ts'
-import { isNamespaced, isPresetPlural, kinds, type Plural } from './kinds.ts'
-import { presetHref, vmHref } from './place.ts'
+import { isNamespaced, isPresetPlural, kinds, newTitles, type Plural } from './kinds.ts'
+import { textHref, vmHref } from './place.ts'
 import { Power } from './power.ts'
 import { Problem } from './problem.ts'
 import { useRows } from './rows.ts'
@@ -45,7 +45,9 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
         ${namespace === undefined ? '' : ` in ${namespace}`}${state === 'waiting' ? ', connecting again …' : ''}
       </span>
       <span class="grow"></span>
-      ${isPresetPlural(plural) && html`<a class="button" href=${presetHref(plural, isNamespaced(plural) ? cluster.namespace : '', '')}>New preset</a>`}
+      <a class="button" href=${textHref(plural, isNamespaced(plural) ? cluster.namespace : '', '')}
+        >${newTitles[plural]}</a
+      >
       <input
         type="search"
         id="filter"
@@ -160,17 +162,14 @@ function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
         ${spacer(shown.length - last)}
       </tbody>
     </table>
-    ${isEmpty && html`<p class="empty">There are none. Create one with <code>kubectl apply</code>.</p>`}
+    ${isEmpty && html`<p class="empty">There are none.</p>`}
   </div>`
 }
 
 /** A config and its VM have the same name. */
-function Name({ row, plural }: { readonly row: Row; readonly plural: Plural }) {
-  if (plural === 'virtualmachinegroups') return row.name
-  const { namespace, name } = row
-  return html`<a href=${isPresetPlural(plural) ? presetHref(plural, namespace, name) : vmHref(namespace, name)}
-    >${name}</a
-  >`
+function Name({ row: { namespace, name }, plural }: { readonly row: Row; readonly plural: Plural }) {
+  const isText = isPresetPlural(plural) || plural === 'virtualmachinegroups'
+  return html`<a href=${isText ? textHref(plural, namespace, name) : vmHref(namespace, name)}>${name}</a>`
 }
 
 function cellOf(name: string, row: Row, index: number, nowMs: number) {

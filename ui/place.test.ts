@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { placeOf, presetHref, vmHref } from './place.ts'
+import { placeOf, textHref, vmHref } from './place.ts'
 
 test.each([
   ['', { view: 'list', plural: 'virtualmachines' }],
@@ -8,17 +8,18 @@ test.each([
   ['#/vm/%/%E0', { view: 'vm', namespace: '%', name: '%E0' }],
   [vmHref('a', 'b.c'), { view: 'vm', namespace: 'a', name: 'b.c' }],
   [
-    presetHref('virtualmachinepresets', 'a', 'small'),
-    { view: 'preset', plural: 'virtualmachinepresets', namespace: 'a', name: 'small' },
+    textHref('virtualmachinepresets', 'a', 'small'),
+    { view: 'text', plural: 'virtualmachinepresets', namespace: 'a', name: 'small' },
   ],
   [
-    presetHref('clustervirtualmachinepresets', '', 'all'),
-    { view: 'preset', plural: 'clustervirtualmachinepresets', namespace: '', name: 'all' },
+    textHref('clustervirtualmachinepresets', '', 'all'),
+    { view: 'text', plural: 'clustervirtualmachinepresets', namespace: '', name: 'all' },
   ],
   [
-    presetHref('clustervirtualmachinepresets', '', ''),
-    { view: 'preset', plural: 'clustervirtualmachinepresets', namespace: '', name: '' },
+    textHref('clustervirtualmachinepresets', '', ''),
+    { view: 'text', plural: 'clustervirtualmachinepresets', namespace: '', name: '' },
   ],
+  [textHref('virtualmachines', 'a', ''), { view: 'text', plural: 'virtualmachines', namespace: 'a', name: '' }],
 ])('%s', (hash, expected) => {
   expect(placeOf(hash)).toEqual(expected)
 })

@@ -11,12 +11,10 @@ interface SpecProps {
   readonly generation: number
 }
 
-/** The spec of a VM as a tree with the origin of each field, and the presets in scope. */
+/** The spec of a stored VM. */
 export function Spec({ namespace, name, uid, generation }: SpecProps) {
   const [explanation, setExplanation] = useState<Explanation>()
   const [error, setError] = useState('')
-  const [text, setText] = useState('')
-  const [kind, setKind] = useState('')
   useEffect(() => {
     const query = new URLSearchParams({ namespace, name })
     request('GET', `/explain?${query}`).then(
@@ -24,11 +22,24 @@ export function Spec({ namespace, name, uid, generation }: SpecProps) {
       (failure) => setError(textOf(failure)),
     )
   }, [uid, generation])
+  return html`<${Explained} title="Spec, and the origin of each field" explanation=${explanation} error=${error} />`
+}
+
+interface ExplainedProps {
+  readonly title: string
+  readonly explanation: Pick<Explanation, 'fields' | 'presets'> | undefined
+  readonly error?: string
+}
+
+/** The fields of a VM as a tree with the origin of each, and the presets in scope. */
+export function Explained({ title, explanation, error = '' }: ExplainedProps) {
+  const [text, setText] = useState('')
+  const [kind, setKind] = useState('')
   const fields = useMemo(() => found(explanation?.fields ?? [], text, kind), [explanation, text, kind])
   const isSearch = text !== '' || kind !== ''
   return html`<section class="card" aria-labelledby="spec">
     <div class="bar">
-      <h2 id="spec">Spec, and the origin of each field</h2>
+      <h2 id="spec">${title}</h2>
       <span class="count" role="status">${fields.length} of ${explanation?.fields.length ?? 0} fields</span>
       <span class="grow"></span>
       <input
@@ -52,23 +63,25 @@ export function Spec({ namespace, name, uid, generation }: SpecProps) {
     <div class="tree">
       ${treeOf(fields).map((node) => html`<${Branch} key=${`${isSearch}${node.path}`} node=${node} depth=${0} isOpen=${isSearch} />`)}
     </div>
-    ${
-      (explanation?.presets.length ?? 0) > 0 &&
-      html`<h3>Presets in scope</h3>
-        <ul class="presets">
-          ${explanation?.presets.map(
-            ({ preset, layer, priority, outcome, why }) =>
-              html`<li>
-                <b>${preset}</b> <span class=${`outcome ${outcome.replace(' ', '-')}`}>${outcome}</span>
-                <span class="muted"
-                  >${layer}${layer === '' ? '' : `, priority ${priority}`}${why === undefined ? '' : `: ${why}`}</span
-                >
-              </li>`,
-          )}
-        </ul>`
-    }
+    <${Presets} presets=${explanation?.presets ?? []} />
   </section>`
 }
+
+/** The presets in scope, and what each does. */
+export const Presets = ({ presets }: Pick<Explanation, 'presets'>) =>
+  presets.length > 0 &&
+  html`<h3>Presets in scope</h3>
+    <ul class="presets">
+      ${presets.map(
+        ({ preset, layer, priority, outcome, why }) =>
+          html`<li>
+            <b>${preset}</b> <span class=${`outcome ${outcome.replace(' ', '-')}`}>${outcome}</span>
+            <span class="muted"
+              >${layer}${layer === '' ? '' : `, priority ${priority}`}${why === undefined ? '' : `: ${why}`}</span
+            >
+          </li>`,
+      )}
+    </ul>`
 
 interface BranchProps {
   readonly node: Node

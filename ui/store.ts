@@ -11,15 +11,14 @@ const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
 /**
  * Creates an object, or replaces the stored one by what its user has edited: labels, annotations and spec. The API
  * server checks it first without storing it. @param stored as it was when it was edited; undefined for a new one
- * @throws Refused, Error
+ * @returns it as it is stored now. @throws Refused, Error
  */
-export async function store(plural: string, edited: Manifest, stored: Stored | undefined): Promise<void> {
+export async function store(plural: string, edited: Manifest, stored: Stored | undefined): Promise<Stored> {
   const { name = '', namespace } = edited.metadata
   const collection = collectionPath(plural, namespace)
   if (stored === undefined) {
     await request('POST', `${collection}?dryRun=All&${manager}`, { body: edited })
-    await request('POST', `${collection}?${manager}`, { body: edited })
-    return
+    return (await request('POST', `${collection}?${manager}`, { body: edited })) as Stored
   }
   const path = `${collection}/${encodeURIComponent(name)}`
   // The status has changed the version since.
@@ -29,7 +28,7 @@ export async function store(plural: string, edited: Manifest, stored: Stored | u
   }
   const body = merged(now, edited)
   await request('PUT', `${path}?dryRun=All&${manager}`, { body })
-  await request('PUT', `${path}?${manager}`, { body })
+  return (await request('PUT', `${path}?${manager}`, { body })) as Stored
 }
 
 const manager = 'fieldManager=kubectl-vm-ui'

@@ -6,6 +6,7 @@ import { Delete } from './delete.ts'
 import { Events } from './events.ts'
 import type { Failure } from './failure.ts'
 import { html } from './html.ts'
+import { textHref } from './place.ts'
 import { Power } from './power.ts'
 import { Problem } from './problem.ts'
 import { Screen } from './screen.ts'
@@ -73,6 +74,7 @@ export function Vm({ namespace, name }: Ref) {
       <span class="muted">${namespace}</span>
       <${Phase} vm=${vm} config=${config} />
       <span class="grow"></span>
+      ${config !== undefined && html`<a class="button" href=${textHref('virtualmachineconfigs', namespace, name)}>Edit config</a>`}
       ${isOfConfig && html`<${Power} namespace=${namespace} name=${name} phase=${config.status?.phase ?? ''} report=${setFailure} />`}
       ${vm !== undefined && html`<${Delete} key=${vm.metadata.uid} metadata=${vm.metadata} owner=${owner} report=${setFailure} />`}
     </div>

@@ -330,6 +330,49 @@ describe('the flow', () => {
     }
   })
 
+  test('the page completes a VM as it is written, and creates it', async () => {
+    await apply({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachinePreset',
+      metadata: { name: 'titled', namespace: 'default' },
+      spec: { selector: { matchLabels: { app: 'written' } }, domain: { title: 'from the preset' } },
+    })
+    const { page, errors, foreign, close } = await openPage('--kubeconfig', api.kubeconfig)
+    const leaf = (path: string) => page.locator(`.leaf[title="${path}"]`)
+    const typeAfter = async (line: string, text: string) => {
+      await page.locator('.cm-line', { hasText: line }).click()
+      await page.keyboard.press('End')
+      await page.keyboard.type(text)
+    }
+    try {
+      await page.getByRole('link', { name: 'New VM' }).click()
+      await leaf('spec.domain.vcpu.value').getByText('default').waitFor()
+      expect(await page.getByText('titled').count()).toBe(1)
+
+      await typeAfter('name: web', '\nlabels: {app: written}')
+      await leaf('spec.domain.title').getByText('preset default/titled').waitFor()
+      await typeAfter('type: qemu', '\nvcp')
+      await page.getByRole('option', { name: /^vcpu/ }).first().click()
+      await page.keyboard.type(' {value: x}')
+      const problem = page.locator('.problems li', { hasText: 'spec.domain.vcpu.value' })
+      await problem.waitFor()
+      expect(await problem.textContent()).toContain('line 10')
+      await page.locator('button[aria-disabled][aria-label="Create"][title="correct the text first"]').waitFor()
+      expect(await leaf('spec.domain.title').count()).toBe(0)
+      await page.keyboard.press('Backspace')
+      await page.keyboard.press('Backspace')
+      await page.keyboard.type('2}')
+      await leaf('spec.domain.vcpu.value').getByText('user').waitFor()
+
+      await page.getByRole('button', { name: 'Create', exact: true }).click()
+      await page.getByRole('heading', { name: 'web', exact: true }).waitFor()
+      expect(await field('{.spec.domain.vcpu.value} {.spec.domain.title}', 'vm', 'web')).toBe('2 from the preset')
+      expect([errors, foreign]).toEqual([[], []])
+    } finally {
+      await close()
+    }
+  })
+
   test('a dry run changes nothing', async () => {
     await apply(config('tried'))
     expect((await ask('POST', subresource('start', 'tried', '?dryRun=All'))).code).toBe(201)
