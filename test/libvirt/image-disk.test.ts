@@ -1,10 +1,25 @@
 import { execFile } from 'node:child_process'
-import { chmod, chown, mkdir, readFile, readdir, readlink, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  appendFile,
+  chmod,
+  chown,
+  mkdir,
+  open,
+  readFile,
+  readdir,
+  readlink,
+  rename,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ImageVolume } from '../../api/volume.ts'
-import { eventually } from '../until.ts'
+import type { DomainReport } from '../../runtime/launcher-api.ts'
+import { eventually, until } from '../until.ts'
 import { type FileServer, sha256, startFileServer } from '../file-server.ts'
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
@@ -24,6 +39,19 @@ async function startPod(...options: Parameters<typeof startLauncher>): Promise<v
 }
 
 afterEach(() => launcher.stop())
+
+/** Another pod with the same image and claim. */
+async function restartPod(): Promise<void> {
+  const before = launcher
+  await startPod()
+  for (const directory of ['volumes', 'images', 'blocks'] as const) {
+    await rm(join(launcher[directory], 'root'), { recursive: true, force: true })
+    await rename(join(before[directory], 'root'), join(launcher[directory], 'root')).catch((error: unknown) => {
+      if (directory !== 'blocks') throw error
+    })
+  }
+  await before.stop()
+}
 
 /** A path of the test, as the launcher sees it. */
 const inside = (path: string) => path.slice(libvirtRootfs().length)
@@ -246,6 +274,41 @@ describe('a claim that has no disk', () => {
     expect((await stat(disk())).size).toBe(4 * mebibyte)
   })
 
+  /** Takes tenths of a second to copy, so that it can be interrupted. */
+  const large = () => bootable('disk', 'raw').then((path) => appendFile(path, Buffer.alloc(128 * mebibyte, 1)))
+
+  /** Starts to fill the claim, and kills a process meanwhile. */
+  async function killDuringCopy(command: string, isCopying: () => Promise<boolean>): Promise<DomainReport | undefined> {
+    const report = claimed(fromImage).catch(() => undefined)
+    const isKilled = async () => {
+      const pids = (await isCopying()) ? await launcher.pids(command) : []
+      for (const pid of pids) process.kill(pid, 'SIGKILL')
+      return pids.length > 0
+    }
+    await until(isKilled, () => {})
+    return report
+  }
+
+  /** The next start fills the claim, and its guest boots. */
+  async function fillsAgain(path: () => string): Promise<void> {
+    await restartPod()
+    expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
+    await guestEchoes()
+    await promisify(execFile)('cmp', ['-n', String((await stat(inImage('disk'))).size), inImage('disk'), path()])
+  }
+
+  test('is filled from the beginning after qemu-img was killed', async () => {
+    await large()
+    const files = () => readdir(join(launcher.volumes, 'root'))
+    expect(await killDuringCopy('qemu-img', async () => (await files()).length > 0)).toMatchObject({
+      phase: 'Gone',
+      reason: 'volumeUnavailable',
+      message: 'volume "root": the claim data cannot be filled: qemu-img ended with SIGKILL',
+    })
+    expect(await files()).toEqual([])
+    await fillsAgain(disk)
+  })
+
   test('is a copy of another claim, which is raw whatever its guest wrote to it', async () => {
     const source = join(launcher.sources, 'root')
     await mkdir(source)
@@ -336,7 +399,8 @@ describe('a claim that has no disk', () => {
     let backing: string
     beforeEach(async () => {
       backing = join(launcher.blocks, 'backing')
-      await writeFile(backing, Buffer.alloc(4 * mebibyte))
+      await writeFile(backing, '')
+      await truncate(backing, 130 * mebibyte)
       device = (await promisify(execFile)('losetup', ['--find', '--show', backing])).stdout.trim()
       const { rdev } = await stat(device)
       const node = join(launcher.blocks, 'root')
@@ -370,6 +434,20 @@ describe('a claim that has no disk', () => {
       await guestEchoes()
       expect((await readFile(device)).subarray(0, base.length).equals(base)).toBe(true)
       expect(await readdir(directory)).toEqual([])
+    })
+
+    test('is filled from the beginning after its launcher was killed', async () => {
+      await large()
+      const first = await open(device)
+      const isMarked = async () => {
+        const { buffer } = await first.read(Buffer.alloc(512), 0, 512, 0)
+        return buffer.toString('latin1').startsWith('virtset: this disk is being filled')
+      }
+      await killDuringCopy('virt-launcher', async () => (await launcher.pids('qemu-img')).length > 0 && isMarked())
+      await launcher.exitCode
+      expect(await isMarked()).toBe(true)
+      await first.close()
+      await fillsAgain(() => device)
     })
 
     /** The sectors that are written last are torn: one has its data, the others still have the mark. */
