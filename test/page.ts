@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
 
 const main = resolve(import.meta.dirname, '../cli/main.ts')
@@ -58,4 +58,12 @@ export async function openPage(...flags: string[]): Promise<OpenPage> {
       if (server.exitCode === null && server.signalCode === null) await once(server, 'exit')
     },
   }
+}
+
+/** Takes a picture for the documentation, if SCREENSHOTS is set. @param name of the file in docs/images */
+export async function takePicture(page: Page, name: string): Promise<void> {
+  if (process.env['SCREENSHOTS'] === undefined) return
+  await page.setViewportSize({ width: 1040, height: 520 })
+  await page.evaluate("document.querySelector('.cm-scroller')?.scrollTo(0, 0)")
+  await page.screenshot({ path: join(import.meta.dirname, '../docs/images', `${name}.png`) })
 }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
 import type { Pair } from '../../cluster/certificates.ts'
 import { run } from '../../cluster/command.ts'
-import { openPage } from '../page.ts'
+import { openPage, takePicture } from '../page.ts'
 import { until } from '../until.ts'
 import { accountOf, kubectlAs } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
@@ -351,6 +351,7 @@ describe('the flow', () => {
 
       await typeAfter('name: web', '\nlabels: {app: written}')
       await leaf('spec.domain.title').getByText('preset default/titled').waitFor()
+      await takePicture(page, 'write-a-vm')
       await typeAfter('type: qemu', '\nvcp')
       await page.getByRole('option', { name: /^vcpu/ }).first().click()
       await page.keyboard.type(' {value: x}')
