@@ -13,6 +13,7 @@ help:
 	@echo 'make install   builds images, pushes them to IMAGE_PREFIX=… and installs on the cluster of KUBECONFIG'
 	@echo 'make images    builds the images'
 	@echo 'make dist      builds dist/kubectl-vm: the command line in one file that needs no Node'
+	@echo 'make library   builds dist/virtset-presets-VERSION.tgz: the npm package for webhooks of your own'
 	@echo 'make release   builds dist/VERSION for VERSION=v0.2.0: manifests, chart, images, kubectl-vm, SBOMs, checksums (docs/release.md)'
 	@echo 'make binaries  finds or builds the Kubernetes binaries and prints their path'
 	@echo 'make rootfs    builds the root file system with libvirt for tests and prints its path'
@@ -26,6 +27,9 @@ check: node_modules/.package-lock.json
 
 dist: node_modules/.package-lock.json
 	@node_modules/.bin/node cli/generate-executable.ts
+
+library: node_modules/.package-lock.json
+	@node_modules/.bin/node library/generate-package.ts
 
 chaos: node_modules/.package-lock.json
 	@NODES=$${NODES:-3} $(CLUSTER) up
@@ -46,4 +50,4 @@ node_modules/.package-lock.json: package-lock.json
 	@if [ -d node_modules ]; then npm install --no-save --no-audit --no-fund --loglevel=error; else npm ci --no-audit --no-fund --loglevel=error; fi
 	@touch $@
 
-.PHONY: help up down install images binaries rootfs linux-guest upgrade-test check dist test release chaos soak
+.PHONY: help up down install images binaries rootfs linux-guest upgrade-test check dist library test release chaos soak

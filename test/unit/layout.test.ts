@@ -7,6 +7,7 @@ const arrows: { readonly [folder: string]: readonly string[] } = {
   api: [],
   presets: ['api'],
   completion: ['presets', 'api'],
+  library: ['presets', 'api'],
   runtime: ['api'],
   inventory: ['completion', 'presets', 'runtime', 'api'],
   webhooks: ['inventory', 'completion', 'presets', 'runtime', 'api'],
@@ -21,12 +22,15 @@ const arrows: { readonly [folder: string]: readonly string[] } = {
 
 /**
  * `kubectl vm import --from` reads domains of a libvirt daemon with the launcher's client, which does not depend on the
- * launcher. `kubectl vm --version` prints the version in `package.json`.
+ * launcher. `kubectl vm --version` prints the version in `package.json`, which the package of the library also has.
  */
-const exceptions: { readonly [folder: string]: readonly string[] } = { cli: ['launcher/libvirt/', 'package.json'] }
+const exceptions: { readonly [folder: string]: readonly string[] } = {
+  cli: ['launcher/libvirt/', 'package.json'],
+  library: ['package.json'],
+}
 
 /** Folders without I/O, clock and randomness. */
-const pure = ['api', 'presets', 'completion']
+const pure = ['api', 'presets', 'completion', 'library']
 
 /** The Node modules that files in pure folders can import. Scripts that write generated files are named `generate…`. */
 const harmless = ['node:crypto', 'node:util', 'node:buffer']
