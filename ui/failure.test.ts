@@ -20,7 +20,7 @@ test.each([
     { message: 'VM "x" is invalid: spec.domain.os: Required value', causes: [] },
   ],
   ['a text', 'the request comes from another site', { message: 'the request comes from another site', causes: [] }],
-  ['JSON that is no Status', '{"a":1}', { message: '{"a":1}', causes: [] }],
+  ['JSON other than a Status', '{"a":1}', { message: '{"a":1}', causes: [] }],
   ['nothing', '', { message: 'HTTP 409', causes: [] }],
 ])('a refusal with %s', (_, body, expected) => {
   expect(failureOf(refusedBy(409, body))).toEqual(expected)
