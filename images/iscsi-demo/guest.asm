@@ -1,17 +1,17 @@
-; The demo guest: a machine that lives in one sector of a disk. It greets on the first serial line, echoes what is typed, powers off on
-; "halt" and when somebody presses the power button, starts anew on "boot", and sleeps in between: it costs no processor, as a boot
-; loader's prompt would.
-; Assembled by nasm; the BIOS loads it to 0x7c00 and jumps there in real mode.
+; The demo guest, which fits into one sector of a disk. It prints a greeting on the first serial port and echoes input.
+; "halt" and the power button power it off, "boot" restarts it. It sleeps while it waits for input, so it uses no CPU
+; time; the prompt of a boot loader would.
+; nasm assembles it; the BIOS loads it to 0x7c00 and starts it in real mode.
 bits 16
 org 0x7c00
 
 serial          equ 0x3f8       ; data; +1 interrupt enable, +2 buffer control, +3 line control, +5 line status
-power_status    equ 0x600       ; ACPI's PM1a event block where QEMU's BIOS puts it, for pc and q35
+power_status    equ 0x600       ; ACPI's PM1a event block, at the address that QEMU's BIOS sets for pc and q35
 power_enable    equ 0x602
 power_control   equ 0x604
 power_button    equ 1           ; in the upper byte of status and enable
 soft_off        equ 0x2000      ; SLP_EN; QEMU's SLP_TYP of S5 is 0
-absent          equ 0xff        ; what an empty port reads
+absent          equ 0xff        ; the value of a port without a device
 
 start:
         cld
@@ -31,10 +31,10 @@ start:
         mov dx, serial + 3
         mov al, 3
         out dx, al
-        mov dx, serial + 2      ; what is typed while we print waits in the line's own buffer
+        mov dx, serial + 2      ; the FIFO stores input that arrives while the guest prints
         mov al, 7
         out dx, al
-        in al, 0xa1             ; the power button is polled: its interrupt (9) stays masked
+        in al, 0xa1             ; the power button is polled: its interrupt (9) remains masked
         or al, 2
         out 0xa1, al
         mov dx, power_enable
@@ -46,7 +46,7 @@ start:
 prompt:
         mov si, prompt_text
         call print
-        xor ebx, ebx            ; the last four characters
+        xor ebx, ebx            ; the last four characters of the input
 idle:
         hlt                     ; until the next tick of the clock, 18 times a second
         mov dx, power_status
@@ -71,7 +71,7 @@ read:
         call put
         jmp read
 line:
-        cmp ebx, 'tlah'         ; "halt", the first character uppermost
+        cmp ebx, 'tlah'         ; "halt": the first character is in the highest byte
         je halt
         cmp ebx, 'toob'
         je boot
@@ -87,21 +87,21 @@ halt:
         mov dx, power_control
         mov ax, soft_off
         out dx, ax
-        mov cx, 18              ; the machine may take a moment
+        mov cx, 18              ; powering off may take a moment
 .wait:
         hlt
         loop .wait
-        mov si, no_switch       ; still here after a second: a machine without ACPI
+        mov si, no_switch       ; still running after a second: the machine has no ACPI
         call print
         jmp prompt
 
 boot:
-        mov al, 0xfe            ; the keyboard's controller resets the machine
+        mov al, 0xfe            ; the keyboard controller resets the machine
         out 0x64, al
         hlt
         jmp boot
 
-print:                          ; the text at si, up to a zero
+print:                          ; prints the text at si, which ends with a zero byte
         lodsb
         test al, al
         jz .done
@@ -110,7 +110,7 @@ print:                          ; the text at si, up to a zero
 .done:
         ret
 
-put:                            ; the character in al
+put:                            ; prints the character in al
         push ax
         mov dx, serial + 5
 .wait:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Serves /srv/disk.img as LUN 2 of the target that the example names, until it is told to end.
+# Serves /srv/disk.img as LUN 2 of the target in manifests/examples, until SIGTERM or SIGINT.
 set -eu
 target=iqn.2017-01.io.kubevirt:sn.42
 tgtd --foreground --iscsi portal=0.0.0.0:3260 &
