@@ -283,7 +283,7 @@ const presetTargetColumns: readonly Column[] = [
     name: 'Failure',
     type: 'string',
     jsonPath: '.spec.failurePolicy',
-    description: 'What happens to objects while the webhooks are away.',
+    description: 'What happens to objects while the webhooks are unavailable.',
   },
   {
     name: 'Ready',

@@ -11,7 +11,7 @@ import { bounded, checkSchema, isRecord, list, open, string, type Schema } from 
 export interface PresetTargetSpec extends Target {
   /** If absent: every namespace except kube-system and virtset's own. */
   readonly namespaceSelector?: LabelSelector
-  /** What the API server does with an object while the webhooks are away. */
+  /** What the API server does with an object while the webhooks are unavailable. */
   readonly failurePolicy: 'Fail' | 'Ignore'
   /** Paths that only cluster presets of authorized users can set, e.g. `spec.containers[*].securityContext`. */
   readonly restricted?: readonly string[]
@@ -43,7 +43,7 @@ export const presetTargetSpecSchema: Schema = bounded(
         "Selects namespaces by their labels. kube-system and virtset's own are always excluded. If absent: all others.",
       ),
       failurePolicy: string(
-        'Fail: while the webhooks are away, objects that presets may select cannot be created. Ignore: they are created without presets.',
+        'Fail: while the webhooks are unavailable, objects that presets may select cannot be created. Ignore: they are created without presets.',
         { enum: ['Fail', 'Ignore'] },
       ),
       restricted: list(

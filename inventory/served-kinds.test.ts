@@ -141,7 +141,7 @@ describe('a kind that cannot be used', () => {
       missing('spec.kind', 'PersistentWarehouseReclaimPolicy', 'PersistentWarehouseReclaimPolicy of example.com/v1'),
     ],
     [
-      'its document is no OpenAPI document',
+      'its document is not an OpenAPI document',
       gadgetTarget,
       { openapi: 3 },
       missing('spec.kind', 'Gadget', 'Gadget of example.com/v1'),
@@ -171,7 +171,7 @@ describe('a kind that cannot be used', () => {
     ['is a list', []],
     ['has no paths', {}],
     ['has no addresses', { paths: { 'apis/example.com/v1': {} } }],
-    ['has an entry that is no object', { paths: { 'apis/example.com/v1': null } }],
+    ['has an entry that is null', { paths: { 'apis/example.com/v1': null } }],
   ])('the index %s', async (_, index) => {
     const { kinds } = await serving({ '/openapi/v3': index })
     await kinds.refresh([gadgetTarget])

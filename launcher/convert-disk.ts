@@ -43,7 +43,7 @@ export async function convertDisk(
   await runQemuImg(['convert', '-p', '-O', 'raw', '-W', ...to], onPercent)
 }
 
-/** As one argument: commas and colons of a path in a hostile image are no options. */
+/** As one argument: commas and colons in the path of a hostile image must not be read as options. */
 const imageOf = (options: object): string => `json:${JSON.stringify(options)}`
 
 /** Longer messages of qemu-img are truncated. */

@@ -88,8 +88,8 @@ export class GuestAgent {
     try {
       const answer = await ask(this.#dom, isAll ? ['hostname', 'os', 'interfaces'] : ['interfaces'])
       if (this.#isOpen === true && this.#state !== 'disconnected') {
-        const kept = isAll ? {} : this.#info
-        const { interfaces: _interfaces, ...rest } = kept
+        const known = isAll ? {} : this.#info
+        const { interfaces: _interfaces, ...rest } = known
         this.#info = boundGuestInfo({ ...rest, ...answer })
         this.#state = 'connected'
       }

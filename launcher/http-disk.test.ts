@@ -112,7 +112,7 @@ test('redirects that do not end are an error', async () => {
 test.each([
   ['no server', () => 'http://127.0.0.1:9/a', /^http:\/\/127\.0\.0\.1:9\/a: .*(?:refused|bad port)/i],
   ['TLS', () => `https://127.0.0.1:${new URL(server.url).port}/a`, /^https:\S+: .*(?:SSL|TLS|wrong version)/i],
-])('says why a connection failed: %s', async (_, url, message) => {
+])('reports why a connection failed: %s', async (_, url, message) => {
   const ended = new Error('enough')
   const onRetry = (text: string) => {
     retries.push(text)

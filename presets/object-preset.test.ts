@@ -183,7 +183,7 @@ describe('a preset for objects is refused for', () => {
     expect(causesOf(preset(spec))).toEqual([])
   })
 
-  test('a kind whose schema is no schema', () => {
+  test('a kind with an invalid schema', () => {
     const versions = [{ name: 'v1', schema: { openAPIV3Schema: 'any' } }]
     const kinds = kindsIn({ ...gadgetCrd, spec: { ...gadgetCrd.spec, versions } })
     expect(causesOf(preset(inSpec({})), kinds)).toEqual([

@@ -85,7 +85,7 @@ test.each<[string, object, string | undefined, object | undefined]>([
     client,
     undefined,
   ],
-  ['an annotation that is no JSON', annotation('{'), client, undefined],
+  ['an annotation that is not JSON', annotation('{'), client, undefined],
   ['no managed fields', { managedFields: [null] }, 'x', undefined],
 ])('what the user wrote, by %s', (_, metadata, fieldManager, expected) => {
   const object = { ...received, metadata }

@@ -7,11 +7,11 @@ import { valueAt } from './structure.ts'
 
 type Fields = { readonly [key: string]: unknown }
 
-/** What a request says about the fields that its user wrote. */
+/** The evidence of a request for which fields its user wrote. */
 interface Evidence {
   /** Undefined if the user did not write the field. */
   readonly field: (key: string) => Evidence | undefined
-  /** Undefined if it says nothing about the item. */
+  /** Undefined if it does not mention the item. */
   readonly itemsOf: (structure: ListStructure) => (item: unknown) => Evidence | undefined
   /** Whether the user wrote this as one value. */
   readonly isWhole: boolean

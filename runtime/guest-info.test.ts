@@ -30,7 +30,7 @@ test.each<[string, unknown, GuestInfo]>([
   ['a long name', { hostname: 'a'.repeat(1e6) }, { hostname: 'a'.repeat(253) }],
   ['a long name of its system', { os: { name: 'a'.repeat(1e6) } }, { os: { name: 'a'.repeat(128) } }],
   ['keys that are not known', { os: { id: 'a', b: 'c' }, users: ['root'] }, { os: { id: 'a' } }],
-  ['what is no address', withIps('10.0.0.1; rm', '10.0.0.256', 'fd00::1%eth0', 7, null, '010.0.0.1'), {}],
+  ['values other than addresses', withIps('10.0.0.1; rm', '10.0.0.256', 'fd00::1%eth0', 7, null, '010.0.0.1'), {}],
   [
     'addresses of its link and of no host',
     withIps('169.254.0.1', 'fe80::1', '224.0.0.1', '0.0.0.0', '::', 'ff02::1'),

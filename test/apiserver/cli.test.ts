@@ -176,7 +176,7 @@ describe('offline completion equals that of the webhooks', () => {
     try {
       const count = page.getByRole('status').first()
       await page.getByText(`${before.items.length} of ${before.items.length}`).waitFor()
-      // Rows that are not visible are no elements.
+      // Rows that are not visible have no elements.
       expect(await page.locator('tbody tr').count()).toBeLessThan(60)
 
       await page.getByLabel('Filter by name').fill('made=for-page')

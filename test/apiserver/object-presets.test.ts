@@ -356,7 +356,7 @@ describe('in a cluster', { timeout: 600_000 }, () => {
         spec,
       })
     await eventually(async () => (await create('default', {})).spec['host'] === 'x')
-    // The default of the schema counts as the user's, since nothing says otherwise.
+    // The default of the schema counts as the user's, because the request has no evidence of who wrote it.
     expect((await create('default', { host: 'mine' })).spec).toEqual({ host: 'x', size: 2, policy: 'Always' })
     await cluster(['create', 'namespace', 'other'])
     expect((await create('other', {})).spec).toEqual({ host: 'x', policy: 'Always' })

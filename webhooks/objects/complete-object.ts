@@ -80,8 +80,8 @@ function annotated(injected: Injected, claim: string | undefined): Subject {
 
 /**
  * When the API server calls again because another webhook has changed the object, values of presets count as the
- * user's. What the annotation says of presets that still take part is then shown. Users can write the annotation; only
- * the display depends on it.
+ * user's. The origins are then those in the annotation, for presets that still take part. Users can write the
+ * annotation; only the display depends on it.
  */
 function shown(injected: Provenance, claim: string | undefined, participants: readonly Participant[]): Provenance {
   const claimed = claim === undefined ? undefined : decodeProvenance(claim)

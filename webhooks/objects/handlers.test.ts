@@ -101,7 +101,7 @@ describe('an object', () => {
     ['is completed with the presets of its kind', { entry: injecting }, objectRequest(), true],
     ['of another group is not changed', { entry: injecting }, objectRequest({}, 'example.org'), false],
     ['of the core group is not changed', { entry: injecting }, objectRequest({}, ''), false],
-    ['of a kind that is no target any more is not changed', {}, objectRequest(), false],
+    ['of a kind whose target was deleted is not changed', {}, objectRequest(), false],
     ['that is updated is not changed', { entry: injecting }, objectRequest({ operation: 'UPDATE' }), false],
   ])('%s', async (_, world, request, isChanged) => {
     const result = await handlers(world).complete(request)

@@ -102,7 +102,7 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     return { allowed: true, warnings: [...compiled.warnings, ...overlaps] }
   }
 
-  /** Whoever writes a preset decides what others create, so they must be allowed to create and change it themselves. */
+  /** Authors of presets decide what others create, so they must be allowed to create and update such objects. */
   const permissionCauses = async (
     { user, name }: AdmissionRequest,
     { kind, metadata, spec }: ObjectPreset,
