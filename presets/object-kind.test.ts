@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { kindsIn } from './object-kind.ts'
+import { kindsIn, resourceOf } from './object-kind.ts'
 
 type Given = { readonly [key: string]: unknown }
 
@@ -104,5 +104,65 @@ describe('an OpenAPI document describes', () => {
   test('a kind once: its schema is read when the kind is first used', () => {
     const read = kindsIn(openapi(component([gadget])))?.get('Gadget of example.com/v1')
     expect(read?.()).toBe(read?.())
+  })
+})
+
+describe('the resource of a kind', () => {
+  const gvk = { group: 'example.com', version: 'v1', kind: 'Gadget' }
+  const create = (target: unknown) => ({ post: { 'x-kubernetes-group-version-kind': target } })
+  const wanted = { apiVersion: 'example.com/v1', kind: 'Gadget' }
+
+  test.each<[string, unknown, typeof wanted, string | undefined]>([
+    ['is in the path at which it is created', { '/apis/example.com/v1/gadgets': create(gvk) }, wanted, 'gadgets'],
+    [
+      'is in the path of a namespace',
+      { '/apis/example.com/v1/namespaces/{namespace}/gadgets': create(gvk) },
+      wanted,
+      'gadgets',
+    ],
+    [
+      'is in a path of the core group',
+      { '/api/v1/namespaces/{namespace}/pods': create({ group: '', version: 'v1', kind: 'Pod' }) },
+      { apiVersion: 'v1', kind: 'Pod' },
+      'pods',
+    ],
+    [
+      'is not that of another kind',
+      { '/apis/example.com/v1/widgets': create({ ...gvk, kind: 'Widget' }) },
+      wanted,
+      undefined,
+    ],
+    [
+      'is not that of another version',
+      { '/apis/example.com/v2/gadgets': create({ ...gvk, version: 'v2' }) },
+      wanted,
+      undefined,
+    ],
+    [
+      'is not that of a subresource',
+      { '/apis/example.com/v1/namespaces/{namespace}/gadgets/{name}/eviction': create(gvk) },
+      wanted,
+      undefined,
+    ],
+    [
+      'is not where objects are only listed',
+      { '/apis/example.com/v1/gadgets': { get: create(gvk).post } },
+      wanted,
+      undefined,
+    ],
+    [
+      'is not in a path without a kind',
+      { '/apis/example.com/v1/gadgets': create(undefined), '/x': null },
+      wanted,
+      undefined,
+    ],
+  ])('%s', (_, paths, target, resource) => expect(resourceOf({ paths }, target)).toBe(resource))
+
+  test('is not known without paths', () => {
+    expect([{}, { paths: 7 }, null].map((document) => resourceOf(document, wanted))).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
   })
 })

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { unmetered } from '../api/steps.ts'
-import { clusterPreset, preset, vmWith } from '../test/presets/make.ts'
+import { clusterPreset, preset, team, vmWith } from '../test/presets/make.ts'
 import { clusterGadgetPreset, gadget, gadgetPreset, gadgets } from '../test/presets/objects.ts'
 import { smallStructure } from '../test/presets/small-domain.ts'
+import { createCandidates } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
+import { injectInto } from './inject.ts'
 import { virtualMachineKind } from './kind.ts'
 import { settle, settledWithoutCluster } from './settle.ts'
 import { filledIn, originLabel } from './source.ts'
@@ -16,7 +18,7 @@ describe('without what cluster presets state', () => {
   const disks = (...some: readonly object[]) => ({ devices: { disks: some } })
   const cluster = (domain: Given, spec: Given = {}) => clusterPreset('c', { domain, ...spec })
   const enforced = (domain: Given, spec: Given = {}) => cluster(domain, { strength: 'Enforce', ...spec })
-  const team = (domain: Given, spec: Given = {}) => preset('p', { domain, ...spec })
+  const own = (domain: Given, spec: Given = {}) => preset('p', { domain, ...spec })
 
   test.each<[string, Given, readonly CompiledPreset[], Given | undefined]>([
     ["a user's value remains", { title: 'u' }, [cluster({ words: ['c'] })], { title: 'u' }],
@@ -25,19 +27,14 @@ describe('without what cluster presets state', () => {
     ['nor is a list of the cluster alone', { title: 'u' }, [cluster(disks(disk('vdb')))], { title: 'u' }],
     ["a user's empty object remains", { features: {} }, [cluster({ features: { acpi: {} } })], { features: {} }],
     ["a user's empty list remains", { words: [] }, [cluster({ words: ['c'] })], { words: [] }],
-    ['a value of the namespace remains', {}, [team({ title: 'p' }), cluster({ vcpu: { value: 2 } })], { title: 'p' }],
+    ['a value of the namespace remains', {}, [own({ title: 'p' }), cluster({ vcpu: { value: 2 } })], { title: 'p' }],
     [
       'an item of the namespace remains',
       disks(disk('vda')),
-      [team(disks(disk('vdb'))), cluster(disks(disk('vdc')))],
+      [own(disks(disk('vdb'))), cluster(disks(disk('vdc')))],
       disks(disk('vda'), disk('vdb')),
     ],
-    [
-      'a list of the namespace remains',
-      {},
-      [team(disks(disk('vdb'))), cluster(disks(disk('vdc')))],
-      disks(disk('vdb')),
-    ],
+    ['a list of the namespace remains', {}, [own(disks(disk('vdb'))), cluster(disks(disk('vdc')))], disks(disk('vdb'))],
     [
       'a value that the cluster adds to an item of the user is not there',
       disks(disk('vda')),
@@ -47,13 +44,13 @@ describe('without what cluster presets state', () => {
     [
       'a value of the namespace that the cluster states too remains',
       {},
-      [team({ title: 'a' }), enforced({ title: 'a' })],
+      [own({ title: 'a' }), enforced({ title: 'a' })],
       { title: 'a' },
     ],
     [
       'a value of the namespace that the cluster overrides is there again',
       {},
-      [team({ title: 'p' }), enforced({ title: 'c' })],
+      [own({ title: 'p' }), enforced({ title: 'c' })],
       { title: 'p' },
     ],
     [
@@ -65,13 +62,13 @@ describe('without what cluster presets state', () => {
     [
       'of two overridden values, the stronger is there',
       { title: 'u' },
-      [team({ title: 'p' }), enforced({ title: 'c' })],
+      [own({ title: 'p' }), enforced({ title: 'c' })],
       { title: 'u' },
     ],
     [
       'of two overridden values, the one that is enforced is there',
       { title: 'u' },
-      [team({ title: 'p' }, { strength: 'Enforce' }), enforced({ title: 'c' })],
+      [own({ title: 'p' }, { strength: 'Enforce' }), enforced({ title: 'c' })],
       { title: 'p' },
     ],
     [
@@ -83,7 +80,7 @@ describe('without what cluster presets state', () => {
     [
       'a removal by the namespace applies',
       { title: 'u', vcpu: { value: 2 } },
-      [team({}, { strength: 'Enforce', remove: ['domain.vcpu'] }), cluster({ words: ['c'] })],
+      [own({}, { strength: 'Enforce', remove: ['domain.vcpu'] }), cluster({ words: ['c'] })],
       { title: 'u' },
     ],
     [
@@ -130,6 +127,48 @@ describe('values that were filled in', () => {
     expect(settled.object).toEqual(gadget(spec))
     const byPresets = [...settled.origins].filter(([, origin]) => origin !== filledIn)
     expect(byPresets.map(([path]) => path)).toEqual(changed)
+  })
+})
+
+describe('an object of which only a part was written by its user', () => {
+  const read = gadgets.get('Gadget of example.com/v1')?.()
+  if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+  const { kind } = read
+  const received = gadget({ size: 1, mode: 'Safe' })
+  const written = gadget({ size: 1 })
+  const when = (expression: string) => ({ matchConditions: [{ name: 'c', expression }] })
+  const inject = (...presets: CompiledPreset[]) => {
+    const candidates = createCandidates(presets)
+    return injectInto(received, kind, { presets: candidates, namespace: team, written })
+  }
+
+  test('is completed by defaults; what was filled in has no origin', () => {
+    const { object, origins } = inject(gadgetPreset('p', { mode: 'Fast' }))
+    expect(object).toEqual(gadget({ size: 1, mode: 'Fast' }))
+    expect([...origins.keys()]).toEqual(['spec.mode'])
+    expect([...inject(gadgetPreset('p', { port: 80 })).origins.keys()]).toEqual(['spec.port'])
+  })
+
+  test('is seen whole by conditions', () => {
+    const safe = gadgetPreset('p', { port: 80 }, when("object.spec.mode == 'Safe'"))
+    const fast = gadgetPreset('p', { port: 80 }, when("object.spec.mode == 'Fast'"))
+    expect([safe, fast].map((one) => inject(one).participants.length)).toEqual([1, 0])
+  })
+
+  test('is seen by conditions of cluster presets with the presets of its namespace', () => {
+    const enforced = { strength: 'Enforce', ...when("object.spec.mode == 'Fast' && object.spec.size == 1") } as const
+    const late = clusterGadgetPreset('c', { port: 80 }, enforced)
+    expect(inject(late, gadgetPreset('p', { mode: 'Fast' })).object).toEqual(
+      gadget({ size: 1, mode: 'Fast', port: 80 }),
+    )
+    expect(inject(late).object).toEqual(received)
+  })
+
+  test('is seen by selectors of cluster presets with the labels of its namespace', () => {
+    const selector = { matchLabels: { late: 'yes' } }
+    const late = clusterGadgetPreset('c', { port: 80 }, { strength: 'Enforce', selector })
+    const labelling = gadgetPreset('p', undefined, { metadata: { labels: { late: 'yes' } } })
+    expect(inject(late, labelling).participants.map(({ preset: { id } }) => id)).toEqual(['team/p', 'c'])
   })
 })
 
