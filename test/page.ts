@@ -63,7 +63,7 @@ export async function openPage(...flags: string[]): Promise<OpenPage> {
 /** Takes a picture for the documentation, if SCREENSHOTS is set. @param name of the file in docs/images */
 export async function takePicture(page: Page, name: string): Promise<void> {
   if (process.env['SCREENSHOTS'] === undefined) return
-  await page.setViewportSize({ width: 1040, height: 520 })
+  await page.setViewportSize({ width: 1100, height: 540 })
   await page.evaluate("document.querySelector('.cm-scroller')?.scrollTo(0, 0)")
   await page.screenshot({ path: join(import.meta.dirname, '../docs/images', `${name}.png`) })
 }
