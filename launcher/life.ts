@@ -14,35 +14,21 @@ import {
 import type { OnProgress } from './claim-disk.ts'
 import { type GuestAgent, isAgentOpen, withoutAgentState } from './guest-agent.ts'
 import type { Client } from './libvirt/client.ts'
-import {
-  type DiskError,
-  type DomainRef,
-  type DomainState,
-  defineDomain,
-  destroyDomain,
-  killDomain,
-  pingQemu,
-  readDiskErrors,
-  readState,
-  readXml,
-  resumeDomain,
-  shutdownDomain,
-  startDomain,
-} from './libvirt/domain.ts'
+import { type DomainRef, type DomainState, defineDomain, readState, readXml, startDomain } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import { Ending } from './ending.ts'
 import { pausedMessage } from './full-disk.ts'
 import type { Identity } from './identity.ts'
 import { lockedDiskMessage } from './locked-disk.ts'
+import { Monitor } from './monitor.ts'
 import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
 import type { Logger } from '../runtime/log.ts'
 import { type PhaseReport, phaseOf } from './phase.ts'
 import { Refused } from './refused.ts'
+import { resumeWithRoom } from './resume.ts'
 
 /** How long the launcher waits for the handler to read the final report. */
 export const finalHoldMs = 15_000
-
-/** A guest ignores the power button while it boots, so it is pressed again at this interval until the deadline. */
-const pressIntervalMs = 5000
 
 /**
  * The state is also read at this interval: a restarted daemon that finds QEMU dead sends no event, and the last known
@@ -50,34 +36,11 @@ const pressIntervalMs = 5000
  */
 const resyncMs = 10_000
 
-/**
- * A monitor that has not responded for this long is reported. libvirtd itself responds from memory while QEMU hangs.
- */
-const unresponsiveMs = 20_000
-
-/** libvirtd describes a domain within milliseconds. After this time, the report contains the previous description. */
-const describeMs = 1000
-
 /** If libvirtd is lost before the guest runs, the start is retried at this interval. */
 const retryStartMs = 1000
 
-/** A destroy that failed is repeated at this interval: libvirtd may have been restarted in the meantime. */
-const retryDestroyMs = 5000
-
-/** With which libvirtd reports the end of a QEMU that a previous libvirtd has ended, or was ending, on request. */
-const reasonsAfterRestart = ['unknown', 'crashed', 'daemon']
-
 /** The kubelet's own default. */
 const defaultGraceSeconds = 30
-
-/** When the domain is destroyed, by the monotonic clock, because the wall clock can be set in the meantime. */
-interface Deadline {
-  readonly atMs: number
-  /** RFC 3339, for people. */
-  readonly time: string
-  readonly gracePeriodSeconds: number
-  cancel: () => void
-}
 
 /** The dependencies of a VM's life. */
 interface LifeOptions {
@@ -109,6 +72,8 @@ interface LifeOptions {
  */
 export class Life {
   readonly #options: LifeOptions
+  readonly #ending: Ending
+  readonly #monitor: Monitor
   readonly #listeners = new Set<(report: DomainReport) => void>()
   readonly #ended = Promise.withResolvers<LauncherExit>()
   #vm: VirtualMachine | undefined
@@ -119,8 +84,6 @@ export class Life {
   #dom: DomainRef | undefined
   /** As it was defined: the volumes are files. */
   #domain: Domain | undefined
-  /** Of a guest that is paused because of them. */
-  #diskErrors: readonly DiskError[] = []
   #wasStarted = false
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
   /** The kernel's count of processes killed for memory before QEMU was started. */
@@ -128,24 +91,21 @@ export class Life {
   /** Fields of a newer version that this launcher does not know. */
   #ignored: readonly SpecDrift[] = []
   #specDrift: SpecDrift[] | undefined
-  /** RFC 3339, once QEMU's monitor has been silent for long. */
-  #unresponsiveSince: string | undefined
-  #isPinging = false
-  #isPressing = false
-  #isDestroying = false
-  #isDestroyRequested = false
-  /** libvirtd still waits for QEMU to describe the domain. */
-  #isDescribing = false
   /** The kubelet has requested the end of the pod. */
   #isTerminated = false
-  #deadline: Deadline | undefined
   #last: DomainReport | undefined
   #reading: Promise<DomainReport> | undefined
   #next: Promise<DomainReport> | undefined
-  #isEnding = false
+  /** Its end has been reported. */
+  #isOver = false
 
   constructor(options: LifeOptions) {
     this.#options = options
+    const { client, clock, log, readXml: parse, agent } = options
+    const onChange = () => this.hint()
+    const onDescribed = (dom: DomainRef, domain: JsonObject | undefined) => agent.observe(dom, isAgentOpen(domain))
+    this.#ending = new Ending({ client, clock, log, isOver: () => this.#isOver, onChange })
+    this.#monitor = new Monitor({ client, clock, log, readXml: parse, onDescribed, onChange })
   }
 
   /** Resolves when the launcher can exit: when the final report was read (`final`), or 15 s after it. */
@@ -219,16 +179,7 @@ export class Life {
    * @throws Refused if there is no domain yet
    */
   shutdown(gracePeriodSeconds: number): void {
-    const dom = this.#mustHaveDomain()
-    const { clock } = this.#options
-    const graceMs = gracePeriodSeconds * 1000
-    if (this.#deadline === undefined || clock.monotonic() + graceMs < this.#deadline.atMs) {
-      this.#deadline?.cancel()
-      const time = new Date(clock.now() + graceMs).toISOString()
-      this.#deadline = { atMs: clock.monotonic() + graceMs, time, gracePeriodSeconds, cancel: () => {} }
-      this.#enforce(dom, this.#deadline)
-    }
-    void this.#press(dom).then(() => this.hint())
+    this.#ending.shutdown(this.#mustHaveDomain(), gracePeriodSeconds)
   }
 
   /**
@@ -236,12 +187,12 @@ export class Life {
    * @throws Refused if there is no domain yet
    */
   destroy(): void {
-    void this.#destroy(this.#mustHaveDomain())
+    void this.#ending.destroy(this.#mustHaveDomain())
   }
 
   /** The kubelet ends the pod: shuts down with the grace period of the spec. */
   terminate(): void {
-    if (this.#isEnding) return
+    if (this.#isOver) return
     this.#isTerminated = true
     if (this.#dom === undefined) return this.#ended.resolve('Failed')
     this.shutdown(this.#vm?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds)
@@ -301,48 +252,17 @@ export class Life {
 
   #resync(): void {
     this.#options.clock.after(resyncMs, () => {
-      if (this.#isEnding) return
+      if (this.#isOver) return
       this.hint()
-      void this.#ping()
-      void this.#continueWhenThereIsRoom()
+      if (this.#dom !== undefined && this.#last?.phase === 'Running') void this.#monitor.ping(this.#dom)
+      void this.#resume()
       this.#resync()
     })
   }
 
-  /** Pings do not overlap: libvirtd blocks the call while QEMU hangs, and can serve only a few such calls. */
-  async #ping(): Promise<void> {
-    const { client, clock, log } = this.#options
-    if (this.#dom === undefined || this.#isPinging || this.#last?.phase !== 'Running') return
-    this.#isPinging = true
-    const since = new Date(clock.now()).toISOString()
-    const cancel = clock.after(unresponsiveMs, () => {
-      log.warn({ since }, 'QEMU does not respond on its monitor')
-      this.#unresponsiveSince = since
-      this.hint()
-    })
-    // An error is a response too: the domain may have just ended, or libvirtd was lost.
-    await pingQemu(client, this.#dom).catch(() => {})
-    cancel()
-    this.#isPinging = false
-    if (this.#unresponsiveSince === undefined) return
-    this.#unresponsiveSince = undefined
-    this.hint()
-  }
-
-  /** QEMU pauses a guest whose write finds no space, so that the guest sees no error, and repeats the write. */
-  async #continueWhenThereIsRoom(): Promise<void> {
-    const { client, hasRoom, log } = this.#options
-    const full = this.#diskErrors.filter(({ isFull }) => isFull).map(({ target }) => target)
-    if (full.length === 0 || full.length < this.#diskErrors.length) return
+  async #resume(): Promise<void> {
     if (this.#dom === undefined || this.#domain === undefined) return
-    try {
-      if (!(await hasRoom(full, this.#domain))) return
-      log.info({ disks: full }, 'there is space again; resuming the guest')
-      await resumeDomain(client, this.#dom)
-    } catch (error) {
-      log.warn({ err: error }, 'could not resume the guest')
-    }
-    this.hint()
+    if (await resumeWithRoom(this.#options, this.#dom, this.#domain, this.#monitor.diskErrors)) this.hint()
   }
 
   /**
@@ -384,60 +304,23 @@ export class Life {
     const dom = this.#dom
     if (dom === undefined || !this.#wasStarted) return this.#publish(this.#starting(uid))
     const state = await readState(client, dom)
-    this.#diskErrors = state?.state === 'paused' && state.reason === 'ioerror' ? await this.#readDiskErrors(dom) : []
-    const live = await this.#readDomain(dom)
+    await this.#monitor.readDiskErrors(dom, state)
+    const live = await this.#monitor.readDomain(dom)
     const domain = live && withoutAgentState(live)
     return this.#publish({ ...base, ...(await this.#explain(this.#phaseOf(state))), ...this.#details(domain) })
-  }
-
-  /**
-   * The live domain, or the previous one while QEMU hangs, because libvirtd waits for QEMU to describe it. Calls do not
-   * overlap: each occupies libvirtd while QEMU hangs.
-   */
-  async #readDomain(dom: DomainRef): Promise<JsonObject | undefined> {
-    const { client, clock, readXml: parse } = this.#options
-    if (this.#isDescribing) return this.#last?.domain
-    const reading = readXml(client, dom, { deadlineMs: Infinity }).then((xml) => ({ xml }))
-    const { promise: timeout, resolve } = Promise.withResolvers<undefined>()
-    const cancel = clock.after(describeMs, () => resolve(undefined))
-    const read = await Promise.race([reading, timeout]).finally(cancel)
-    if (read !== undefined) {
-      const domain = read.xml === undefined ? undefined : parse(read.xml)
-      this.#options.agent.observe(dom, isAgentOpen(domain))
-      return domain
-    }
-    this.#isDescribing = true
-    const describe = () => {
-      this.#isDescribing = false
-      this.hint()
-    }
-    reading.then(describe, describe)
-    return this.#last?.domain
-  }
-
-  /** The previous errors if QEMU does not respond in time. While it hangs, no further call waits for it. */
-  async #readDiskErrors(dom: DomainRef): Promise<readonly DiskError[]> {
-    if (this.#isDescribing) return this.#diskErrors
-    return readDiskErrors(this.#options.client, dom, describeMs).catch(() => this.#diskErrors)
   }
 
   /** To libvirt, a QEMU that the kernel killed for memory has crashed. */
   async #explain(end: PhaseReport): Promise<PhaseReport> {
     if (end.phase === 'Paused' && end.reason === 'ioerror' && this.#vm !== undefined) {
-      return { ...end, message: pausedMessage(this.#diskErrors, this.#vm.spec) }
+      return { ...end, message: pausedMessage(this.#monitor.diskErrors, this.#vm.spec) }
     }
     if (end.exit !== 'Failed') return end
-    const isRequested = this.#isDestroyRequested && reasonsAfterRestart.includes(end.reason)
-    if (end.reason === 'destroyed' || isRequested) return { ...end, reason: 'destroyed', message: this.#endedBy() }
+    if (this.#ending.hasEnded(end)) {
+      return { ...end, reason: 'destroyed', message: this.#ending.message(this.#isTerminated) }
+    }
     const message = await this.#outOfMemory()
     return message === undefined ? end : { ...end, reason: 'OOMKilled', message }
-  }
-
-  #endedBy(): string {
-    if (this.#deadline === undefined) return 'QEMU was ended on request, without a grace period'
-    const { gracePeriodSeconds } = this.#deadline
-    const message = `the guest did not power off within its grace period of ${gracePeriodSeconds} s, and was ended`
-    return this.#isTerminated ? `${message}; the launcher pod was deleted, evicted or drained from its node` : message
   }
 
   /** Undefined if the kernel has not killed a process since QEMU was started. */
@@ -455,7 +338,7 @@ export class Life {
   }
 
   #phaseOf(state: DomainState | undefined): PhaseReport {
-    const report = phaseOf(state, { wasStarted: this.#wasStarted, isShuttingDown: this.#deadline !== undefined })
+    const report = phaseOf(state, { wasStarted: this.#wasStarted, isShuttingDown: this.#ending.isShuttingDown })
     // A reported end is final, even if libvirt's reason changes afterwards.
     return this.#last?.exit === undefined ? report : { ...report, exit: this.#last.exit }
   }
@@ -464,8 +347,8 @@ export class Life {
     return {
       ...(domain === undefined ? {} : { domain }),
       ...(this.#specDrift === undefined ? {} : { specDrift: this.#specDrift }),
-      ...(this.#deadline === undefined ? {} : deadlineOf(this.#deadline)),
-      ...(this.#unresponsiveSince === undefined ? {} : { unresponsiveSince: this.#unresponsiveSince }),
+      ...this.#ending.report,
+      ...this.#monitor.report,
       ...this.#termination(),
       ...this.#options.agent.report,
     }
@@ -484,63 +367,9 @@ export class Life {
   }
 
   #holdFinal(exit: LauncherExit): void {
-    if (this.#isEnding) return
-    this.#isEnding = true
+    if (this.#isOver) return
+    this.#isOver = true
     this.#options.clock.after(finalHoldMs, () => this.#ended.resolve(exit))
-  }
-
-  #enforce(dom: DomainRef, deadline: Deadline): void {
-    const { clock, log } = this.#options
-    const wait = (delayMs: number) => {
-      deadline.cancel = clock.after(delayMs, next)
-    }
-    const next = () => {
-      if (this.#isEnding) return
-      const leftMs = deadline.atMs - clock.monotonic()
-      if (leftMs > 0) {
-        void this.#press(dom)
-        wait(Math.min(pressIntervalMs, leftMs))
-        return
-      }
-      log.info('the grace period is over; destroying the domain')
-      void this.#destroy(dom)
-      wait(pressIntervalMs)
-    }
-    wait(Math.min(pressIntervalMs, deadline.atMs - clock.monotonic()))
-  }
-
-  /**
-   * Logs a failure: the domain may have just ended, may have no power button, or libvirtd may be gone. The next press
-   * follows soon. Presses do not overlap: libvirtd blocks the call while QEMU hangs, and serves few calls at once, of
-   * which `#destroy` needs one.
-   */
-  async #press(dom: DomainRef): Promise<void> {
-    const { client, log } = this.#options
-    if (this.#isPressing) return
-    this.#isPressing = true
-    await shutdownDomain(client, dom).catch((error: unknown) =>
-      log.warn({ err: error }, 'could not press the power button'),
-    )
-    this.#isPressing = false
-  }
-
-  /** Attempts do not overlap: the next would only wait in libvirtd for the previous one. */
-  async #destroy(dom: DomainRef): Promise<void> {
-    const { client, clock, log } = this.#options
-    if (this.#isDestroying || this.#isEnding) return
-    this.#isDestroying = true
-    this.#isDestroyRequested = true
-    try {
-      await destroyDomain(client, dom).catch((error: unknown) => {
-        log.warn({ err: error }, 'the domain did not end after SIGTERM; killing it')
-        return killDomain(client, dom)
-      })
-    } catch (error) {
-      log.error({ err: error, retryMs: retryDestroyMs }, 'could not destroy the domain; retrying')
-      clock.after(retryDestroyMs, () => void this.#destroy(dom))
-    }
-    this.#isDestroying = false
-    this.hint()
   }
 
   #mustHaveDomain(): DomainRef {
@@ -558,8 +387,6 @@ async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => 
     throw error
   }
 }
-
-const deadlineOf = ({ time, gracePeriodSeconds }: Deadline) => ({ deadline: time, gracePeriodSeconds })
 
 function isSame(one: DomainReport, other: DomainReport): boolean {
   const { observedAt: _, ...rest } = one
