@@ -8,7 +8,7 @@ import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
 import { checkPorts, type Port } from './port.ts'
 import { checkPlacement, type Placement } from './placement.ts'
-import { checkProbe, type LivenessProbe, type Probe } from './probe.ts'
+import { checkProbes, type Probes } from './probe.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, checkSchema, integer, isRecord, list, nestingCauses, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -30,7 +30,7 @@ export interface PresetFields {
 }
 
 /** The paths in `remove` are relative to `spec`, e.g. `domain.devices.disks[target.dev=vdb]`. */
-export interface PresetSpec extends PresetFields, Placement {
+export interface PresetSpec extends PresetFields, Placement, Probes {
   readonly metadata?: {
     readonly labels?: { readonly [key: string]: string }
     readonly annotations?: { readonly [key: string]: string }
@@ -40,8 +40,6 @@ export interface PresetSpec extends PresetFields, Placement {
   readonly ports?: readonly Port[]
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
-  readonly readinessProbe?: Probe
-  readonly livenessProbe?: LivenessProbe
 }
 
 export interface PresetStatus {
@@ -166,8 +164,7 @@ function checkNames(spec: PresetSpec): Cause[] {
     ...reservedKeyCauses(metadata.annotations ?? {}, 'spec.metadata.annotations'),
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
-    ...checkProbe(spec.readinessProbe, 'spec.readinessProbe'),
-    ...checkProbe(spec.livenessProbe, 'spec.livenessProbe'),
+    ...checkProbes(spec, 'spec'),
     ...checkPlacement(spec, 'spec'),
   ]
   if (exclusiveGroup !== undefined && !isDnsLabel(exclusiveGroup)) {

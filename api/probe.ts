@@ -66,20 +66,40 @@ export const readinessProbe = union(
   kinds,
 )
 
-/** Kubernetes accepts no successThreshold but 1 here. */
-export type LivenessProbe = Omit<Probe, 'successThreshold'>
+/** One that ends the VM. Kubernetes accepts no successThreshold but 1 here. */
+export type EndingProbe = Omit<Probe, 'successThreshold'>
+
+const endingFields = {
+  ...times,
+  failureThreshold: seconds('Failures in a row after which the VM is ended; 3 if absent.', 1),
+} satisfies SchemasOf<Omit<EndingProbe, keyof typeof kinds>>
 
 export const livenessProbe = union(
-  'Whether the guest still works: when it fails, the guest is shut down with its grace period, and the VM fails with the reason LivenessProbeFailed. Set initialDelaySeconds to more than the guest needs to boot.',
-  {
-    ...times,
-    failureThreshold: seconds('Failures in a row after which the VM is ended; 3 if absent.', 1),
-  } satisfies SchemasOf<Omit<LivenessProbe, keyof typeof kinds>>,
+  'Whether the guest still works: when it fails, the guest is shut down with its grace period, and the VM fails with the reason LivenessProbeFailed. Set a startupProbe for a guest that needs time to boot.',
+  endingFields,
   kinds,
 )
 
+export const startupProbe = union(
+  'Whether the guest has booted: the other probes begin when it has succeeded once, and the VM is not Ready before. If it fails failureThreshold times, the VM is ended with the reason StartupProbeFailed. Its time begins with the pod, and includes that of filling disks.',
+  endingFields,
+  kinds,
+)
+
+/** The probes of a VM, as fields of its spec. */
+export interface Probes {
+  readonly readinessProbe?: Probe
+  readonly livenessProbe?: EndingProbe
+  readonly startupProbe?: EndingProbe
+}
+
+export const probeNames = ['readinessProbe', 'livenessProbe', 'startupProbe'] as const satisfies (keyof Probes)[]
+
+export const checkProbes = (probes: Probes, field: string): Cause[] =>
+  probeNames.flatMap((name) => checkProbe(probes[name], `${field}.${name}`))
+
 /** Checks a probe that matches its schema. The rules of completion check its port. */
-export function checkProbe(probe: Probe | undefined, field: string): Cause[] {
+function checkProbe(probe: Probe | undefined, field: string): Cause[] {
   if (probe === undefined) return []
   const given = Object.keys(kinds).filter((kind) => Object.hasOwn(probe, kind))
   const rule = 'probe-kind'

@@ -8,7 +8,7 @@ import { apiVersion, group } from './object.ts'
 import type { ObjectMeta, OwnerReference } from './object.ts'
 import { checkPorts } from './port.ts'
 import { checkPlacement } from './placement.ts'
-import { checkProbe } from './probe.ts'
+import { checkProbes } from './probe.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, isRecord, opaque, open } from './schema.ts'
 import { checkVolumes } from './volume.ts'
@@ -73,8 +73,7 @@ export function checkTemplate({ metadata = {}, spec }: VirtualMachineTemplate, f
     ...reservedKeyCauses(annotations, `${field}.metadata.annotations`, [excludePresetsAnnotation]),
     ...checkVolumes(spec.volumes ?? [], `${field}.spec.volumes`),
     ...checkPorts(spec.ports ?? [], `${field}.spec.ports`),
-    ...checkProbe(spec.readinessProbe, `${field}.spec.readinessProbe`),
-    ...checkProbe(spec.livenessProbe, `${field}.spec.livenessProbe`),
+    ...checkProbes(spec, `${field}.spec`),
     ...checkPlacement(spec, `${field}.spec`),
   ]
 }

@@ -10,20 +10,18 @@ import type { Condition, ObjectMeta } from './object.ts'
 import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
 import type { GuestStatus } from './guest.ts'
-import { checkProbe, livenessProbe, readinessProbe, type LivenessProbe, type Probe } from './probe.ts'
+import { checkProbes, livenessProbe, readinessProbe, startupProbe, type Probes } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
 
-export interface VirtualMachineSpec extends Placement {
+export interface VirtualMachineSpec extends Placement, Probes {
   readonly domain: Domain
   readonly volumes?: readonly Volume[]
   readonly ports?: readonly Port[]
   /** The name of a volume on a claim. */
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
-  readonly readinessProbe?: Probe
-  readonly livenessProbe?: LivenessProbe
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -85,6 +83,7 @@ export const specFields = {
   ports,
   readinessProbe,
   livenessProbe,
+  startupProbe,
   deviceStateVolume: string(
     'The name of a volume of kind persistentVolumeClaim that keeps the variables of UEFI firmware and the state of a TPM, as files NAME_VARS.fd and NAME_TPM for the VM of this name. If absent, they are deleted with the VM.',
     { minLength: 1 },
@@ -161,8 +160,7 @@ function vmCauses(value: unknown): readonly Cause[] {
     ...causes,
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
-    ...checkProbe(spec.readinessProbe, 'spec.readinessProbe'),
-    ...checkProbe(spec.livenessProbe, 'spec.livenessProbe'),
+    ...checkProbes(spec, 'spec'),
     ...checkPlacement(spec, 'spec'),
   ]
   return capCauses(found, 'spec')

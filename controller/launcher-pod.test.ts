@@ -279,6 +279,8 @@ describe('ports', () => {
     const livenessProbe = { tcpSocket: { port: 80 }, failureThreshold: 5 }
     expect(podOf({ spec: { ...spec, livenessProbe } }).spec.containers[0]?.livenessProbe).toEqual(livenessProbe)
     expect(podOf().spec.containers[0]).not.toHaveProperty('livenessProbe')
+    const startupProbe = { httpGet: { port: 'web' }, failureThreshold: 100 }
+    expect(podOf({ spec: { ...spec, startupProbe } }).spec.containers[0]?.startupProbe).toEqual(startupProbe)
   })
 
   it.each([

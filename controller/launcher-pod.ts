@@ -8,9 +8,11 @@ import { mountedSources } from '../api/mounted-source.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { protocolOf, type Port } from '../api/port.ts'
+import { probeNames } from '../api/probe.ts'
 import { apiVersion } from '../api/object.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick } from '../runtime/slim.ts'
 import type { Claim, Container, Pod } from './pod.ts'
 
 export const vmUidLabel = 'virtset.io/vm-uid'
@@ -131,15 +133,14 @@ const sourceToMount = (
   claims.get(claimName)?.metadata.annotations?.[filledAnnotation] === undefined ? source : undefined
 
 function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
-  const { ports = [], readinessProbe, livenessProbe } = vm.spec
+  const { ports = [] } = vm.spec
   return {
     name: 'compute',
     image,
     imagePullPolicy: 'IfNotPresent',
     terminationMessagePolicy: 'FallbackToLogsOnError',
     ...(ports.length === 0 ? {} : { ports: ports.map(containerPort) }),
-    ...(readinessProbe === undefined ? {} : { readinessProbe }),
-    ...(livenessProbe === undefined ? {} : { livenessProbe }),
+    ...pick(vm.spec, ...probeNames),
     env: [{ name: vmUidVariable, value: vm.metadata.uid }],
     resources: launcherResources(vm.spec),
     securityContext: {

@@ -1,6 +1,6 @@
 import type { Resources } from '../api/launcher-resources.ts'
 import type { Affinity, Toleration } from '../api/placement.ts'
-import type { LivenessProbe, Probe } from '../api/probe.ts'
+import type { Probes } from '../api/probe.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
@@ -31,7 +31,7 @@ interface PodSpec {
   readonly imagePullSecrets?: readonly { readonly name: string }[]
 }
 
-export interface Container {
+export interface Container extends Probes {
   readonly name: string
   readonly image?: string
   readonly imagePullPolicy?: 'IfNotPresent'
@@ -42,8 +42,6 @@ export interface Container {
     readonly containerPort: number
     readonly protocol: 'TCP' | 'UDP'
   }[]
-  readonly readinessProbe?: Probe
-  readonly livenessProbe?: LivenessProbe
   readonly env?: readonly { readonly name: string; readonly value?: string }[]
   readonly resources: Resources
   readonly securityContext?: object
@@ -71,6 +69,8 @@ export interface PodCondition {
 
 export interface ContainerStatus {
   readonly name: string
+  /** Whether the startup probe, if there is one, has succeeded; false while the container does not run. */
+  readonly started?: boolean
   readonly state?: {
     readonly waiting?: { readonly reason?: string; readonly message?: string }
     readonly terminated?: {

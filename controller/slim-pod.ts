@@ -1,9 +1,10 @@
 import { group } from '../api/object.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
+import { hasReadiness, slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
-import type { Container, Pod, PodStatus } from './pod.ts'
+import type { Container, ContainerStatus, Pod, PodStatus } from './pod.ts'
 
 /** Characters of JSON of a pod's spec. A launcher pod has 3,000; users can add tolerations to it. */
 const maxSpec = 32 * 1024
@@ -51,20 +52,21 @@ function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['
   }
 }
 
-function slimContainer({ name, env = [], resources, readinessProbe }: Container): Container {
+function slimContainer(container: Container): Container {
+  const { name, env = [], resources } = container
   const own = env.filter((variable) => variable.name === vmUidVariable)
   const memory = resources.limits['memory']
   return {
     name,
     ...(own.length === 0 ? {} : { env: own }),
-    ...(readinessProbe === undefined ? {} : { readinessProbe: none }),
+    ...slimProbes(container),
     resources: { requests: none, limits: memory === undefined ? none : { memory } },
     volumeMounts: nothing,
     volumeDevices: nothing,
   }
 }
 
-const isProbed = ({ spec }: Pod): boolean => spec.containers.some(({ readinessProbe }) => readinessProbe !== undefined)
+const isProbed = ({ spec }: Pod): boolean => spec.containers.some(hasReadiness)
 
 function slimStatus(status: PodStatus, hasProbe: boolean): PodStatus {
   const { conditions, containerStatuses } = status
@@ -74,14 +76,18 @@ function slimStatus(status: PodStatus, hasProbe: boolean): PodStatus {
       (hasProbe && condition.type === 'Ready') ||
       (condition.type === 'PodScheduled' && condition.status === 'False'),
   )
-  const troubled = containerStatuses?.filter(({ state }) => (state?.waiting ?? state?.terminated) !== undefined)
+  const containers = (containerStatuses ?? [])
+    .map((one) => slimContainerStatus(one, hasProbe))
+    .filter(({ state, started }) => state !== undefined || started !== undefined)
   return {
     ...pick(status, 'phase', 'reason', 'message'),
     ...(read === undefined || read.length === 0 ? {} : { conditions: read }),
-    ...(troubled === undefined || troubled.length === 0
-      ? {}
-      : {
-          containerStatuses: troubled.map(({ name, state }) => ({ name, ...(state === undefined ? {} : { state }) })),
-        }),
+    ...(containers.length === 0 ? {} : { containerStatuses: containers }),
   }
 }
+
+const slimContainerStatus = ({ name, state, started }: ContainerStatus, hasProbe: boolean): ContainerStatus => ({
+  name,
+  ...(state === undefined || (state.waiting ?? state.terminated) === undefined ? {} : { state }),
+  ...(hasProbe && started === false ? { started } : {}),
+})

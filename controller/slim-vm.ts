@@ -3,6 +3,7 @@ import { controllerOf, gracePeriodAnnotation, templateRevisionAnnotation } from 
 import { isFinished, launcherPodFinalizer, macsOf } from '../api/virtual-machine.ts'
 import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { imageOf, type Volume } from '../api/volume.ts'
+import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import type { Revision } from './engine.ts'
@@ -78,16 +79,14 @@ function ownReferences(vm: VirtualMachine): Pick<VirtualMachine['metadata'], 'fi
 }
 
 function slimSpec({ spec, status }: VirtualMachine): VirtualMachine['spec'] {
-  const { terminationGracePeriodSeconds: grace, readinessProbe, livenessProbe } = spec
+  const { terminationGracePeriodSeconds: grace } = spec
   const volumes = slimVolumes(spec.volumes ?? [], status?.phase)
   const interfaces = macsOf(spec).map((address) => ({ mac: { address } }))
   return {
     domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
     ...(volumes.length === 0 ? {} : { volumes }),
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
-    // Only whether there are any is read.
-    ...(readinessProbe === undefined ? {} : { readinessProbe: none }),
-    ...(livenessProbe === undefined ? {} : { livenessProbe: none }),
+    ...slimProbes(spec),
   }
 }
 

@@ -177,10 +177,22 @@ const podReady = (status: 'True' | 'False') =>
 /** A running VM with a probe whose result was reported before. */
 const probed = (status: 'True' | 'False' | undefined) => {
   const vm = withStatus(inPhase('Running'), { spec: { ...fresh.spec, readinessProbe: { tcpSocket: { port: 1 } } } })
-  return status === undefined ? vm : { ...vm, status: probedStatus(vm, status === 'True', at(5)) }
+  return status === undefined
+    ? vm
+    : { ...vm, status: probedStatus(vm, status === 'True' ? 'succeeds' : 'fails', at(5)) }
 }
 const alive = withStatus(inPhase('Running'), { spec: { ...fresh.spec, livenessProbe: { tcpSocket: { port: 1 } } } })
 const notAlive = `the liveness probe failed, and the kubelet ended the guest; kubectl describe pod ${name} shows the error of the probe`
+const booting = withStatus(inPhase('Running'), { spec: { ...alive.spec, startupProbe: { tcpSocket: { port: 1 } } } })
+const podStarting = seen({
+  nodeName: 'n1',
+  status: {
+    phase: 'Running',
+    conditions: [{ type: 'Ready', status: 'False' }],
+    containerStatuses: [{ name: 'compute', started: false }],
+  },
+})
+const notBooted = `the startup probe failed, and the kubelet ended the guest; kubectl describe pod ${name} shows the error of the probe`
 const evicting = withCondition('DisruptionTarget', 'EvictionByEvictionAPI', drained)
 const endedWithPod = withCondition('DisruptionTarget', 'PodTerminated', 'the launcher pod was deleted')
 const awaited = withStatus({
@@ -434,6 +446,16 @@ const table: [string, Variation, string[]][] = [
     { vm: probed('False'), pod: podReady('True') },
     ['updateStatus Running ProbeSucceeded True ProbeSucceeded: '],
   ],
+  [
+    'a startup probe that has not succeeded yet is reported',
+    { vm: booting, pod: podStarting },
+    ['updateStatus Running ProbeSucceeded False StartupProbePending: the startup probe has not succeeded yet'],
+  ],
+  [
+    'and that it has succeeded, also if the VM has no readiness probe',
+    { vm: booting, pod: podReady('True') },
+    ['updateStatus Running ProbeSucceeded True ProbeSucceeded: '],
+  ],
   ['and once', { vm: probed('True'), pod: podReady('True') }, []],
   [
     'a pod that the kubelet has not probed yet is not reported',
@@ -605,6 +627,27 @@ const table: [string, Variation, string[]][] = [
     { vm: alive, pod: seen({ nodeName: 'n1', status: terminated(143) }), elapsed: { podEnded: 6 } },
     [`updateStatus Failed LivenessProbeFailed: ${notAlive}`, `recordEvent Warning LivenessProbeFailed: ${notAlive}`],
   ],
+  ...(
+    [
+      ['or whose startup probe failed, if it has not succeeded', booting, 'StartupProbeFailed', notBooted],
+      [
+        'the same if that was reported',
+        { ...booting, status: probedStatus(booting, 'has not started', at(5)) },
+        'StartupProbeFailed',
+        notBooted,
+      ],
+      [
+        'otherwise the liveness probe, even if the guest was not ready',
+        { ...booting, status: probedStatus(booting, 'fails', at(5)) },
+        'LivenessProbeFailed',
+        notAlive,
+      ],
+    ] as const
+  ).map(([title, vm, reason, message]): [string, Variation, string[]] => [
+    title,
+    { vm, pod: seen({ nodeName: 'n1', status: terminated(143) }), elapsed: { podEnded: 6 } },
+    [`updateStatus Failed ${reason}: ${message}`, `recordEvent Warning ${reason}: ${message}`],
+  ]),
   [
     'unless its pod was evicted',
     {

@@ -11,7 +11,7 @@ import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
-import { livenessProbeFailed, terminatedExitCode } from '../runtime/probe.ts'
+import { failedProbeOf, hasEndingProbe, hasReadiness, terminatedExitCode } from '../runtime/probe.ts'
 import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
@@ -266,10 +266,12 @@ function conclude(observed: Observed, pod: LauncherPod): Action[] {
     return fail(observed, { phase, reason: 'PodSucceeded', message: 'the launcher exited with code 0', podUID })
   }
   const ended = computeOf(pod)?.state?.terminated
-  if (ended?.exitCode === terminatedExitCode && vm.spec.livenessProbe !== undefined) {
+  if (ended?.exitCode === terminatedExitCode && hasEndingProbe(vm.spec)) {
     // The kubelet asked the launcher to terminate, and nothing disrupts its pod.
-    const message = `the liveness probe failed, and the kubelet ended the guest; kubectl describe pod ${pod.metadata.name} shows the error of the probe`
-    return fail(observed, { phase: 'Failed', reason: livenessProbeFailed, message, podUID })
+    const failed = failedProbeOf(vm)
+    const probe = failed === 'StartupProbeFailed' ? 'startup' : 'liveness'
+    const message = `the ${probe} probe failed, and the kubelet ended the guest; kubectl describe pod ${pod.metadata.name} shows the error of the probe`
+    return fail(observed, { phase: 'Failed', reason: failed, message, podUID })
   }
   const reason = pod.status?.reason ?? ended?.reason ?? 'PodFailed'
   const words =
@@ -302,10 +304,13 @@ function outOfMemory({ spec }: Pod): string | undefined {
 }
 
 /** The kubelet probes the guest, and reports the result as the readiness of the pod. */
-function reportProbe({ vm, now }: Observed, { status }: LauncherPod): Action[] {
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
-  if (vm.spec.readinessProbe === undefined || ready === undefined) return []
-  return writeStatus(vm, probedStatus(vm, ready.status === 'True', now))
+function reportProbe({ vm, now }: Observed, pod: LauncherPod): Action[] {
+  const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready')
+  const compute = computeOf(pod)
+  if (!hasReadiness(vm.spec) || ready === undefined || compute?.state?.terminated !== undefined) return []
+  const isStarting = vm.spec.startupProbe !== undefined && compute?.started === false
+  const result = ready.status === 'True' ? 'succeeds' : isStarting ? 'has not started' : 'fails'
+  return writeStatus(vm, probedStatus(vm, result, now))
 }
 
 /** Between Scheduled and Running the kubelet may report why the container does not start. */

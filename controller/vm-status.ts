@@ -10,7 +10,7 @@ import { disruptionTarget } from '../runtime/disruption.ts'
 import { agentCondition } from '../runtime/guest-info.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
-import { probeCondition } from '../runtime/probe.ts'
+import { probeCondition, startupPending } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Disruption } from './disruption.ts'
 import type { Pod } from './pod.ts'
@@ -114,17 +114,15 @@ export function disruptedStatus(vm: Vm, disruption: Disruption, now: string): Vi
   return next(vm, {}, now, [{ type: disruptionTarget, status: 'True', ...disruption }])
 }
 
-/** Whether the kubelet's readiness probe succeeds. The handler concludes from it whether the VM is ready. */
-export function probedStatus(vm: Vm, isReady: boolean, now: string): VirtualMachineStatus {
-  const probed: Asserted = isReady
-    ? { type: probeCondition, status: 'True', reason: 'ProbeSucceeded', message: '' }
-    : {
-        type: probeCondition,
-        status: 'False',
-        reason: 'ProbeFailing',
-        message: 'the pod is not ready: kubectl describe pod',
-      }
-  return next(vm, {}, now, [probed])
+const probeResults = {
+  succeeds: { status: 'True', reason: 'ProbeSucceeded', message: '' },
+  fails: { status: 'False', reason: 'ProbeFailing', message: 'the pod is not ready: kubectl describe pod' },
+  'has not started': { status: 'False', reason: startupPending, message: 'the startup probe has not succeeded yet' },
+} as const
+
+/** Whether the kubelet's probes succeed. The handler concludes from it whether the VM is ready. */
+export function probedStatus(vm: Vm, result: keyof typeof probeResults, now: string): VirtualMachineStatus {
+  return next(vm, {}, now, [{ type: probeCondition, ...probeResults[result] }])
 }
 
 /** The pod has ended or does not exist, and the guest with it. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { LivenessProbe } from '../api/probe.ts'
+import type { Probes } from '../api/probe.ts'
 import type { Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
@@ -9,15 +9,21 @@ import { isChanged, statusOf } from './status.ts'
 const now = '2026-01-02T03:04:05.000Z'
 const seconds = (offset: number) => new Date(Date.parse(now) + offset * 1000).toISOString()
 
-interface Given {
+interface Given extends Probes {
   phase: Phase
   isDeleting?: boolean
   grace?: number
   requestedGrace?: string
-  livenessProbe?: LivenessProbe
 }
 
-function vmWith({ phase, isDeleting = false, grace, requestedGrace, livenessProbe }: Given): VirtualMachine {
+function vmWith({
+  phase,
+  isDeleting = false,
+  grace,
+  requestedGrace,
+  livenessProbe,
+  startupProbe,
+}: Given): VirtualMachine {
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -34,6 +40,7 @@ function vmWith({ phase, isDeleting = false, grace, requestedGrace, livenessProb
       domain: {},
       ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
       ...(livenessProbe === undefined ? {} : { livenessProbe }),
+      ...(startupProbe === undefined ? {} : { startupProbe }),
     },
     status: { phase, phaseTransitionTimestamps: [{ phase: 'Scheduled', time: seconds(-3600) }] },
   }
@@ -229,6 +236,12 @@ const rows: [string, Given, Observation, string[]][] = [
   [
     'leaves the end of a guest with a liveness probe, which may have failed, to the controller',
     { phase: 'Running', livenessProbe: {} },
+    reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })),
+    ['releaseLauncher'],
+  ],
+  [
+    'as that of a guest with a startup probe',
+    { phase: 'Running', startupProbe: {} },
     reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })),
     ['releaseLauncher'],
   ],
@@ -466,15 +479,24 @@ test('a domain that is stored already is unchanged, in whatever order its keys a
   expect(summaries(plan(cached, { kind: 'report', report: other, podIP: '10.0.0.1' }, now))).toEqual([running])
 })
 
-test.each<[string, object, 'True' | 'False' | undefined, string]>([
+test.each<[string, object, 'True' | 'False' | 'Pending' | undefined, string]>([
   ['without a probe', {}, undefined, 'True GuestRunning'],
+  ['whose startup probe was not reported yet', { startupProbe: {} }, undefined, 'False StartupProbePending'],
+  ['whose startup probe has not succeeded', { startupProbe: {} }, 'Pending', 'False StartupProbePending'],
+  ['whose startup probe has succeeded', { startupProbe: {} }, 'True', 'True GuestRunning'],
+  ['that has booted and is not ready', { startupProbe: {}, readinessProbe: {} }, 'False', 'False ProbeFailing'],
+  ['with only a liveness probe', { livenessProbe: {} }, undefined, 'True GuestRunning'],
   ['whose probe was not reported yet', { readinessProbe: {} }, undefined, 'False ProbeFailing'],
   ['whose probe fails', { readinessProbe: {} }, 'False', 'False ProbeFailing'],
   ['whose probe succeeds', { readinessProbe: {} }, 'True', 'True GuestRunning'],
 ])('a running VM %s', (_, probe, result, expected) => {
   const vm = vmWith({ phase: 'Running' })
-  const probed = { type: 'ProbeSucceeded', reason: 'Any', message: '', lastTransitionTime: '' }
-  const conditions = result === undefined ? [] : [{ ...probed, status: result }]
+  const probed = { type: 'ProbeSucceeded', message: '', lastTransitionTime: '' }
+  const reported = {
+    status: result === 'True' ? 'True' : 'False',
+    reason: result === 'Pending' ? 'StartupProbePending' : 'Any',
+  } as const
+  const conditions = result === undefined ? [] : [{ ...probed, ...reported }]
   const given = { ...vm, spec: { ...vm.spec, ...probe }, status: { ...vm.status, conditions } }
   const ready = (reported: DomainReport) =>
     statusOf(given, reported, undefined, now).conditions?.find(({ type }) => type === 'Ready')

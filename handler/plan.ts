@@ -10,6 +10,7 @@ import {
 import { findCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
+import { hasEndingProbe } from '../runtime/probe.ts'
 import { endConfirmedStatus, failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
 
 /**
@@ -233,11 +234,11 @@ function onReport(
 }
 
 /**
- * Whether only the controller, which watches pods, can tell whether the liveness probe failed or the pod was evicted.
+ * Whether only the controller, which watches pods, can tell whether a probe failed or the pod was evicted.
  * It records the end when the launcher has exited.
  */
 function mayHaveFailedProbe(vm: VirtualMachine, { isTerminated = false }: DomainReport): boolean {
-  if (!isTerminated || vm.spec.livenessProbe === undefined || vm.metadata.deletionTimestamp !== undefined) return false
+  if (!isTerminated || !hasEndingProbe(vm.spec) || vm.metadata.deletionTimestamp !== undefined) return false
   return findCondition(vm.status?.conditions, disruptionTarget)?.status !== 'True'
 }
 

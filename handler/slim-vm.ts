@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { gracePeriodAnnotation } from '../api/template.ts'
+import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { slimMap, slimMetadata } from '../runtime/slim.ts'
 
@@ -31,13 +32,11 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
 
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
-  const { terminationGracePeriodSeconds: grace, readinessProbe, livenessProbe } = vm.spec
+  const { terminationGracePeriodSeconds: grace } = vm.spec
   const spec = {
     domain: {},
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
-    // Only whether there are any is read.
-    ...(readinessProbe === undefined ? {} : { readinessProbe: {} }),
-    ...(livenessProbe === undefined ? {} : { livenessProbe: {} }),
+    ...slimProbes(vm.spec),
   }
   return { ...vm, spec, isPartial: true }
 }

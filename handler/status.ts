@@ -8,7 +8,7 @@ import { findCondition, setCondition } from '../runtime/condition.ts'
 import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
-import { isUnready } from '../runtime/probe.ts'
+import { unreadinessOf } from '../runtime/probe.ts'
 import { digestOf } from './slim-vm.ts'
 
 /**
@@ -137,11 +137,11 @@ function synchronization(report: DomainReport, misbehavior: string | undefined):
   return { type, status: 'True', reason: 'DomainDefined', message: '' }
 }
 
-/** A guest that runs may not serve yet: the readiness probe of the VM, if it has one, decides. */
+/** A guest that runs may not serve yet: the probes of the VM, if it has any, decide. */
 function readinessOf(vm: VirtualMachine, report: DomainReport): Asserted {
   const ready = readiness(report)
-  if (ready.status !== 'True' || !isUnready(vm)) return ready
-  return { type: 'Ready', status: 'False', reason: 'ProbeFailing', message: 'the readiness probe does not succeed' }
+  const unready = ready.status === 'True' ? unreadinessOf(vm) : undefined
+  return unready === undefined ? ready : { type: 'Ready', status: 'False', ...unready }
 }
 
 function readiness(report: DomainReport): Asserted {

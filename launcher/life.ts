@@ -23,6 +23,7 @@ import { lockedDiskMessage } from './locked-disk.ts'
 import { Monitor } from './monitor.ts'
 import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
 import type { Logger } from '../runtime/log.ts'
+import { hasEndingProbe } from '../runtime/probe.ts'
 import { type PhaseReport, phaseOf } from './phase.ts'
 import { Refused } from './refused.ts'
 import { resumeWithRoom } from './resume.ts'
@@ -118,9 +119,9 @@ export class Life {
     return this.#vm !== undefined
   }
 
-  /** Whether the kubelet has requested the end of a pod with a liveness probe, which may be the reason. */
+  /** Whether the kubelet has requested the end of a pod with a probe that ends it, which may be the reason. */
   get isTerminatedWithProbe(): boolean {
-    return this.#isTerminated && this.#vm?.spec.livenessProbe !== undefined
+    return this.#isTerminated && this.#vm !== undefined && hasEndingProbe(this.#vm.spec)
   }
 
   /** The defined domain. */

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { Probes } from '../../api/probe.ts'
 import { renderCause } from '../../api/refusal.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { prepare } from '../../test/rule-table.ts'
@@ -10,7 +11,7 @@ const ports: VirtualMachineSpec['ports'] = [
 ]
 const unknown = 'must be a TCP port of spec.ports: web (80)'
 
-test.each<[string, Pick<VirtualMachineSpec, 'ports' | 'readinessProbe' | 'livenessProbe'>, readonly string[]]>([
+test.each<[string, Pick<VirtualMachineSpec, 'ports' | keyof Probes>, readonly string[]]>([
   ['no probe', { ports }, []],
   ['the name of a port', { ports, readinessProbe: { httpGet: { port: 'web' } } }, []],
   ['the number of a port', { ports, readinessProbe: { tcpSocket: { port: 80 } } }, []],
@@ -23,6 +24,11 @@ test.each<[string, Pick<VirtualMachineSpec, 'ports' | 'readinessProbe' | 'livene
     'an undeclared port',
     { ports, readinessProbe: { tcpSocket: { port: 81 } } },
     [`spec.readinessProbe.tcpSocket.port: Not found: 81: ${unknown}`],
+  ],
+  [
+    'an undeclared port for startup',
+    { ports, startupProbe: { httpGet: { port: 81 } } },
+    [`spec.startupProbe.httpGet.port: Not found: 81: ${unknown}`],
   ],
   [
     'an undeclared port for liveness',

@@ -1,5 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { protocolOf } from '../../api/port.ts'
+import { probeNames } from '../../api/probe.ts'
 import { notFound } from './finding.ts'
 import type { Rule } from './rule.ts'
 
@@ -8,10 +9,10 @@ const ports = [{ name: 'web', port: 80 }]
 
 export const probePort: Rule = {
   id: 'probe-port',
-  description: 'The readiness and liveness probes must use a TCP port of the VM.',
+  description: 'The readiness, liveness and startup probes must use a TCP port of the VM.',
   *check({ spec }) {
     const served = (spec.ports ?? []).filter((one) => protocolOf(one) === 'TCP')
-    for (const probe of ['readinessProbe', 'livenessProbe'] as const) {
+    for (const probe of probeNames) {
       for (const kind of ['httpGet', 'tcpSocket'] as const) {
         const port = spec[probe]?.[kind]?.port
         if (port === undefined || served.some((one) => one.name === port || one.port === port)) continue

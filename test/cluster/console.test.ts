@@ -44,12 +44,19 @@ async function linux(): Promise<object> {
   const userData = `#cloud-config\nssh_authorized_keys: ["${publicKey}"]\n`
   const disk = { type: 'volume', device: 'disk', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } }
   const seed = { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } }
+  const httpGet = { port: 'http' }
   return deaf(
     'linux',
     {
       terminationGracePeriodSeconds: 0,
       volumes: [root, { name: 'seed', cloudInit: { userData } }],
-      ports: [{ name: 'ssh', port: 22 }],
+      ports: [
+        { name: 'ssh', port: 22 },
+        { name: 'http', port: 80 },
+      ],
+      startupProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 2000 },
+      readinessProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 30 },
+      livenessProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 30 },
     },
     {
       memory: { unit: 'MiB', value: 256 },
@@ -166,6 +173,18 @@ test('ssh and scp reach a guest through the API server', async () => {
   expect(await readFile(`${sent}.back`)).toEqual(await readFile(sent))
 })
 
+const conditionOf = (type: string, { status }: VirtualMachine) => status?.conditions?.find((one) => one.type === type)
+const agentOf = (vm: VirtualMachine) => conditionOf('AgentConnected', vm)
+const readyOf = (vm: VirtualMachine) => conditionOf('Ready', vm)
+
+/** Waits until the Service sends requests to the guest, or none. */
+const serviceHasGuest = (isWanted: boolean) =>
+  cluster.until(`the endpoint is ${isWanted ? '' : 'not '}ready`, async () => {
+    const path = 'jsonpath={.items[*].endpoints[*].conditions.ready}'
+    const ready = await cluster.kubectl('get', 'endpointslices', '-l', 'kubernetes.io/service-name=linux', '-o', path)
+    return (ready === 'true') === isWanted ? true : undefined
+  })
+
 test('a guest has the address of its pod, uses the cluster’s DNS, and serves clients of a Service', async () => {
   await cluster.apply({
     apiVersion: 'v1',
@@ -173,7 +192,12 @@ test('a guest has the address of its pod, uses the cluster’s DNS, and serves c
     metadata: { name: 'linux' },
     spec: { selector: { 'virtset.io/vm-name': 'linux' }, ports: [{ name: 'ssh', port: 2222, targetPort: 'ssh' }] },
   })
-  const { status } = (await cluster.vm('linux'))!
+  await serviceHasGuest(false)
+  expect(readyOf((await cluster.vm('linux'))!)?.reason).toBe('StartupProbePending')
+  // A daemon that keeps the output of its session open keeps the session open, too.
+  await ssh('echo served >/tmp/index.html; httpd -p 80 -h /tmp >/dev/null 2>&1 </dev/null')
+  const { status } = await cluster.untilVm('linux', 'is ready', (vm) => readyOf(vm)?.status === 'True')
+  await serviceHasGuest(true)
   expect(await ssh('ip', '-4', 'addr')).toContain(` ${status?.podIP}/`)
   expect(await ssh('nslookup', `linux.${cluster.namespace}.svc.cluster.local`)).toContain('Name:')
   // The API server connects to an endpoint of the Service, and reports that an SSH server does not speak HTTP.
@@ -183,8 +207,6 @@ test('a guest has the address of its pod, uses the cluster’s DNS, and serves c
     return failure.includes('SSH-2.0-dropbear') ? true : undefined
   })
 })
-
-const agentOf = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'AgentConnected')
 
 test('the agent in a guest reports its host name, system and addresses, until it stops', async () => {
   const connected = await cluster.untilVm('linux', 'has an agent', (vm) => agentOf(vm)?.status === 'True')
@@ -212,4 +234,11 @@ test('the agent in a guest reports its host name, system and addresses, until it
   const stopped = await cluster.untilVm('linux', 'has no agent', (vm) => agentOf(vm)?.status === 'False')
   expect(agentOf(stopped)?.reason).toBe('AgentDisconnected')
   expect(stopped.status?.guest).toBeUndefined()
+})
+
+test('a guest that no longer serves is ended, and gets no requests of its Service', async () => {
+  await ssh('killall httpd')
+  const failed = await cluster.untilVm('linux', 'has failed', ({ status }) => status?.phase === 'Failed')
+  expect(failed.status?.reason).toBe('LivenessProbeFailed')
+  await serviceHasGuest(false)
 })

@@ -74,14 +74,17 @@ test.concurrent('a VM whose pod is deleted fails, and reports that', async () =>
   expect(qemusOf(failed)).toEqual([])
 })
 
-test.concurrent('a VM whose liveness probe fails is ended, and reports that', async () => {
-  const livenessProbe = { httpGet: { port: 'http' }, initialDelaySeconds: 20, periodSeconds: 1, failureThreshold: 2 }
-  const spec = { ports: [{ name: 'http', port: 80 }], livenessProbe, terminationGracePeriodSeconds: 1 }
-  await cluster.apply(deaf('not-alive', spec, { devices: { interfaces: [{}] } }))
-  const failed = await cluster.untilVm('not-alive', 'has failed', endedAs('LivenessProbeFailed'))
+test.concurrent.each([
+  ['not-alive', 'liveness', 'LivenessProbeFailed'],
+  ['not-booted', 'startup', 'StartupProbeFailed'],
+])('the VM %s, whose %s probe fails, is ended with the reason %s', async (name, kind, reason) => {
+  const probe = { httpGet: { port: 'http' }, initialDelaySeconds: 20, periodSeconds: 1, failureThreshold: 2 }
+  const spec = { ports: [{ name: 'http', port: 80 }], [`${kind}Probe`]: probe, terminationGracePeriodSeconds: 1 }
+  await cluster.apply(deaf(name, spec, { devices: { interfaces: [{}] } }))
+  const failed = await cluster.untilVm(name, 'has failed', endedAs(reason))
   expect(qemusOf(failed)).toEqual([])
-  const events = ['get', 'events', '--field-selector', 'involvedObject.name=not-alive,type=Warning']
-  expect(await cluster.kubectl(...events)).toContain('LivenessProbeFailed')
+  const events = ['get', 'events', '--field-selector', `involvedObject.name=${name},type=Warning`]
+  expect(await cluster.kubectl(...events)).toContain(reason)
 })
 
 test.concurrent('a VM of a group that is evicted reports that, is not a failure of the group, and is replaced', async () => {
