@@ -70,6 +70,15 @@ const client = 'kubectl-client-side-apply'
 const other = { number: 99, protocol: 'TCP', name: 'other' }
 const written = (first: object) => ({ policy: 'Always', nested: { a: 'x' }, ports: [first, other], command: ['run'] })
 
+const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
+const deepManifest = JSON.stringify({ ...manifest, spec: { ports: [{ number: 0 }] } }).replace('0', deep)
+const deepFields = {
+  ...applied,
+  fieldsV1: {
+    'f:spec': { ...applied.fieldsV1['f:spec'], 'f:ports': { [`k:{"number":${deep},"protocol":"TCP"}`]: {} } },
+  },
+}
+
 test.each<[string, object, string | undefined, object | undefined]>([
   ['server-side apply', { managedFields: [applied] }, 'kubectl', written({ number: 80 })],
   ['client-side apply', annotation(JSON.stringify(manifest)), client, written({ number: 80 })],
@@ -86,6 +95,8 @@ test.each<[string, object, string | undefined, object | undefined]>([
     undefined,
   ],
   ['an annotation that is not JSON', annotation('{'), client, undefined],
+  ['a manifest that nests too deep', annotation(deepManifest), client, undefined],
+  ['managed fields that nest too deep', { managedFields: [deepFields] }, 'x', written(received.spec.ports[0] ?? {})],
   ['no managed fields', { managedFields: [null] }, 'x', undefined],
 ])('what the user wrote, by %s', (_, metadata, fieldManager, expected) => {
   const object = { ...received, metadata }

@@ -1,4 +1,4 @@
-import { isRecord } from '../api/schema.ts'
+import { isDeeper, isRecord, mostLevels } from '../api/schema.ts'
 import type { Subject } from './kind.ts'
 import { jsonMeaning } from './meaning.ts'
 import { keysOfItem } from './items.ts'
@@ -129,9 +129,11 @@ const fromManifest = (value: unknown): Evidence => ({
   isWhole: typeof value !== 'object' || value === null,
 })
 
+/** Users write it. A deeper value than any object has would overflow the stack when its items are compared. */
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    return isDeeper(value, mostLevels) ? undefined : value
   } catch {
     return undefined
   }

@@ -443,10 +443,13 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     })
   })
 
-  test('a user cannot keep presets away with the annotation of a mirrored pod', async () => {
+  test.each([
+    ['of a mirrored pod', { 'kubernetes.io/config.mirror': 'x' }],
+    ['of kubectl apply, with a manifest of any depth', { [lastApplied]: deepManifest }],
+  ])('a user cannot keep presets away with the annotation %s', async (_, annotations) => {
     const { metadata, ...pod } = labelled('small', { nodeName: 'n' })
-    const mirror = { ...metadata, annotations: { 'kubernetes.io/config.mirror': 'x' } }
-    const created = await ask('POST', 'api/v1/namespaces/default/pods?dryRun=All', { ...pod, metadata: mirror })
+    const path = 'api/v1/namespaces/default/pods?dryRun=All&fieldManager=kubectl-client-side-apply'
+    const created = await ask('POST', path, { ...pod, metadata: { ...metadata, annotations } })
     expect(created).toMatchObject({ metadata: { annotations: { team: 'a' } } })
   })
 
@@ -485,6 +488,9 @@ const online = (...words: string[]) =>
       }
     },
   })
+
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+const deepManifest = `{"apiVersion": "v1", "spec": {"containers": [{"name": ${'['.repeat(100_000)}${']'.repeat(100_000)}}]}}`
 
 const instanceSchema = {
   type: 'object',
