@@ -31,6 +31,39 @@ testRule('port-forward-bounded', [
   },
 ])
 
+testRule('port-forward-range', [
+  {
+    refused: vm(
+      passt([
+        {
+          proto: 'tcp',
+          ranges: [
+            { start: 90, end: 80 },
+            { start: 9, end: 8, exclude: true },
+            { start: 100, end: 109, to: 65_530 },
+          ],
+        },
+      ]),
+    ),
+    causes: [
+      `${at}[0].portForwards[0].ranges[0].end: Invalid value: 80: must not be less than start, which is 90`,
+      `${at}[0].portForwards[0].ranges[1].end: Invalid value: 8: must not be less than start, which is 9`,
+      `${at}[0].portForwards[0].ranges[2].to: Invalid value: 65530: must be at most 65526: the range has 10 ports`,
+    ],
+    accepted: vm(
+      passt([
+        {
+          proto: 'tcp',
+          ranges: [
+            { start: 80, end: 80 },
+            { start: 100, end: 109, to: 65_526 },
+          ],
+        },
+      ]),
+    ),
+  },
+])
+
 testRule('port-forward-unique', [
   {
     refused: vm(passt([{ proto: 'tcp', ranges: [{ start: 80, end: 90 }, { start: 82 }, { start: 85, to: 1 }] }])),

@@ -91,6 +91,35 @@ const forwardUnique: Rule = {
   ),
 }
 
+const lastPort = 65_535
+
+const forwardRange: Rule = {
+  id: 'port-forward-range',
+  description: 'The range of a port forward must not end before it starts, nor lead beyond the last port.',
+  about: ['portForwards'],
+  *check({ domain }) {
+    for (const [at, { ranges = [] }] of forwardsOf(domain)) {
+      for (const [index, { start, end, to }] of ranges.entries()) {
+        const [first, last, target] = [numberOf(start), numberOf(end), numberOf(to)]
+        if (first === undefined || last === undefined) continue
+        const field = `${at}.ranges[${index}]`
+        if (last < first) yield invalid(`${field}.end`, end, `must not be less than start, which is ${first}`)
+        else if (target !== undefined && target + last - first > lastPort) {
+          yield invalid(
+            `${field}.to`,
+            to,
+            `must be at most ${lastPort - (last - first)}: the range has ${last - first + 1} ports`,
+          )
+        }
+      }
+    }
+  },
+  example: example(
+    nic([{ proto: 'tcp', ranges: [{ start: 90, end: 80 }] }]),
+    nic([{ proto: 'tcp', ranges: [{ start: 80, end: 90 }] }]),
+  ),
+}
+
 const portReach: Rule = {
   id: 'port-reach',
   description: 'A VM with `ports` must have an interface through which clients reach its guest.',
@@ -112,4 +141,4 @@ const portReach: Rule = {
 /** QEMU's own network stack forwards nothing. */
 const isReachable = (one: Interface): boolean => (one.type ?? 'user') !== 'user' || isPasst(one)
 
-export const portForwardRules: readonly Rule[] = [forwardBounded, forwardUnique, portReach]
+export const portForwardRules: readonly Rule[] = [forwardBounded, forwardRange, forwardUnique, portReach]
