@@ -212,4 +212,21 @@ describe('a restart', () => {
       () => clock.advance(1000),
     )
   })
+
+  test('that stays refused is tried less often', async () => {
+    const { clock, server, requestRestart, start } = await setUp()
+    requestRestart('v-1')
+    const refusal = { kind: 'Status', code: 422, reason: 'Invalid', message: 'needs memory' }
+    server.fault = ({ method }) => (method === 'POST' ? { status: 422, body: refusal } : undefined)
+    start()
+    await until(
+      () => status(server).phase === 'Failed',
+      () => clock.advance(10),
+    )
+    const tried = creations(server)
+    for (let turn = 0; turn < 100; turn++) await clock.advance(10_000)
+    // Every 15 s, there would be 66.
+    expect(creations(server) - tried).toBeLessThan(12)
+    expect(creations(server) - tried).toBeGreaterThan(2)
+  })
 })

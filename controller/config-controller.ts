@@ -3,6 +3,7 @@ import { controllerOf, gracePeriodAnnotation, isOwning, virtualMachineOf } from 
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { isAlreadyExists, isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
+import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
@@ -24,6 +25,7 @@ type OwnAction = Exclude<ConfigAction, CommonAction<unknown>>
 
 interface ConfigControllerOptions extends ControllerContext {
   readonly vms: Reflector<VirtualMachine>
+  readonly random?: () => number
 }
 
 /** Maintains `status` of configs, and finishes restarts. */
@@ -39,16 +41,25 @@ const { accepts: _accepts, ...kind } = virtualMachineConfigs
 const cachedConfigs = resource<CachedConfig>(kind)
 
 const concurrency = 4
-/** How soon a refused restart is tried again: a user may be correcting the preset that refused it. */
-const refusedRetryMs = 15_000
+/** When a refused restart or claim is tried again: a user may be correcting the preset or the quota that refused it. */
+const refusedRetry = { firstMs: 10_000, longestMs: 300_000, healthyMs: 600_000 }
 
 export function startConfigController(options: ConfigControllerOptions): ConfigController {
-  const { kube, vms, log, clock } = options
+  const { kube, vms, log, clock, random = Math.random } = options
   const slim = configSlimmer()
+  const refused = new Map<string, BackOff>()
+  const retry = (key: string) => {
+    const backOff = refused.get(key) ?? createBackOff({ ...refusedRetry, clock, random })
+    refused.set(key, backOff)
+    return { do: 'requeueAfter', afterMs: backOff.next() } as const
+  }
   const configs = startReflector({ kube, resource: cachedConfigs, log, clock, slim })
 
   configs.onChange(({ kind, object }) => {
-    if (kind === 'deleted') loop.forget(object.metadata)
+    if (kind === 'deleted') {
+      loop.forget(object.metadata)
+      refused.delete(keyOf(object.metadata))
+    }
     loop.add(keyOf(object.metadata))
   })
   // The VM of a config has its name. A VM of that name matters also where another owner has it.
@@ -94,10 +105,9 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
         if (!isForbidden(error) && !isInvalid(error)) throw error
         const message = `the claim ${claim.metadata.name} could not be created: ${error.status.message}`
         refusals.push({ do: 'recordEvent', type: 'Warning', reason: 'FailedCreateClaim', message })
-        refusals.push({ do: 'requeueAfter', afterMs: refusedRetryMs })
       }
     }
-    return refusals
+    return refusals.length === 0 ? [] : [...refusals, retry(keyOf(config.metadata))]
   }
 
   const act = async (
@@ -120,8 +130,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       return undefined
     } catch (error) {
       if (!isForbidden(error) && !isInvalid(error)) throw error
-      const retry = { do: 'requeueAfter', afterMs: refusedRetryMs } as const
-      return [...refusedToRestart(observed, error.status.message), retry]
+      return [...refusedToRestart(observed, error.status.message), retry(keyOf(config.metadata))]
     }
   }
 
