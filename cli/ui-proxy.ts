@@ -24,6 +24,18 @@ const responseHeaders = ['content-type', 'content-encoding', 'retry-after']
 /** A watch in rows, which a browser cannot request for a WebSocket. */
 const table = 'application/json;as=Table;v=v1;g=meta.k8s.io'
 
+/** The API server passes on what pods and services serve, which must not run with the user's credentials. */
+const responsePolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
+const harmlessType = /^(?:application\/(?:[\w.-]+\+)?json|application\/yaml|text\/plain)(?:;|$)/
+
+/** Content of another type is shown as text: with `nosniff`, a browser runs no such script. */
+function harmless(headers: Headers): Headers {
+  const type = headers['content-type']
+  return type === undefined || harmlessType.test(type) ? headers : { ...headers, 'content-type': plainText }
+}
+
+const plainText = 'text/plain; charset=utf-8'
+
 /** Whether the API server serves it; everything else of the API server is not passed on. */
 export const isApiPath = (path: string): boolean => /^\/apis?\//.test(path)
 
@@ -39,7 +51,8 @@ export async function proxyRequest(
 ): Promise<void> {
   try {
     const answer = await send(access, path, request)
-    response.writeHead(answer.statusCode ?? 502, only(answer.headers, responseHeaders))
+    response.setHeader('content-security-policy', responsePolicy)
+    response.writeHead(answer.statusCode ?? 502, harmless(only(answer.headers, responseHeaders)))
     await pipeline(answer, response)
   } catch (error) {
     if (response.headersSent) return void response.destroy()

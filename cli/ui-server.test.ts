@@ -14,6 +14,10 @@ const api = createServer((incoming, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip', 'set-cookie': 'x=y' }).end(gzipSync('large'))
     return
   }
+  if (incoming.url?.endsWith('/proxy/x.js') === true) {
+    response.writeHead(200, { 'content-type': 'text/javascript' }).end('steal()')
+    return
+  }
   void text(incoming).then((body) => {
     const { method, url, headers } = incoming
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ method, url, headers, body }))
@@ -200,6 +204,15 @@ describe('with the cookie', () => {
       'content-type': 'application/json',
       authorization: 'Bearer of-the-user',
       'user-agent': 'kubectl-vm',
+    })
+  })
+
+  test('what the API server passes on from pods is neither a page nor code of this origin', async () => {
+    const { headers } = await ask('/api/v1/namespaces/a/pods/hostile/proxy/x.js')
+    expect(headers).toMatchObject({
+      'content-type': 'text/plain; charset=utf-8',
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'none'",
     })
   })
 
