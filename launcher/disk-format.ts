@@ -67,6 +67,9 @@ const feature = { corrupt: 1n << 1n, dataFile: 1n << 2n }
 /** Dirty, corrupt, external data file, compression type, extended L2 entries. */
 const knownFeatures = 0b11111n
 
+/** QEMU reads them all when it opens the disk: 65,536, which it accepts, take a minute of processor time. */
+const mostSnapshots = 1024
+
 /** Whatever else is wrong with the file, QEMU reports when it opens it. */
 function qcow2Of(header: Buffer): Disk | { readonly refused: string } {
   const version = header.length < 8 ? 0 : header.readUInt32BE(4)
@@ -81,6 +84,7 @@ function qcow2Of(header: Buffer): Disk | { readonly refused: string } {
     [(features & feature.corrupt) !== 0n, 'is marked as corrupt: repair it with qemu-img check -r all'],
     [(features & ~knownFeatures) !== 0n, 'uses features of qcow2 that are not supported'],
     [bytes === 0n, 'has no size'],
+    [header.readUInt32BE(60) > mostSnapshots, 'has too many snapshots: remove them with qemu-img convert -O qcow2'],
   ]
   const fault = faults.find(([isFaulty]) => isFaulty)
   return fault === undefined ? { format: 'qcow2', bytes } : { refused: fault[1] }

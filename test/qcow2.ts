@@ -4,13 +4,21 @@ interface Qcow2 {
   readonly bytes?: bigint
   readonly backingOffset?: bigint
   readonly encryption?: number
+  readonly snapshots?: number
   /** Incompatible features by bit. */
   readonly features?: bigint
 }
 
 /** The first sector of a qcow2 image. QEMU reads nothing else before it refuses the image. */
 export function qcow2Header(fields: Qcow2 = {}): Buffer {
-  const { version = 3, bytes = 1024n * 1024n, backingOffset = 0n, encryption = 0, features = 0n } = fields
+  const {
+    version = 3,
+    bytes = 1024n * 1024n,
+    backingOffset = 0n,
+    encryption = 0,
+    snapshots = 0,
+    features = 0n,
+  } = fields
   const header = Buffer.alloc(512)
   header.write('QFI\u00fb', 'latin1')
   header.writeUInt32BE(version, 4)
@@ -18,6 +26,7 @@ export function qcow2Header(fields: Qcow2 = {}): Buffer {
   header.writeUInt32BE(16, 20)
   header.writeBigUInt64BE(bytes, 24)
   header.writeUInt32BE(encryption, 32)
+  header.writeUInt32BE(snapshots, 60)
   if (version === 2) return header
   header.writeBigUInt64BE(features, 72)
   header.writeUInt32BE(4, 96)
