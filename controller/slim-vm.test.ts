@@ -104,6 +104,15 @@ describe('a cached VM', () => {
     expect(slimVm({ ...withImage, status: running }).spec).not.toHaveProperty('volumes')
   })
 
+  it('has only the first of many images', () => {
+    const vm = whole({ ...running, phase: 'Scheduled' })
+    const volumes = Array.from({ length: 256 }, (_, index) => ({
+      name: `v${index}`,
+      image: { reference: `i${index}` },
+    }))
+    expect(slimVm({ ...vm, spec: { ...vm.spec, volumes } }).spec.volumes).toEqual(volumes.slice(0, 16))
+  })
+
   it('is the same when it is slimmed again, and after its guest ended without a pod', () => {
     const vm = slimVm(whole(running))
     expect(slimVm(vm)).toEqual(vm)

@@ -91,9 +91,12 @@ function slimSpec({ spec, status }: VirtualMachine): VirtualMachine['spec'] {
 }
 
 function slimVolumes(volumes: readonly Volume[], phase: Phase | undefined): readonly Volume[] {
-  if (phase === 'Scheduled') return volumes.flatMap(slimImage)
+  if (phase === 'Scheduled') return volumes.flatMap(slimImage).slice(0, mostImages)
   return phase === 'Running' ? volumes.flatMap(slimClaim) : []
 }
+
+/** A VM can have 256, and wait for one of them for any time. Messages about others do not name the volume. */
+const mostImages = 16
 
 const none = Object.freeze({})
 
