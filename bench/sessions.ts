@@ -1,0 +1,309 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpsServer } from 'node:https'
+import { createServer, connect, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { duplexPair } from 'node:stream'
+import { parseArgs } from 'node:util'
+import { WebSocket, WebSocketServer } from 'ws'
+import { run } from '../cluster/command.ts'
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { createSessionAccess } from '../handler/session-access.ts'
+import { startSessionServer } from '../handler/session-server.ts'
+import { ConsoleHub } from '../launcher/console-hub.ts'
+import { kubeconfigAccess } from '../runtime/access.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { createSelfSigned } from '../runtime/self-signed.ts'
+import { accountOf, kubectlAs } from '../test/apiserver/accounts.ts'
+import { startApiServer } from '../test/apiserver/apiserver.ts'
+import { installProcesses } from '../test/apiserver/processes.ts'
+import { ownAddress } from '../test/apiserver/service.ts'
+
+/**
+ * Sessions through a real API server, the webhooks' process and a handler's session server, beside a WebSocket to an
+ * extension server that echoes by itself. Measures the time to open, the latency of one byte and its echo, the bytes per
+ * second from the guest, and the memory of the webhooks for idle sessions. Requires KUBE_BIN_DIR (`make binaries`).
+ *
+ *     npm run -s bench:sessions [-- --echoes 300] [--mebibytes 16] [--json]
+ */
+const { values } = parseArgs({
+  options: {
+    echoes: { type: 'string', default: '300' },
+    mebibytes: { type: 'string', default: '16' },
+    json: { type: 'boolean' },
+  },
+})
+const echoes = Number(values.echoes)
+const mebibytes = Number(values.mebibytes)
+const openings = 20
+/** After this byte, the guest sends a window. It is less than the lag after which a reader of a console is disconnected. */
+const pour = 0x70
+const windowBytes = 256 * 1024
+const chunk = Buffer.alloc(64 * 1024, 'x')
+
+/** Echoes bytes; sends a window for `pour`. */
+function play(received: Buffer, send: (bytes: Buffer) => Promise<void>): void {
+  if (received[0] !== pour) return void send(received)
+  void (async () => {
+    for (let bytes = 0; bytes < windowBytes; bytes += chunk.length) await send(chunk)
+  })()
+}
+
+/** The idle sessions, of a user for each namespace: within the limits of a VM, a namespace and a replica. */
+const [namespaces, vmsOfNamespace, idleOfVm] = [4, 6, 10]
+interface Vm {
+  readonly namespace: string
+  readonly name: string
+  readonly podUID: string
+}
+const vmAt = (namespace: string, index: number): Vm => ({
+  namespace,
+  name: `vm${index}`,
+  podUID: `0b9dd0ab-6a4a-4bbb-9f6f-${String(index).padStart(12, '0')}`,
+})
+const measured = vmAt('default', 0)
+const idle = Array.from({ length: namespaces * vmsOfNamespace }, (_, index) =>
+  vmAt(`idle${index % namespaces}`, index + 1),
+)
+const vms = [measured, ...idle]
+const log = createLogger({ process: 'bench', level: 'silent' })
+const api = await startApiServer()
+const kubectl = (rest: string[], input?: object) =>
+  run(
+    [api.kubectl, '--kubeconfig', api.kubeconfig, ...rest],
+    input === undefined ? {} : { input: JSON.stringify(input) },
+  )
+const token = join(api.directory, 'handler-token')
+const processes = await installProcesses(api, { environment: { HANDLER_TOKEN: token } })
+writeFileSync(
+  token,
+  await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-webhooks', '--audience', 'virtset-handler']),
+)
+const kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'bench' })
+
+/** The consoles of the guests by the UID of their pods. */
+const hubs = new Map(
+  vms.map(({ podUID, namespace }) => {
+    const [line, guest] = duplexPair()
+    guest.on('data', (bytes: Buffer) =>
+      play(bytes, (more) => new Promise((resolve) => void guest.write(more, () => resolve()))),
+    )
+    const hub = new ConsoleHub({ open: async () => line, clock: systemClock, log })
+    hub.start()
+    return [podUID, { hub, namespace }]
+  }),
+)
+// In the place of a port of a guest.
+const tcp = createServer({ noDelay: true }, (socket) => {
+  socket.on('error', () => {})
+  socket.on('data', (bytes) =>
+    play(bytes, (more) => new Promise((resolve) => void socket.write(more, () => resolve()))),
+  )
+})
+await new Promise<void>((resolve) => void tcp.listen(0, '127.0.0.1', resolve))
+const { port: tcpPort } = tcp.address() as AddressInfo
+
+const sessionServer = await startSessionServer({
+  port: 0,
+  host: '127.0.0.1',
+  address: '127.0.0.1',
+  accessOf: createSessionAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
+  namespaceOf: (uid) => hubs.get(uid)?.namespace,
+  open: async (uid, target) => {
+    const { hub } = hubs.get(uid) ?? {}
+    if (target.kind !== 'console' || hub === undefined)
+      return { socket: connect({ host: '127.0.0.1', port: tcpPort, noDelay: true }) }
+    const session = await hub.join(target)
+    const [ours, theirs] = duplexPair()
+    session.start(theirs)
+    return { socket: ours, position: session.position }
+  },
+  log,
+  clock: systemClock,
+})
+const webhooks = await processes.startWebhooks('one')
+await kubectl(['apply', '--server-side', '-f', '-'], {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'NodeProfile',
+  metadata: { name: 'n1' },
+  spec: {
+    libvirtVersion: '11.3.0',
+    kvm: false,
+    taints: [],
+    sessionEndpoint: sessionServer.published,
+    capabilities: bundledCapabilities,
+  },
+})
+const serials = [{ type: 'pty' }]
+const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices: { serials } }
+await kubectl(['apply', '-f', '-'], {
+  apiVersion: 'v1',
+  kind: 'List',
+  items: Array.from({ length: namespaces }, (_, index) => ({
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: `idle${index}` },
+  })),
+})
+await kubectl(['create', '-f', '-'], {
+  apiVersion: 'v1',
+  kind: 'List',
+  items: vms.map(({ name, namespace }) => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name, namespace },
+    spec: { domain },
+  })),
+})
+for (const { name, namespace, podUID } of vms) {
+  const status = JSON.stringify({ status: { phase: 'Running', nodeName: 'n1', podUID } })
+  const patch = ['patch', 'vm', name, '-n', namespace, '--subresource=status', '--type=merge', '-p', status]
+  await kubectl([...patch, ...kubectlAs(accountOf('controller'))])
+}
+
+// The direct WebSocket: an extension server that echoes by itself.
+const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
+const direct = createHttpsServer(createSelfSigned('echo', Date.now()), (_, response) => {
+  const resources = { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: 'echo.test/v1', resources: [] }
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(resources))
+})
+direct.on('upgrade', (request, socket, head) => {
+  sockets.handleUpgrade(request, socket, head, (client) => {
+    client.on('message', (bytes: Buffer) =>
+      play(bytes, (more) => new Promise((resolve) => client.send(more, () => resolve()))),
+    )
+  })
+})
+await new Promise<void>((resolve) => void direct.listen(0, resolve))
+const { port: directPort } = direct.address() as AddressInfo
+const metadata = { name: 'echo', namespace: 'default' }
+await kubectl(['apply', '-f', '-'], {
+  apiVersion: 'v1',
+  kind: 'List',
+  items: [
+    { apiVersion: 'v1', kind: 'Service', metadata, spec: { ports: [{ port: 443, targetPort: directPort }] } },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'echo' } },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: [ownAddress()], conditions: { ready: true } }],
+      ports: [{ port: directPort, protocol: 'TCP' }],
+    },
+    {
+      apiVersion: 'apiregistration.k8s.io/v1',
+      kind: 'APIService',
+      metadata: { name: 'v1.echo.test' },
+      spec: {
+        group: 'echo.test',
+        version: 'v1',
+        groupPriorityMinimum: 100,
+        versionPriority: 100,
+        insecureSkipTLSVerify: true,
+        service: { name: 'echo', namespace: 'default' },
+      },
+    },
+  ],
+})
+await kubectl(['wait', 'apiservice/v1.echo.test', '--for=condition=Available', '--timeout=120s'])
+
+/** @param user whom to impersonate; the admin of the cluster if absent */
+const open = (path: string, user?: string): Promise<WebSocket> =>
+  new Promise((resolve, reject) => {
+    const headers = user === undefined ? {} : { 'impersonate-user': user, 'impersonate-group': 'system:masters' }
+    const tls = { ca: api.certificateAuthority, cert: api.clientCertificate, key: api.clientKey }
+    const client = new WebSocket(api.server.replace('https', 'wss') + path, {
+      ...tls,
+      headers,
+      perMessageDeflate: false,
+    })
+    client.once('open', () => resolve(client)).once('error', reject)
+  })
+
+const median = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0
+
+async function measure(path: string) {
+  const opened: number[] = []
+  for (let count = 0; count < openings; count++) {
+    const startedMs = performance.now()
+    const client = await open(path)
+    opened.push(performance.now() - startedMs)
+    client.terminate()
+  }
+  const client = await open(path)
+  let heard = 0
+  let notify = () => {}
+  client.on('message', (bytes: Buffer) => {
+    heard += bytes.length
+    notify()
+  })
+  const until = async (bytes: number) => {
+    while (heard < bytes) await new Promise<void>((resolve) => (notify = resolve))
+  }
+  const latencies: number[] = []
+  for (let count = 0; count < echoes; count++) {
+    // As a person types: what the chain holds back after a chunk must not hide its latency.
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    heard = 0
+    const startedMs = performance.now()
+    client.send('e')
+    await until(1)
+    latencies.push(performance.now() - startedMs)
+  }
+  const startedMs = performance.now()
+  for (let bytes = 0; bytes < mebibytes * 1024 * 1024; bytes += windowBytes) {
+    heard = 0
+    client.send(Buffer.from([pour]))
+    await until(windowBytes)
+  }
+  const seconds = (performance.now() - startedMs) / 1000
+  client.close()
+  return { openMs: median(opened), echoMs: median(latencies), mebibytesPerSecond: mebibytes / seconds }
+}
+
+const session = ({ namespace, name }: Vm) =>
+  `/apis/subresources.virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines/${name}`
+const paths = {
+  direct: '/apis/echo.test/v1/namespaces/default/things/x/attach',
+  console: `${session(measured)}/attach/console?tailBytes=0`,
+  port: `${session(measured)}/portforward/80`,
+}
+type Figures = Awaited<ReturnType<typeof measure>>
+const found: [string, Figures][] = []
+for (const [name, path] of Object.entries(paths)) found.push([name, await measure(path)])
+
+const residentKibibytes = () =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${webhooks.child.pid}/status`, 'utf8'))?.[1])
+const before = residentKibibytes()
+const held: WebSocket[] = []
+for (const vm of idle) {
+  const path = `${session(vm)}/attach/console`
+  held.push(...(await Promise.all(Array.from({ length: idleOfVm }, () => open(path, vm.namespace)))))
+}
+const kibibytesPerIdle = (residentKibibytes() - before) / held.length
+for (const one of held) one.terminate()
+
+if (values.json === true) {
+  process.stdout.write(`${JSON.stringify({ ...Object.fromEntries(found), idle: held.length, kibibytesPerIdle })}\n`)
+} else {
+  const baseline = found[0]?.[1]
+  const ratio = (one: number, other = 0) => `${(one / other).toFixed(2)} ×`
+  for (const [name, { openMs, echoMs, mebibytesPerSecond }] of found) {
+    const figures = [
+      `open ${openMs.toFixed(1)} ms (${ratio(openMs, baseline?.openMs)})`,
+      `echo ${echoMs.toFixed(2)} ms (${ratio(echoMs, baseline?.echoMs)})`,
+      `${mebibytesPerSecond.toFixed(1)} MiB/s (${ratio(mebibytesPerSecond, baseline?.mebibytesPerSecond)})`,
+    ]
+    process.stdout.write(`${name.padEnd(8)} ${figures.join('   ')}\n`)
+  }
+  process.stdout.write(`${held.length} idle consoles: ${kibibytesPerIdle.toFixed(0)} KiB each in the webhooks\n`)
+}
+tcp.close()
+direct.close()
+direct.closeAllConnections()
+await sessionServer.close()
+await kube.close()
+await processes.stop()
+await api.stop()
+process.exit(0)
