@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { gadgetCrd } from '../test/presets/objects.ts'
 import { kindsIn } from './object-kind.ts'
-import { restrictedPathCauses, restrictedUses } from './restricted.ts'
+import { restrictedPathCauses, restrictedUses, restrictedWarnings } from './restricted.ts'
 import type { PlainSchema } from './schema.ts'
 import { structureOf } from './schema-structure.ts'
 
@@ -101,4 +101,26 @@ test.each<[string, string, string | undefined, string?]>([
     ...(suggestion === undefined ? {} : { suggestion }),
   }
   expect(restrictedPathCauses(['spec', path], gadget)).toEqual(message === undefined ? [] : [cause])
+})
+
+test('a field restricted for some containers of a pod only is pointed out', () => {
+  const containers: PlainSchema = {
+    type: 'array',
+    items: some({ name: {}, level: {} }),
+    'x-kubernetes-list-type': 'map',
+    'x-kubernetes-list-map-keys': ['name'],
+  }
+  const pod = structureOf(some({ spec: some({ containers, initContainers: containers }) }))
+  const warnings = (...paths: readonly string[]) => restrictedWarnings(paths, pod)
+  expect(warnings('spec.containers[*].level')).toEqual([
+    'spec.restricted: restricts spec.containers[*].level, but not spec.initContainers[*].level',
+  ])
+  expect(warnings('spec.initContainers')).toEqual([
+    'spec.restricted: restricts spec.initContainers, but not spec.containers',
+  ])
+  expect(warnings('spec.containers[*].level', 'spec.initContainers')).toEqual([
+    'spec.restricted: restricts spec.initContainers, but not spec.containers',
+  ])
+  expect(warnings('spec.containers[*].level', 'spec.initContainers[*].level')).toEqual([])
+  expect(restrictedWarnings(['spec.containers[*].level'], structure)).toEqual([])
 })

@@ -126,6 +126,27 @@ export const restrictedPathCauses = (restricted: readonly string[], structure: S
     ]
   })
 
+/** Lists of containers of one pod. A field of the one reaches as far as that of the other. */
+const twins = ['containers', 'initContainers'] as const
+
+/** Warns of each restricted field of containers that is not restricted for the other containers of the pod. */
+export function restrictedWarnings(restricted: readonly string[], structure: Structure): readonly string[] {
+  const keysOf = (path: string) => pathKeys(path).map(String)
+  const known = new Set(restricted.map((path) => keysOf(path).join(' ')))
+  const isKnown = (keys: readonly string[]) => keys.some((_, index) => known.has(keys.slice(0, index + 1).join(' ')))
+  return restricted.flatMap((path) => {
+    const keys = keysOf(path)
+    return twins.flatMap((one, index) => {
+      const at = keys.indexOf(one)
+      const other = at < 0 ? [] : keys.with(at, twins[1 - index] ?? one)
+      if (at < 0 || isKnown(other) || faultOf(other, structure) !== undefined) return []
+      return [`spec.restricted: restricts ${path}, but not ${other.reduce(joinRestricted, '')}`]
+    })
+  })
+}
+
+const joinRestricted = (path: string, key: string): string => joinPath(path, key)
+
 interface Fault {
   readonly message: string
   readonly near?: string | undefined

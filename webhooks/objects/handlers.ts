@@ -6,7 +6,7 @@ import { isRecord } from '../../api/schema.ts'
 import type { ObjectTarget, WatchedObjects } from '../../inventory/objects.ts'
 import type { Namespace } from '../../presets/candidates.ts'
 import { compileObjectPreset } from '../../presets/object-preset.ts'
-import { restrictedCause, restrictedUses } from '../../presets/restricted.ts'
+import { restrictedCause, restrictedUses, restrictedWarnings } from '../../presets/restricted.ts'
 import { checkPresetTarget } from '../../presets/target-check.ts'
 import { ApiUnreachable } from '../../runtime/api-error.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
@@ -125,8 +125,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
   const validateTarget = async (request: AdmissionRequest): Promise<AdmissionResult> => {
     const parsed = parsePresetTarget(request.object)
     if ('causes' in parsed) return refuse(parsed.causes)
-    const causes = checkPresetTarget(parsed.target, await objects.read(parsed.target.spec))
-    return causes.length > 0 ? refuse(causes) : { allowed: true }
+    const { spec } = parsed.target
+    const served = await objects.read(spec)
+    const causes = checkPresetTarget(parsed.target, served)
+    if (causes.length > 0) return refuse(causes)
+    const warnings = 'kind' in served ? restrictedWarnings(spec.restricted ?? [], served.kind.structure) : []
+    return { allowed: true, warnings }
   }
 
   return {
