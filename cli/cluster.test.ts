@@ -95,3 +95,52 @@ describe('with a cluster', () => {
     )
   })
 })
+
+describe('completion in a shell', () => {
+  const clusterOfVms = async () => {
+    const { fake, run } = await clusterWith()
+    const put = (plural: string, namespace: string, name: string) =>
+      fake.put(`/apis/virtset.io/v1alpha1/${plural}`, { metadata: { name, namespace }, spec: {} })
+    for (const name of ['web-2', 'db']) put('virtualmachines', 'default', name)
+    for (const name of ['web-2', 'web-1']) put('virtualmachineconfigs', 'default', name)
+    put('virtualmachines', 'team', 'web-9')
+    return { fake, run }
+  }
+
+  test.each([
+    [
+      ['console', 'w'],
+      ['web-1', 'web-2'],
+    ],
+    [
+      ['console', ''],
+      ['db', 'web-1', 'web-2'],
+    ],
+    [['console', '-n', 'team', ''], ['web-9']],
+    [['console', '--namespace=team', ''], ['web-9']],
+    [
+      ['ssh', 'root@w'],
+      ['root@web-1', 'root@web-2'],
+    ],
+    [
+      ['start', ''],
+      ['web-1', 'web-2'],
+    ],
+    [['explain', 'd'], ['db']],
+    [['port-forward', 'db', ''], []],
+    [['console', 'x'], []],
+  ])('%j', async (words, expected) => {
+    const { run } = await clusterOfVms()
+    const { out } = await run(['__complete', '--', ...words])
+    expect(out.split('\n').filter((word) => word !== '')).toEqual(expected)
+  })
+
+  test('a cluster that refuses or cannot be reached has no names', async () => {
+    const { fake, run } = await clusterOfVms()
+    fake.fault = ({ path }) =>
+      path.includes('configs') ? { status: 403, body: { kind: 'Status', reason: 'Forbidden', code: 403 } } : undefined
+    expect((await run(['__complete', '--', 'console', ''])).out).toBe('db\nweb-2\n')
+    await fake.close()
+    expect(await run(['__complete', '--', 'console', ''])).toMatchObject({ code: 0, out: '', err: '' })
+  })
+})

@@ -2,6 +2,7 @@ import { Argument, Option } from 'commander'
 import type { Entry } from './entry.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flags } from './flags.ts'
+import { NameArgument } from './name-argument.ts'
 import type { PowerFlags, Verb } from './power.ts'
 import { capabilitiesOf, clusterOf, paintOf, withCompletion, withKinds, withOutput, withProgress } from './session.ts'
 import { sessionCommands } from './session-commands.ts'
@@ -96,7 +97,7 @@ const explain: Entry = {
   description: 'show what set each field of a VM, and why presets were applied or not',
   example: 'web spec.domain.cpu',
   words: [
-    new Argument('<vm>', 'a VM in the cluster as NAME or NAMESPACE/NAME, or a file'),
+    new NameArgument('<vm>', 'a VM in the cluster as NAME or NAMESPACE/NAME, or a file', ['virtualMachines']),
     new Argument('[path]', 'only this field and those below it, for example spec.domain.devices.disks[0]'),
   ],
   flags: [outputFlag('text', 'json'), 'schema', ...completionFlags, 'color'],
@@ -298,7 +299,7 @@ const powerEntry = (name: Verb): Entry => ({
   name,
   description: powers[name],
   example: 'web --wait',
-  words: [new Argument('<name>', 'a VirtualMachineConfig')],
+  words: [new NameArgument('<name>', 'a VirtualMachineConfig', ['virtualMachineConfigs'])],
   flags: [
     new Option('--wait', 'wait until the VM has started or stopped, and show the progress'),
     new Option('--timeout <seconds>', 'how long --wait waits').argParser(wholeNumber).default(300),

@@ -4,6 +4,7 @@ import { commands } from './commands.ts'
 import type { Entry } from './entry.ts'
 import { Usage, exitCodes } from './failure.ts'
 import { optionOf } from './flags.ts'
+import type { NamesOf } from './shell.ts'
 import type { World } from './world.ts'
 
 /** The commands of `kubectl preset`, which need no VMs. */
@@ -42,7 +43,8 @@ function createProgram(world: World, exit: (code: number) => void): Command {
     .helpOption(false)
     .action(async (words: readonly string[]) => {
       const { candidates } = await import('./shell.ts')
-      for (const word of candidates(program, words)) world.out(`${word}\n`)
+      const namesOf: NamesOf = async (kinds, flags) => (await import('./names.ts')).namesOf(kinds, flags, world)
+      for (const word of await candidates(program, words, namesOf)) world.out(`${word}\n`)
     })
   return program
 }

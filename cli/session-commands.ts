@@ -2,6 +2,7 @@ import { Argument, Option } from 'commander'
 import type { ConsoleFlags, LogFlags, SessionStreams } from './console.ts'
 import type { Entry } from './entry.ts'
 import { clusterFlags, repeatable, wholeNumber, type Flags } from './flags.ts'
+import { NameArgument, runningVm } from './name-argument.ts'
 import type { PortForwardFlags, ScreenFlags } from './port-forward.ts'
 import type { ScreenshotFlags } from './screenshot.ts'
 import type { SendKeyFlags } from './send-key.ts'
@@ -17,7 +18,7 @@ const vmFlags = [
   ...clusterFlags,
 ]
 
-const vmName = new Argument('<name>', 'a running VirtualMachine, or the VirtualMachineConfig of one')
+const vmName = new NameArgument('<name>', 'a running VirtualMachine, or the VirtualMachineConfig of one', runningVm)
 
 const tailFlag = new Option(
   '--tail <bytes>',
@@ -97,7 +98,10 @@ const sshEntry: Entry = {
   name: 'ssh',
   description: 'log in to a VM with ssh, through the API server',
   example: 'root@web -- uname -a',
-  words: [new Argument('<destination>', '[USER@]VM'), new Argument('[command...]', 'what to run, after --')],
+  words: [
+    new NameArgument('<destination>', '[USER@]VM', runningVm),
+    new Argument('[command...]', 'what to run, after --'),
+  ],
   flags: sshFlags,
   async run(words, flags: Flags & SshFlags, world) {
     const { ssh } = await import('./ssh.ts')

@@ -1,4 +1,5 @@
 import type { Command, Option } from 'commander'
+import { NameArgument, type NamedKind } from './name-argument.ts'
 import type { World } from './world.ts'
 
 /** The scripts get candidates from `kubectl-vm` itself, so that none of them lists the commands. */
@@ -54,28 +55,67 @@ export function shellScript(shell: string, plugin: World['plugin']): string {
   return script.replaceAll(/(kubectl[-_ ]|complete-)vm\b/g, `$1${plugin}`)
 }
 
+/** The values of flags, by their long names without dashes. */
+type Values = { readonly [flag: string]: string }
+
+/** The names of objects of the cluster. */
+export type NamesOf = (kinds: readonly NamedKind[], flags: Values) => Promise<readonly string[]>
+
 /**
- * Candidates for the last word: commands, flags, values of a flag. None if a file is expected, because shells complete
- * files.
+ * Candidates for the last word: commands, flags, values of a flag, names of VMs. None if a file is expected, because
+ * shells complete files.
  */
-export function candidates(program: Command, words: readonly string[]): readonly string[] {
+export async function candidates(
+  program: Command,
+  words: readonly string[],
+  namesOf: NamesOf,
+): Promise<readonly string[]> {
   const current = words.at(-1) ?? ''
   const [name, ...before] = words.slice(0, -1)
   if (name === undefined) return starting(current, [...visible(program), 'help'])
   if (name === 'help') return starting(current, visible(program))
   const command = program.commands.find((one) => one.name() === name)
   if (command === undefined) return []
-  const valuesOf = (flag: string): readonly string[] | undefined => {
-    const option = command.options.find(({ short, long }) => flag === short || flag === long)
-    return option?.required === true ? (option.argChoices ?? []) : undefined
-  }
-  const values = valuesOf(before.at(-1) ?? '')
-  if (values !== undefined) return starting(current, values)
+  const given = readWords(command, before)
+  if (given.open !== undefined) return starting(current, given.open.argChoices ?? [])
   const [flag = '', value] = current.split('=')
-  if (value !== undefined) return starting(current, valuesOf(flag)?.map((one) => `${flag}=${one}`) ?? [])
+  if (value !== undefined && flag.startsWith('-')) {
+    return starting(current, optionNamed(command, flag)?.argChoices?.map((one) => `${flag}=${one}`) ?? [])
+  }
   if (current.startsWith('-')) return starting(current, flagsOf(command))
-  const [argument] = command.registeredArguments
-  return starting(current, argument?.argChoices ?? [])
+  const argument = command.registeredArguments[given.arguments]
+  if (!(argument instanceof NameArgument)) return starting(current, argument?.argChoices ?? [])
+  // As in `ssh USER@VM`.
+  const user = /^.*@/.exec(current)?.[0] ?? ''
+  const names = await namesOf(argument.kinds, given.values).catch(() => [])
+  return starting(
+    current,
+    names.map((one) => `${user}${one}`),
+  )
+}
+
+const optionNamed = ({ options }: Command, flag: string): Option | undefined =>
+  options.find(({ short, long, required }) => required && (flag === short || flag === long))
+
+/** The arguments and flags before the last word, and the flag whose value the last word is. */
+function readWords(command: Command, words: readonly string[]) {
+  const values: { [flag: string]: string } = {}
+  let count = 0
+  let open: Option | undefined
+  for (const word of words) {
+    const [flag = '', value] = word.split('=')
+    if (open !== undefined) {
+      values[open.attributeName()] = word
+      open = undefined
+    } else if (!word.startsWith('-')) {
+      count++
+    } else {
+      const option = optionNamed(command, flag)
+      if (value === undefined) open = option
+      else if (option !== undefined) values[option.attributeName()] = value
+    }
+  }
+  return { arguments: count, values, open }
 }
 
 const visible = (program: Command): string[] =>

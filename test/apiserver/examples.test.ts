@@ -192,5 +192,6 @@ describe('as a plugin', () => {
     const { code, out } = await kubectl('__complete', 'vm', 'expl')
     expect([code, out.split('\n')[0]]).toEqual([0, 'explain'])
     expect((await kubectl('__complete', 'vm', 'complete', '-o', '')).out).toMatch(/^yaml\njson\nxml\n/)
+    expect((await kubectl('__complete', 'vm', 'console', '-n', 'plugin', 'mi')).out).toMatch(/^mine\n/)
   })
 })
