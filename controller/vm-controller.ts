@@ -28,6 +28,7 @@ import {
 } from './launcher-pod.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { mountFailure, podEvents } from './mount-failure.ts'
 import { nodes, slimNode, stateOf } from './node.ts'
 import type { Node } from './node.ts'
 import { hasEnded, sortPods } from './own-pod.ts'
@@ -39,7 +40,7 @@ import type { CachedVm } from './slim-vm.ts'
 import { createStartingVms } from './starting-vms.ts'
 import { createStopwatch } from './stopwatch.ts'
 import type { Action } from './vm-action.ts'
-import { statesOf } from './vm-observed.ts'
+import { mountingPod, mountOverdueMs, statesOf } from './vm-observed.ts'
 import type { Completion, Mark, Observed } from './vm-observed.ts'
 import { plan, refusedToCreate } from './vm-plan.ts'
 import { completionRefused } from './vm-status.ts'
@@ -180,6 +181,8 @@ export function startVmController(options: VmControllerOptions): VmController {
     // To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn.
     if (awaitsStart(vm)) await turns.take({ namespace: vm.metadata.namespace ?? '', username: '' })
     const completion = completionOf(vm)
+    const elapsed = stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node))
+    const overdue = (elapsed.get('mounting') ?? 0) < mountOverdueMs ? undefined : mountingPod(vm, found.pods)
     const isStarting = completion.kind === 'done' && vm.status?.podUID === undefined && !isDeleting(vm)
     return {
       vm,
@@ -190,8 +193,9 @@ export function startVmController(options: VmControllerOptions): VmController {
       isFillRecorded: filledVms.has(vm.metadata.uid),
       image,
       claims: isStarting ? await findClaims(vm) : new Map<string, Claim>(),
+      mountFailure: overdue && (await findMountFailure(overdue)),
       node,
-      elapsed: stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node)),
+      elapsed,
       now: timestamp(clock),
     }
   }
@@ -232,6 +236,12 @@ export function startVmController(options: VmControllerOptions): VmController {
     for (const name of claimsOf(vm)) await find(name)
     for (const name of sourceClaimsOf(vm, found)) await find(name)
     return found
+  }
+
+  const findMountFailure = async (pod: Persisted<Pod>): Promise<string | undefined> => {
+    const { namespace = 'default', uid } = pod.metadata
+    const fieldSelector = `involvedObject.kind=Pod,involvedObject.uid=${uid}`
+    return mountFailure((await kube.list(podEvents, { namespace, fieldSelector })).items, pod)
   }
 
   /** A claim that was deleted meanwhile needs no mark. */

@@ -2,6 +2,7 @@ import type { Cause } from '../api/cause.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { hasMissable } from './mount-failure.ts'
 import type { NodeState } from './node.ts'
 import { isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
@@ -30,6 +31,8 @@ export interface Observed {
   readonly isFillRecorded: boolean
   /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
   readonly claims: ReadonlyMap<string, Claim>
+  /** Why the kubelet cannot mount the volumes of the VM's pod. Looked up only when that takes long: `mountOverdueMs`. */
+  readonly mountFailure: string | undefined
   /** Of the node that `status.nodeName` names. */
   readonly node: NodeState
   readonly image: string
@@ -49,7 +52,15 @@ export type Completion =
 export const podRejected = 'PodRejected'
 
 /** The states whose duration matters. */
-export type Mark = 'waiting' | 'rejected' | 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
+export type Mark =
+  | 'waiting'
+  | 'mounting'
+  | 'rejected'
+  | 'finished'
+  | 'podEnded'
+  | 'podDeleting'
+  | 'podMissing'
+  | 'runningAgain'
 
 /** What to measure the duration of, before `plan`. */
 export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState): ReadonlyMap<Mark, string> {
@@ -61,6 +72,7 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
   const [before, last] = times.slice(-2)
   const states: [Mark, string | undefined][] = [
     ['waiting', vm.status?.phase === 'Pending' ? vm.status.reason : undefined],
+    ['mounting', mountingPod(vm, pods)?.metadata.uid],
     ['rejected', isRejectedAgain(vm) ? 'rejected' : undefined],
     ['finished', isFinished(vm) ? 'finished' : undefined],
     ['podEnded', ended.length === 0 ? undefined : ended.join()],
@@ -70,6 +82,18 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
     ['runningAgain', before?.phase === 'Unknown' && last?.phase === 'Running' ? last.time : undefined],
   ]
   return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))
+}
+
+/** Mounting usually takes less than a second. After this time, the events of the pod are read. */
+export const mountOverdueMs = 5000
+
+/** The pod of a VM if the kubelet still prepares its container, and volumes of it can be missing. */
+export function mountingPod({ status = {} }: Vm, pods: readonly LauncherPod[]): LauncherPod | undefined {
+  if (status.phase !== 'Scheduled') return undefined
+  const own = pods.find(({ metadata }) => metadata.uid === status.podUID)
+  const [compute] = own?.status?.containerStatuses ?? []
+  const isCreating = compute?.state?.waiting?.reason === 'ContainerCreating'
+  return own !== undefined && isCreating && hasMissable(own) ? own : undefined
 }
 
 /** Whether the kubelet rejected a pod of the VM, which has not run since: only that leads back to Pending. */

@@ -9,7 +9,7 @@ import type { Action } from './vm-action.ts'
 import { statesOf } from './vm-observed.ts'
 import type { Mark, Observed } from './vm-observed.ts'
 import { plan, refusedToCreate } from './vm-plan.ts'
-import { pendingStatus, probedStatus } from './vm-status.ts'
+import { pendingStatus, probedStatus, troubledStatus } from './vm-status.ts'
 import type { Pod, PodStatus } from './pod.ts'
 
 const now = Date.UTC(2030, 0, 1, 0, 10, 0)
@@ -79,6 +79,7 @@ const observed = ({ pod, copies = [], elapsed = {}, vm = fresh, ...over }: Varia
     predecessors: [],
     isEndObserved: false,
     isFillRecorded: false,
+    mountFailure: undefined,
     completion: { kind: 'done', presets: [] },
     claims: new Map(),
     node: 'responds',
@@ -134,6 +135,19 @@ const waiting = (reason: string, message: string): PodStatus => ({
   phase: 'Pending',
   containerStatuses: [{ name: 'compute', state: { waiting: { reason, message } } }],
 })
+
+/** A VM with a claim, whose volumes the kubelet has not mounted yet. */
+const mounting = {
+  vm: withStatus(inPhase('Scheduled')),
+  pod: {
+    ...seen({ status: waiting('ContainerCreating', '') }),
+    spec: { ...launcherPod(withClaim, { image: 'launcher:1', claims: new Map() }).spec, nodeName: 'n1' },
+  },
+}
+const mountFailed = {
+  ...mounting,
+  vm: { ...mounting.vm, status: troubledStatus(mounting.vm, 'FailedMount', 'volume "data": no such disk', at(0)) },
+}
 
 const unschedulable = (message: string): PodStatus => ({
   phase: 'Pending',
@@ -396,6 +410,25 @@ const table: [string, Variation, string[]][] = [
       pod: seen({ nodeName: 'n1', status: waiting('ContainerCreating', '') }),
     },
     [],
+  ],
+  [
+    'looks for the cause when the volumes of a pod are not mounted in time',
+    { ...mounting, elapsed: { mounting: 2 } },
+    ['requeueAfter 3000'],
+  ],
+  [
+    'reports why a volume is not mounted, and looks again',
+    { ...mounting, mountFailure: 'volume "data": no such disk', elapsed: { mounting: 12 } },
+    [
+      'updateStatus Scheduled Ready False FailedMount: volume "data": no such disk',
+      'recordEvent Warning FailedMount: volume "data": no such disk',
+      'requeueAfter 12000',
+    ],
+  ],
+  [
+    'reports the same cause once, and looks again at least once a minute',
+    { ...mountFailed, mountFailure: 'volume "data": no such disk', elapsed: { mounting: 500 } },
+    ['requeueAfter 60000'],
   ],
   [
     'a pod that disappeared while its node responds: waits for the handler first',

@@ -7,6 +7,7 @@ import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm } from 
 import type { Disruption } from './disruption.ts'
 import { hasFinalizer } from './finalizer.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
+import { failedMount } from './mount-failure.ts'
 import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
@@ -15,7 +16,7 @@ import { failedProbeOf, hasEndingProbe, hasReadiness, terminatedExitCode } from 
 import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
-import { isHandedOver, podRejected } from './vm-observed.ts'
+import { isHandedOver, mountOverdueMs, podRejected } from './vm-observed.ts'
 import type { Completion, LauncherPod, Observed, Vm } from './vm-observed.ts'
 import {
   completionRefused,
@@ -236,7 +237,7 @@ function follow(observed: Observed, pod: LauncherPod): Action[] {
     if (disruption !== undefined && disruptionOfVm(vm) === undefined) return noteDisruption(observed, disruption)
     if (node === 'silent') return reportUnreachable(observed)
     const trouble = reportTrouble(observed, pod)
-    return trouble.length > 0 ? trouble : reportProbe(observed, pod)
+    return trouble.length > 0 ? trouble : [...reportProbe(observed, pod), ...awaitMount(observed)]
   }
   if (disruption !== undefined && pod.metadata.deletionTimestamp !== undefined) {
     const message = `${disruption.message} before the VM started`
@@ -314,16 +315,27 @@ function reportProbe({ vm, now }: Observed, pod: LauncherPod): Action[] {
 }
 
 /** Between Scheduled and Running the kubelet may report why the container does not start. */
-function reportTrouble({ vm, image, now }: Observed, pod: LauncherPod): Action[] {
+function reportTrouble(observed: Observed, pod: LauncherPod): Action[] {
+  const { vm, image, mountFailure, now } = observed
   if (vm.status?.phase !== 'Scheduled') return []
-  const { reason, message: waiting = '' } = computeOf(pod)?.state?.waiting ?? {}
-  if (reason === undefined || !troubles.includes(reason)) return []
-  const message = explainPull(waiting, vm.spec, image)
-  const status = troubledStatus(vm, reason, message, now)
+  const { reason = '', message: waiting = '' } = computeOf(pod)?.state?.waiting ?? {}
+  const isTrouble = troubles.includes(reason)
+  if (!isTrouble && mountFailure === undefined) return []
+  const trouble = isTrouble
+    ? { reason, message: explainPull(waiting, vm.spec, image) }
+    : { reason: failedMount, message: mountFailure ?? '' }
+  const status = troubledStatus(vm, trouble.reason, trouble.message, now)
   if (!isChanged(vm, status)) return []
+  return [{ do: 'updateStatus', status }, { do: 'recordEvent', type: 'Warning', ...trouble }, ...awaitMount(observed)]
+}
+
+/** The pod does not change while a mount fails. The interval doubles: a list of events is a large read. */
+function awaitMount({ elapsed }: Observed): Action[] {
+  const mountingMs = elapsed.get('mounting')
+  if (mountingMs === undefined) return []
+  const isOverdue = mountingMs >= mountOverdueMs
   return [
-    { do: 'updateStatus', status },
-    { do: 'recordEvent', type: 'Warning', reason, message },
+    { do: 'requeueAfter', afterMs: isOverdue ? Math.min(mountingMs, longestPollMs) : mountOverdueMs - mountingMs },
   ]
 }
 

@@ -115,21 +115,55 @@ async function startHandler(): Promise<ChildProcess> {
   return spawn(process.execPath, ['handler/main.ts'], { stdio: ['ignore', log, log], env: { ...process.env, ...env } })
 }
 
-/** Acts as scheduler and kubelet: assigns the VM's pod to a node, where its launcher listens. */
-async function runs(name: string): Promise<FakeLauncher> {
+/** Acts as scheduler: assigns the VM's pod to a node. Returns the name and uid of the pod. */
+async function schedule(name: string): Promise<readonly [string, string]> {
   const podOf = (path: string) => field(`{.items[*].${path}}`, 'pods', '-l', `virtset.io/vm-name=${name}`)
   await eventually(`${name} has a pod`, async () => (await podOf('metadata.name')) !== '')
   const pod = await podOf('metadata.name')
-  const launcher = await startFakeLauncher(kubeletRoot, await podOf('metadata.uid'))
-  launchers.push(launcher)
   await kubectl(['create', '--raw', `/api/v1/namespaces/default/pods/${pod}/binding`, '-f', '-'], {
     apiVersion: 'v1',
     kind: 'Binding',
     metadata: { name: pod },
     target: { apiVersion: 'v1', kind: 'Node', name: 'n1' },
   })
+  return [pod, await podOf('metadata.uid')]
+}
+
+/** Acts as scheduler and kubelet: assigns the VM's pod to a node, where its launcher listens. */
+async function runs(name: string): Promise<FakeLauncher> {
+  const [, uid] = await schedule(name)
+  const launcher = await startFakeLauncher(kubeletRoot, uid)
+  launchers.push(launcher)
   await eventually(`${name} runs`, async () => (await field('{.status.phase}', 'vm', name)) === 'Running')
   return launcher
+}
+
+/** Acts as scheduler and kubelet for a VM whose Secret does not exist. */
+async function cannotMount(name: string): Promise<void> {
+  const [pod, uid] = await schedule(name)
+  const state = { waiting: { reason: 'ContainerCreating' } }
+  const compute = { name: 'compute', image: 'i', imageID: '', ready: false, restartCount: 0, state }
+  const patch = JSON.stringify({ status: { phase: 'Pending', containerStatuses: [compute] } })
+  await kubectl([
+    'patch',
+    'pod',
+    pod,
+    '--subresource=status',
+    '--type=merge',
+    '-p',
+    patch,
+    ...kubectlAs(kubernetesAccount),
+  ])
+  await kubectl(['create', '-f', '-'], {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name: 'mount', namespace: 'default' },
+    involvedObject: { kind: 'Pod', namespace: 'default', name: pod, uid },
+    reason: 'FailedMount',
+    type: 'Warning',
+    message: 'MountVolume.SetUp failed for volume "source-0" : secret "vm.seed" not found',
+    lastTimestamp: new Date().toISOString(),
+  })
 }
 
 /** As the kubelet does: the containers of a deleted pod end, then the pod is removed. */
@@ -260,6 +294,9 @@ test('every permission is used, and none is missing', async () => {
   })
   const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'claim' } }]
   await apply(object('VirtualMachine', 'claimer', { domain, volumes }, { labels: { size: 'small' } }))
+  const seed = { name: 'seed', cloudInit: { userDataSecretRef: { name: 'vm.seed' } } }
+  await apply(object('VirtualMachine', 'seeded', { domain, volumes: [seed] }))
+  await cannotMount('seeded')
   await runs('bypassed')
   await runs('claimer')
 
@@ -303,6 +340,8 @@ test('every permission is used, and none is missing', async () => {
   await kubectl(['scale', 'vmg', 'group', '--replicas=1'])
   await eventually('the group has one VM', async () => (await members()).split(' ').length === 1)
   await secretIsBack()
+  const ready = () => field('{.status.conditions[?(@.type=="Ready")].message}', 'vm', 'seeded')
+  await eventually('a missing Secret is reported', async () => (await ready()).includes('"vm.seed" not found'))
 
   const ofObjects = rightsOf('manifests/overlays/object-presets/rbac.yaml')
   const rights = [

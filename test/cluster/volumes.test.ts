@@ -32,6 +32,8 @@ afterAll(async () => {
   await rm(storage, { recursive: true })
 })
 
+const readyOf = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'Ready')
+const isLauncher = (command: string) => command.includes('launcher/main.ts')
 const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
 /** The UID of every process in a VM's pod. */
 const launcherUser = 107
@@ -142,6 +144,23 @@ test.concurrent('cloudInit: is a read-only ISO with the label for cloud-init and
   await remove(vm)
 })
 
+test.concurrent('cloudInit: a VM waits for a missing Secret, reports that, and has its content once the Secret exists', async () => {
+  const volumes = [{ name: 'seed', cloudInit: { userDataSecretRef: { name: 'vm.seed' } } }]
+  await cluster.apply(deaf('secretive', { ...impatient, volumes }, { devices: { disks: [disk('seed', 'sda')] } }))
+  const waiting = await cluster.untilVm('secretive', 'waits', (vm) => readyOf(vm)?.reason === 'FailedMount')
+  expect(waiting.status?.phase).toBe('Scheduled')
+  expect(readyOf(waiting)?.message).toBe('volume "seed": secret "vm.seed" not found')
+  const stringData = { userData: '#cloud-config\npassword: from-the-secret\n' }
+  await cluster.apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'vm.seed' }, stringData })
+  const vm = await cluster.untilVm('secretive', 'runs', inPhase('Running'))
+  expect(readyOf(vm)?.status).toBe('True')
+  // The file is in memory, and mounted only in the pod, where /var/run is a link to /run.
+  const [pid] = processesOfPod(vm.status?.podUID ?? 'no pod', isLauncher)
+  const iso = await readFile(`/proc/${pid}/root/run/virtset/volumes/seed/cloud-init.iso`, 'latin1')
+  expect(iso).toContain(stringData.userData)
+  await remove(vm)
+})
+
 test.concurrent('persistentVolumeClaim: a guest boots from a file, which remains after the VM is deleted', async () => {
   const directory = join(storage, 'file')
   await mkdir(directory)
@@ -196,7 +215,6 @@ async function applyConfig(name: string, source: object): Promise<void> {
 
 const kubectlVm = resolve(import.meta.dirname, '../../cli/main.ts')
 const vm = (...rest: string[]) => run([process.execPath, kubectlVm, ...rest, '-n', cluster.namespace, '--wait'])
-const readyOf = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'Ready')
 
 test.concurrent('claimTemplates: the config’s claim is filled from an image once, and its guest boots', async () => {
   const directory = join(storage, 'filled')
@@ -249,7 +267,6 @@ test.concurrent('claimTemplates: a launcher that is killed during a download lea
   })
   const files = await readdir(directory)
   expect(files).toEqual([`disk.img.${filling.metadata.uid}-source.unfinished`])
-  const isLauncher = (command: string) => command.includes('launcher/main.ts')
   const pids = processesOfPod(filling.status?.podUID ?? 'no pod', isLauncher)
   for (const pid of pids) process.kill(pid, 'SIGKILL')
   await cluster.untilVm('downloaded', 'has failed', inPhase('Failed'))

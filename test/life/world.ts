@@ -190,6 +190,7 @@ export function createWorld() {
       predecessors: vm.status?.podUID === undefined && !isDeleting ? predecessors : [],
       isEndObserved: controller.endedPods.has(vm.status?.podUID ?? ''),
       isFillRecorded: true,
+      mountFailure: undefined,
       completion: { kind: 'done', presets: [] },
       claims: new Map(),
       node,
