@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { checkClaimTemplates, claimsOfConfig, templateWithClaims } from './claim-template.ts'
+import { checkClaimTemplates, claimsOfVm, templateWithClaims, type ClaimTemplates } from './claim-template.ts'
 
 const size = (storage: string) => ({ resources: { requests: { storage } } })
 const source = { image: { reference: 'quay.io/containerdisks/debian:13' } }
@@ -14,6 +14,8 @@ test('the VM of a config has a volume for each claim template', () => {
   ])
 })
 
+const claimsOf = (spec: ClaimTemplates) =>
+  claimsOfVm({ kind: 'VirtualMachineConfig', metadata: config, spec }, config.name)
 const claim = {
   apiVersion: 'v1',
   kind: 'PersistentVolumeClaim',
@@ -22,17 +24,24 @@ const claim = {
 }
 
 test('a claim remains when the config is deleted, unless the policy is Delete', () => {
-  expect(claimsOfConfig(config, { claimTemplates })).toEqual([claim])
+  expect(claimsOf({ claimTemplates })).toEqual([claim])
   const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', name: 'web', uid: 'u-1' }
   const policy = { persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' } } as const
-  expect(claimsOfConfig(config, { claimTemplates, ...policy })).toEqual([
+  expect(claimsOf({ claimTemplates, ...policy })).toEqual([
     { ...claim, metadata: { ...claim.metadata, ownerReferences: [owner] } },
   ])
 })
 
 test('the label of a claim is valid if the name of the config is too long for one', () => {
-  const [made] = claimsOfConfig({ ...config, name: `${'a'.repeat(62)}.b` }, { claimTemplates })
+  const metadata = { ...config, name: `${'a'.repeat(62)}.b` }
+  const [made] = claimsOfVm({ kind: 'VirtualMachineConfig', metadata, spec: { claimTemplates } }, metadata.name)
   expect(made?.metadata.labels).toEqual({ 'virtset.io/config': 'a'.repeat(62) })
+})
+
+test('each VM of a group has its own claims', () => {
+  const group = { kind: 'VirtualMachineGroup', metadata: config, spec: { claimTemplates } } as const
+  const metadata = { name: 'root-web-1', namespace: 'shop', labels: { 'virtset.io/group': 'web' } }
+  expect(claimsOfVm(group, 'web-1')).toEqual([{ ...claim, metadata }])
 })
 
 test.each<[string, object, string]>([

@@ -7,7 +7,7 @@ import { apiVersion, type ObjectMeta } from './object.ts'
 import { bounded, list, open, quantity, string, type SchemasOf } from './schema.ts'
 import type { VirtualMachineTemplate } from './template.ts'
 
-/** A claim that the controller creates for a config, and the volume of its VMs with it. */
+/** A claim that the controller creates for a config, or for each VM of a group, and the volume of the VM with it. */
 export interface ClaimTemplate {
   readonly name: string
   /** If absent: empty. */
@@ -22,21 +22,23 @@ interface ClaimSpec {
   readonly resources: { readonly requests: { readonly storage: string } }
 }
 
-/** The part of a config's spec that its claims are made of. */
+type Retention = 'Retain' | 'Delete'
+
+/** The part of the spec of a config or group that its claims are made of. */
 export interface ClaimTemplates {
   readonly claimTemplates?: readonly ClaimTemplate[]
-  readonly persistentVolumeClaimRetentionPolicy?: { readonly whenDeleted?: 'Retain' | 'Delete' }
+  readonly persistentVolumeClaimRetentionPolicy?: { readonly whenDeleted?: Retention; readonly whenScaled?: Retention }
 }
 
 const accessModes = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWriteOncePod']
 
-/** On a claim: the config that it was created for. */
-export const configLabel = 'virtset.io/config'
+/** On a claim: the config or group that it was created for. */
+const ownerLabels = { VirtualMachineConfig: 'virtset.io/config', VirtualMachineGroup: 'virtset.io/group' }
 
-export const claimTemplateFields = {
-  claimTemplates: bounded(
+const templatesOf = (description: string) =>
+  bounded(
     list(
-      'Claims that are created for the config, with the name TEMPLATE-CONFIG, before its VM starts. Each is a volume of the VM with the name of the template. An existing claim is not changed.',
+      description,
       open(
         'A claim, and what its disk is made from.',
         {
@@ -75,19 +77,40 @@ export const claimTemplateFields = {
       ),
       { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: 16 },
     ),
+  )
+
+const retention = { enum: ['Retain', 'Delete'] }
+const policyDescription = 'What happens to the claims of claimTemplates, as of a StatefulSet.'
+const whenDeleted = (owner: string) =>
+  string(
+    `When the ${owner} is deleted. Retain, the default: they remain. Delete: they are deleted. Applies to claims that are created afterwards.`,
+    retention,
+  )
+
+export const configClaimFields = {
+  claimTemplates: templatesOf(
+    'Claims that are created for the config, with the name TEMPLATE-CONFIG, before its VM starts. Each is a volume of the VM with the name of the template. An existing claim is not changed.',
   ),
-  persistentVolumeClaimRetentionPolicy: open('What happens to the claims of claimTemplates, as of a StatefulSet.', {
-    whenDeleted: string(
-      'When the config is deleted. Retain, the default: they remain. Delete: they are deleted. Applies to claims that are created afterwards.',
-      { enum: ['Retain', 'Delete'] },
+  persistentVolumeClaimRetentionPolicy: open(policyDescription, { whenDeleted: whenDeleted('config') }),
+} satisfies SchemasOf<ClaimTemplates>
+
+export const groupClaimFields = {
+  claimTemplates: templatesOf(
+    'Claims that are created for each VM, with the name TEMPLATE-GROUP-NUMBER, before it starts. Each is a volume of the VM with the name of the template. An existing claim is not changed. If set, the VMs have the names GROUP-0, GROUP-1, …',
+  ),
+  persistentVolumeClaimRetentionPolicy: open(policyDescription, {
+    whenDeleted: whenDeleted('group'),
+    whenScaled: string(
+      'When the group has fewer replicas than the number of the VM. Retain, the default: they remain, and the next VM of this number uses them. Delete: they are deleted after the VM has ended.',
+      retention,
     ),
   }),
 } satisfies SchemasOf<ClaimTemplates>
 
-/** The name of the claim of a template, the same for every VM of the config. */
-export const claimNameOf = (template: string, config: string): string => `${template}-${config}`
+/** The name of the claim of a template, the same for every VM of this name; that of a config has its name. */
+export const claimNameOf = (template: string, vm: string): string => `${template}-${vm}`
 
-/** The config's template with a volume for each of its claims. */
+/** The template with a volume for each claim of the VM, whose name is in `metadata`. */
 export function templateWithClaims({
   metadata,
   spec,
@@ -105,19 +128,24 @@ export function templateWithClaims({
   return { ...template, spec: { ...template.spec, volumes: [...(template.spec.volumes ?? []), ...own] } }
 }
 
-/** The claims of a config as they are created. */
-export function claimsOfConfig(
-  { name, namespace, uid }: { readonly name: string; readonly namespace?: string; readonly uid: string },
-  { claimTemplates = [], persistentVolumeClaimRetentionPolicy: policy = {} }: ClaimTemplates,
-) {
-  const owner = { apiVersion, kind: 'VirtualMachineConfig', name, uid }
+interface ClaimOwner {
+  readonly kind: keyof typeof ownerLabels
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly uid: string }
+  readonly spec: ClaimTemplates
+}
+
+/** The claims of a VM as they are created. */
+export function claimsOfVm({ kind, metadata, spec: owning }: ClaimOwner, vm: string) {
+  const { name, namespace, uid } = metadata
+  const { claimTemplates = [], persistentVolumeClaimRetentionPolicy: policy = {} } = owning
+  const owner = { apiVersion, kind, name, uid }
   return claimTemplates.map(({ name: template, spec }) => ({
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
     metadata: {
-      name: claimNameOf(template, name),
+      name: claimNameOf(template, vm),
       ...(namespace === undefined ? {} : { namespace }),
-      labels: { [configLabel]: cutName(name, 63) },
+      labels: { [ownerLabels[kind]]: cutName(name, 63) },
       ...(policy.whenDeleted === 'Delete' ? { ownerReferences: [owner] } : {}),
     },
     spec: { accessModes: ['ReadWriteOnce'], ...spec },
@@ -126,7 +154,7 @@ export function claimsOfConfig(
 
 /** Checks claim templates that match their schema, beside the template of the VM. */
 export function checkClaimTemplates(
-  { name: config = '' }: ObjectMeta,
+  { name: vm = '' }: Pick<ObjectMeta, 'name'>,
   { claimTemplates = [] }: ClaimTemplates,
   { spec }: VirtualMachineTemplate,
   field: string,
@@ -139,7 +167,7 @@ export function checkClaimTemplates(
     return [
       ...(isDnsLabel(name) ? [] : [invalidValue('volume-name', `${at}.name`, name, dnsLabelRule)]),
       ...(taken.has(name) ? [nameTaken(`${at}.name`, name)] : []),
-      ...(claimNameOf(name, config).length > longestName ? [nameTooLong(`${at}.name`, name)] : []),
+      ...(claimNameOf(name, vm).length > longestName ? [nameTooLong(`${at}.name`, name)] : []),
       ...(storageClassName === undefined || storageClassName === '' || isDnsSubdomain(storageClassName)
         ? []
         : [invalidValue('storage-class-name', `${at}.spec.storageClassName`, storageClassName, dnsSubdomainRule)]),
@@ -157,7 +185,7 @@ const nameTooLong = (field: string, value: string): Cause =>
     'claim-template-name',
     field,
     value,
-    `must be shorter: the claim is named TEMPLATE-CONFIG, and has more than ${longestName} characters`,
+    `must be shorter: the name of the claim, which begins with it, has more than ${longestName} characters`,
   )
 
 const nameTaken = (field: string, value: string): Cause => ({

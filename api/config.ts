@@ -1,6 +1,6 @@
 import type { Cause } from './cause.ts'
 import { wrongType } from './field-error.ts'
-import { checkClaimTemplates, claimTemplateFields, type ClaimTemplates } from './claim-template.ts'
+import { checkClaimTemplates, configClaimFields, type ClaimTemplates } from './claim-template.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkSchema, isRecord, open } from './schema.ts'
@@ -44,7 +44,7 @@ export interface VirtualMachineConfig {
 
 export const configSpecSchema = open(
   'The definition that each start creates the VM from.',
-  { template: templateSchema, ...claimTemplateFields },
+  { template: templateSchema, ...configClaimFields },
   ['template'],
 )
 

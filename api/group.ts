@@ -1,6 +1,7 @@
 import { labelSelector } from './affinity.ts'
 import type { Cause } from './cause.ts'
-import { wrongType } from './field-error.ts'
+import { checkClaimTemplates, groupClaimFields, templateWithClaims, type ClaimTemplates } from './claim-template.ts'
+import { invalidValue, wrongType } from './field-error.ts'
 import { checkSelector } from './label.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
@@ -8,7 +9,7 @@ import { boolean, bounded, checkSchema, integer, isRecord, open, type SchemasOf 
 import { checkTemplate, templateDomainCauses, templateSchema } from './template.ts'
 import type { VirtualMachineTemplate } from './template.ts'
 
-export interface GroupSpec {
+export interface GroupSpec extends ClaimTemplates {
   /** 1 if absent. */
   readonly replicas?: number
   readonly selector: LabelSelector
@@ -67,6 +68,7 @@ export const groupSpecSchema = bounded(
         'How many VMs must stay available when nodes are drained. The controller maintains a PodDisruptionBudget with the name of the group. A value of at least replicas blocks every drain.',
         { minimum: 0, maximum: 2_147_483_647, format: 'int32' },
       ),
+      ...groupClaimFields,
     } satisfies SchemasOf<GroupSpec>,
     ['selector', 'template'],
   ),
@@ -82,9 +84,27 @@ export function parseGroup(value: unknown): { readonly group: VirtualMachineGrou
   const group = value as unknown as VirtualMachineGroup
   const { selector, template } = group.spec
   causes.push(...checkSelector(selector, 'spec.selector'), ...checkTemplate(template, 'spec.template'))
+  causes.push(...claimCauses(group))
   if (isEmpty(selector)) causes.push(selectorEmpty)
   causes.push(...selectorSizeCauses(selector))
   return causes.length > 0 ? { causes } : { group }
+}
+
+/** The template of the first VM, with its claims. Those of the others have other names of claims. */
+export const firstTemplate = ({ metadata, spec }: VirtualMachineGroup): VirtualMachineTemplate =>
+  templateWithClaims({ metadata: { name: `${metadata.name ?? metadata.generateName ?? ''}-0` }, spec })
+
+/** Longer names are cut in those of VMs, so that the VMs of two groups could have the same names and claims. */
+const maxNameWithClaims = 57
+
+function claimCauses({ metadata, spec }: VirtualMachineGroup): Cause[] {
+  const { claimTemplates = [], template } = spec
+  if (claimTemplates.length === 0) return []
+  const { name = '' } = metadata
+  const causes = checkClaimTemplates(metadata, spec, template, 'spec.claimTemplates')
+  if (name.length <= maxNameWithClaims) return causes
+  const message = `must have at most ${maxNameWithClaims} characters in a group with claimTemplates: the names of its VMs and claims are made of it`
+  return [...causes, invalidValue('group-name', 'metadata.name', name, message)]
 }
 
 /**

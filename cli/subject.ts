@@ -2,7 +2,7 @@ import type { Cause } from '../api/cause.ts'
 import { templateWithClaims } from '../api/claim-template.ts'
 import { parseConfig } from '../api/config.ts'
 import { validateDomain } from '../api/domain/validate.ts'
-import { parseGroup } from '../api/group.ts'
+import { firstTemplate, parseGroup } from '../api/group.ts'
 import { parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { nearest } from '../api/nearest.ts'
 import { apiVersion, type ObjectMeta } from '../api/object.ts'
@@ -83,9 +83,9 @@ function parse(kind: Kind, object: unknown): Subject['parsed'] {
     case 'VirtualMachineGroup': {
       const parsed = parseGroup(object)
       if ('causes' in parsed) return parsed
-      const { metadata, spec } = parsed.group
+      const { metadata } = parsed.group
       const generateName = `${metadata.name ?? metadata.generateName ?? ''}-`
-      return { vm: vmOfTemplate(metadata, spec.template, { generateName }) }
+      return { vm: vmOfTemplate(metadata, firstTemplate(parsed.group), { generateName }) }
     }
   }
 }

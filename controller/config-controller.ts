@@ -1,4 +1,4 @@
-import { claimsOfConfig, templateWithClaims } from '../api/claim-template.ts'
+import { claimsOfVm, templateWithClaims } from '../api/claim-template.ts'
 import { controllerOf, gracePeriodAnnotation, isOwning, virtualMachineOf } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
@@ -95,7 +95,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, own)) : config
     if (whole?.spec === undefined || whole.metadata.deletionTimestamp !== undefined) return []
     const refusals: ConfigAction[] = []
-    for (const claim of claimsOfConfig(whole.metadata, whole.spec)) {
+    const owner = { kind: 'VirtualMachineConfig', metadata: whole.metadata, spec: whole.spec } as const
+    for (const claim of claimsOfVm(owner, whole.metadata.name)) {
       const ref = { ...own, name: claim.metadata.name }
       if ((await unlessNotFound(kube.get(persistentVolumeClaims, ref))) !== undefined) continue
       try {

@@ -232,6 +232,65 @@ describe('a group', () => {
     expect([server.objects(vms).length, most()]).toEqual([30, 30])
   })
 
+  test('with claims creates those of a VM before it, and lets them be deleted with one that is scaled in', async () => {
+    const { server, start, reaches, clock } = await setUp(0)
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    const scaleTo = (replicas: number) => {
+      const found = server.find(groups, 'default', 'web')!
+      const persistentVolumeClaimRetentionPolicy = { whenScaled: 'Delete', whenDeleted: 'Delete' }
+      server.put(groups, {
+        ...found,
+        spec: { ...spec(replicas), claimTemplates, persistentVolumeClaimRetentionPolicy },
+      })
+    }
+    const claimOf = (name: string) => server.find('/api/v1/persistentvolumeclaims', 'default', name)
+    const ownersOf = (name: string) => claimOf(name)?.metadata['ownerReferences']
+    start()
+    scaleTo(2)
+    await reaches(2)
+    expect(server.objects(vms).map(({ metadata, ...vm }) => [metadata.name, vm['spec']])).toMatchObject([
+      ['web-0', { volumes: [{ name: 'root', persistentVolumeClaim: { claimName: 'root-web-0', capacity: '1Gi' } }] }],
+      ['web-1', { volumes: [{ name: 'root', persistentVolumeClaim: { claimName: 'root-web-1', capacity: '1Gi' } }] }],
+    ])
+    const ofGroup = [{ kind: 'VirtualMachineGroup', name: 'web' }]
+    expect([ownersOf('root-web-0'), ownersOf('root-web-1')]).toMatchObject([ofGroup, ofGroup])
+    const { uid } = server.find(vms, 'default', 'web-1')!.metadata
+    scaleTo(1)
+    await reaches(1)
+    const isBound = () => JSON.stringify(ownersOf('root-web-1')).includes('"VirtualMachine"')
+    await until(isBound, () => clock.advance(100))
+    expect(ownersOf('root-web-1')).toEqual([
+      { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', name: 'web-1', uid },
+    ])
+    expect(ownersOf('root-web-0')).toMatchObject(ofGroup)
+    // The garbage collector has not deleted the claim yet.
+    scaleTo(2)
+    const refusal = () => status(server)?.conditions?.find(({ type }) => type === 'ReplicaFailure')?.message
+    await until(
+      () => refusal() !== undefined,
+      () => clock.advance(100),
+    )
+    expect(refusal()).toBe('the claim root-web-1 is being deleted; the VM web-1 gets a new one')
+    server.remove('/api/v1/persistentvolumeclaims', 'default', 'root-web-1')
+    await reaches(2)
+    expect(ownersOf('root-web-1')).toMatchObject(ofGroup)
+  })
+
+  test('with claims reports a VM of another owner that has the name of one of its VMs', async () => {
+    const { server, start, clock } = await setUp(0)
+    server.put(vms, { ...JSON.parse(JSON.stringify(storedVm())), metadata: { namespace: 'default', name: 'web-0' } })
+    const found = server.find(groups, 'default', 'web')!
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    server.put(groups, { ...found, spec: { ...spec(1), claimTemplates } })
+    start()
+    const refusal = () => status(server)?.conditions?.find(({ type }) => type === 'ReplicaFailure')?.message
+    await until(
+      () => refusal() !== undefined,
+      () => clock.advance(100),
+    )
+    expect(refusal()).toContain('"web-0" already exists')
+  })
+
   test('maintains the budget that it requests, and no other of its name', async () => {
     const { server, start, reaches, clock } = await setUp(2)
     const budgets = '/apis/policy/v1/poddisruptionbudgets'

@@ -1,14 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { claimNameOf, claimsOfVm, templateWithClaims } from '../api/claim-template.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { OwnerReference } from '../api/object.ts'
-import {
-  controllerOf,
-  generateNameFor,
-  isControlledBy,
-  isOwning,
-  ownerReference,
-  virtualMachineOf,
-} from '../api/template.ts'
+import { controllerOf, isControlledBy, isOwning, ownerReference, virtualMachineOf } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, selectorText } from '../presets/selector.ts'
@@ -19,8 +13,17 @@ import { timestamp } from '../runtime/clock.ts'
 import { eachPage, pageSize } from '../runtime/pages.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, refOf, resource, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
+import {
+  apiVersionOf,
+  keyOf,
+  refOf,
+  resource,
+  unchanged,
+  virtualMachineGroups,
+  virtualMachines,
+} from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick } from '../runtime/slim.ts'
 import { createStore } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
@@ -30,10 +33,13 @@ import type { Budget } from './budget.ts'
 import { createGroupIndex, isToAdopt, ownersOf } from './group-index.ts'
 import { createExpectations } from './group-expectations.ts'
 import type { Expectations } from './group-expectations.ts'
+import { vmPrefix } from './group-claims.ts'
 import { planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { persistentVolumeClaims } from './pod.ts'
+import type { Claim } from './pod.ts'
 import { groupSlimmer, isPaused } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 
@@ -63,6 +69,8 @@ interface Memory {
   readonly backOff: BackOff
   backOffUntilMs: number
   refusal: string | undefined
+  /** Uids of VMs whose claims are deleted with them. */
+  readonly boundVms: Set<string>
   /** Whether the VMs were read from the API server, not from a cache, since this process leads. */
   isVerified: boolean
 }
@@ -114,6 +122,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       backOff: createBackOff({ ...backOffMs, clock, random }),
       backOffUntilMs: 0,
       refusal: undefined,
+      boundVms: new Set(),
       isVerified: false,
     }
     memories.set(uid, known)
@@ -155,6 +164,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       const group = index.owning(change.object, uid)
       if (group === undefined) continue
       memories.get(uid)?.expectations.observed(change.object, change.kind === 'deleted')
+      if (change.kind === 'deleted') memories.get(uid)?.boundVms.delete(change.object.metadata.uid)
       if (change.kind === 'updated') loop.addAfter(group, gatherMs)
       else loop.add(group)
     }
@@ -231,9 +241,11 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       case 'releaseVm':
         return changeOwners(action.vm, (owners) => owners.filter(({ uid }) => uid !== group.metadata.uid))
       case 'createVms':
-        return createAll(key, group, memory, action.count)
+        return createAll(key, group, memory, action)
       case 'deleteVms':
         return deleteAll(group, memory, action.vms)
+      case 'bindClaims':
+        return bindClaims(group, memory, action.vms)
       case 'backOff':
         memory.backOffUntilMs = clock.monotonic() + memory.backOff.next()
         return undefined
@@ -282,10 +294,16 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   /** One, then two, then four …: a template that is refused is refused once, not five hundred times. */
-  const createAll = async (key: string, group: Group, memory: Memory, count: number): Promise<undefined> => {
+  const createAll = async (
+    key: string,
+    group: Group,
+    memory: Memory,
+    { count, names: given }: Extract<GroupAction, { do: 'createVms' }>,
+  ): Promise<undefined> => {
     const whole = await wholeOf(group)
     const uncertain = memory.expectations.uncertainNames
-    const names = [...uncertain, ...Array.from({ length: count }, () => nameOf(group, suffix()))].slice(0, count)
+    const more = given ?? Array.from({ length: count }, () => `${vmPrefix(group)}${suffix()}`)
+    const names = [...new Set([...uncertain, ...more])].slice(0, count)
     for (let at = 0, size = 1; at < names.length; at += size, size *= 2) {
       loop.assertLeading()
       const batch = names.slice(at, at + size)
@@ -299,36 +317,77 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const create = async (group: Persisted<VirtualMachineGroup>, memory: Memory, name: string): Promise<void> => {
+    await createClaims(group, name)
     memory.expectations.uncertain(name)
-    const owner = { ...group, kind: 'VirtualMachineGroup' } as const
+    const spec = { template: templateWithClaims({ metadata: { name }, spec: group.spec }) }
+    const owner = { ...group, kind: 'VirtualMachineGroup', spec } as const
     const vm = virtualMachineOf(owner, name, revisionOf(group.spec.template))
-    const generateName = prefixOf(group)
+    const generateName = vmPrefix(group)
     try {
       const made = await kube.create(virtualMachines, { ...vm, metadata: { ...vm.metadata, generateName } })
       noteCreated(made, memory)
       record(group, 'Normal', 'SuccessfulCreate', `Created VM ${name}`)
     } catch (error) {
-      if (isAlreadyExists(error)) return adoptName(group, memory, name)
+      if (isAlreadyExists(error)) return adoptName(group, memory, name, error)
       const isKnown = error instanceof ApiError && error.status.code < 500
       if (isKnown) memory.expectations.resolved(name)
       throw error
     }
   }
 
+  const createClaims = async (group: Persisted<VirtualMachineGroup>, vm: string): Promise<void> => {
+    for (const claim of claimsOfVm({ ...group, kind: 'VirtualMachineGroup' }, vm)) {
+      const { name } = claim.metadata
+      const found = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(group.metadata)), name }))
+      if (found === undefined) await kube.create(persistentVolumeClaims, claim)
+      else if (isEnding(found)) throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
+    }
+  }
+
+  /**
+   * The garbage collector of Kubernetes deletes the claims after the VM. If this process ends before, they remain:
+   * another VM of this number can have been created since.
+   */
+  const bindClaims = async (group: Group, { boundVms }: Memory, all: readonly Vm[]): Promise<undefined> => {
+    const unbound = all.filter(({ metadata }) => !boundVms.has(metadata.uid))
+    if (unbound.length === 0) return undefined
+    const { claimTemplates = [] } = (await wholeOf(group)).spec
+    for (const { metadata } of unbound) {
+      const owner = {
+        apiVersion: apiVersionOf(virtualMachines),
+        kind: 'VirtualMachine',
+        ...pick(metadata, 'name', 'uid'),
+      }
+      for (const template of claimTemplates) {
+        const ref = { ...refOf(keyOf(metadata)), name: claimNameOf(template.name, metadata.name) }
+        const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
+        if (claim === undefined || isEnding(claim)) continue
+        // The garbage collector deletes an object when none of its owners exists any more.
+        const others = (claim.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== group.metadata.uid)
+        const ownerReferences = [...others, owner]
+        const body = { metadata: { uid: claim.metadata.uid, ownerReferences } }
+        await unlessNotFound(kube.patch(persistentVolumeClaims, ref, { type: 'merge', body }))
+      }
+      boundVms.add(metadata.uid)
+    }
+    return undefined
+  }
+
   /**
    * A VM that this process created without receiving the response or, very rarely, another client's VM under a
-   * generated name.
+   * generated name. The number of a VM with claims has only one name.
    */
-  const adoptName = async (group: Group, memory: Memory, name: string): Promise<void> => {
+  const adoptName = async (group: Group, memory: Memory, name: string, taken: unknown): Promise<void> => {
     const { namespace } = group.metadata
     const found = await kube.get(virtualMachines, namespace === undefined ? { name } : { namespace, name })
     memory.expectations.resolved(name)
     if (isControlledBy(found, { kind: 'VirtualMachineGroup', metadata: group.metadata })) noteCreated(found, memory)
+    else if ((group.spec.claimTemplates ?? []).length > 0) throw taken
   }
 
   const failCreation = (key: string, group: Group, memory: Memory, error: unknown): undefined => {
-    if (!(error instanceof ApiError)) throw error
-    const message = firstCause(error)
+    if (!(error instanceof ApiError || error instanceof ClaimEnding)) throw error
+    const message = error instanceof ApiError ? firstCause(error) : error.message
     memory.refusal = message
     memory.backOffUntilMs = clock.monotonic() + memory.backOff.next()
     record(group, 'Warning', 'FailedCreate', message)
@@ -380,9 +439,14 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
 
 const ownedBy = (namespace = '', owner: string): string => `${namespace}/${owner}`
 
-const prefixOf = ({ metadata }: Group): string => generateNameFor(metadata.name)
+/** The claim that a VM needs is that of a VM that was scaled in. */
+class ClaimEnding extends Error {
+  override name = 'ClaimEnding'
+}
 
-const nameOf = (group: Group, suffix: string): string => `${prefixOf(group)}${suffix}`
+/** Whether it is deleted, or will be with its VM. */
+const isEnding = ({ metadata: { deletionTimestamp, ownerReferences = [] } }: Claim): boolean =>
+  deletionTimestamp !== undefined || ownerReferences.some(({ kind }) => kind === 'VirtualMachine')
 
 const referenceTo = (group: Group) => ownerReference({ kind: 'VirtualMachineGroup', metadata: group.metadata })
 

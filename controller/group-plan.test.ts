@@ -94,13 +94,15 @@ const shown = (actions: readonly GroupAction[]): string[] =>
       case 'updateStatus':
         return []
       case 'createVms':
-        return [`create ${action.count}`]
+        return [`create ${action.names?.join(' ') ?? action.count}`]
       case 'deleteVms':
         return action.vms.map(({ metadata }) => `delete ${metadata.name}`)
       case 'recordEvent':
         return [`event ${action.reason}`]
       case 'adoptVm':
         return [`adopt ${action.vm.metadata.name}`]
+      case 'bindClaims':
+        return action.vms.map(({ metadata }) => `bind ${metadata.name}`)
       case 'releaseVm':
         return [`release ${action.vm.metadata.name}`]
       default:
@@ -208,6 +210,44 @@ describe('a group of three', () => {
     ],
     ['that is being deleted does nothing', observed(group({}, undefined, ending), []), []],
   ])('%s', (_, given, expected) => {
+    expect(shown(planGroup(given))).toEqual(expected)
+  })
+
+  const stateful = { ...group(), hasClaims: true } as const
+  const numbered = [vm('web-0', 'Running'), vm('web-1', 'Running'), vm('web-2', 'Running')]
+  const scaledIn = { ...stateful, spec: { ...stateful.spec, replicas: 1 } }
+  test.each<[string, ObservedGroup, string[]]>([
+    ['creates the VMs of the missing numbers', observed(stateful, [vm('web-1')]), ['create web-0 web-2']],
+    [
+      'deletes the highest numbers, and first the VMs without one',
+      observed(scaledIn, [vm('web-10', 'Running'), vm('web-9'), vm('web-x', 'Running'), vm('web-0', 'Scheduled')]),
+      ['delete web-x', 'delete web-10', 'delete web-9'],
+    ],
+    [
+      'does not replace a failed VM before it is gone, since its number stays',
+      observed({ ...stateful, status: { countedUids: ['web-1'] } }, [
+        vm('web-0'),
+        vm('web-1', 'Failed', ending),
+        vm('web-2'),
+      ]),
+      [],
+    ],
+    [
+      'adopts no orphan',
+      observed(stateful, [vm('o', 'Running', { ownerReferences: [] })]),
+      ['create web-0 web-1 web-2'],
+    ],
+    [
+      'lets the claims of VMs be deleted that it is scaled in by, until they are gone',
+      observed({ ...scaledIn, deletesClaims: true }, [...numbered, vm('web-3', 'Running', ending)]),
+      ['delete web-2', 'delete web-1', 'bind web-3', 'bind web-2', 'bind web-1'],
+    ],
+    [
+      'lets no claims be deleted with a VM that is replaced',
+      observed({ ...stateful, deletesClaims: true }, [vm('web-0', 'Failed'), ...numbered.slice(1)]),
+      ['event Failed', 'backOff', 'delete web-0', 'requeueAfter'],
+    ],
+  ])('with claims %s', (_, given, expected) => {
     expect(shown(planGroup(given))).toEqual(expected)
   })
 

@@ -12,6 +12,7 @@ import { budgetOf } from './budget.ts'
 import type { Budget } from './budget.ts'
 import { disruptionOfVm } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
+import { freeNames, numberOf } from './group-claims.ts'
 import { isPaused } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 
@@ -43,8 +44,11 @@ export type GroupAction =
   | CommonAction<GroupStatus>
   | { readonly do: 'adoptVm'; readonly vm: Vm }
   | { readonly do: 'releaseVm'; readonly vm: Vm }
-  | { readonly do: 'createVms'; readonly count: number }
+  /** `names` of a group with claims; the names of another one are random. */
+  | { readonly do: 'createVms'; readonly count: number; readonly names?: readonly string[] }
   | { readonly do: 'deleteVms'; readonly vms: readonly Vm[] }
+  /** Let the claims of these VMs be deleted with the VMs. */
+  | { readonly do: 'bindClaims'; readonly vms: readonly Vm[] }
   /** A VM failed: wait longer before creating the next one. */
   | { readonly do: 'backOff' }
   | { readonly do: 'applyBudget'; readonly budget: Budget }
@@ -76,23 +80,35 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const status = statusOf(observed, sorted, missing > 0 && !paused)
   const update: GroupAction[] = isDeepStrictEqual(status, group.status) ? [] : [{ do: 'updateStatus', status }]
   if (paused) return [...update, ...planBudget(observed)]
-  const surplus = active.length > desired ? active.toSorted(byPriority).slice(0, active.length - desired) : []
+  const order = group.hasClaims === true ? byNumber(group) : byPriority
+  const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
   const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus]
   return [
     ...claims(observed, new Set(members)),
     ...update,
     ...uncounted.flatMap(reportEnd),
     ...(removed.length === 0 ? [] : [{ do: 'deleteVms', vms: removed } as const]),
-    ...(missing === 0 ? [] : create(missing, uncounted.some(hasFailed) ? soonMs : backOffMs)),
+    ...bindClaims(observed, [...members.filter((vm) => isTerminating(vm, deleted)), ...removed]),
+    ...(missing === 0 ? [] : create(observed, members, missing, uncounted.some(hasFailed) ? soonMs : backOffMs)),
     // Last: a budget that cannot be written ends the pass, and must not keep the group from its VMs.
     ...planBudget(observed),
   ]
 }
 
-const create = (missing: number, backOffMs: number): GroupAction[] =>
-  backOffMs > 0
-    ? [{ do: 'requeueAfter', afterMs: backOffMs }]
-    : [{ do: 'createVms', count: Math.min(missing, maxCreations) }]
+function create({ group }: ObservedGroup, members: readonly Vm[], missing: number, backOffMs: number): GroupAction[] {
+  if (backOffMs > 0) return [{ do: 'requeueAfter', afterMs: backOffMs }]
+  const count = Math.min(missing, maxCreations)
+  if (group.hasClaims !== true) return [{ do: 'createVms', count }]
+  const names = freeNames(group, members, count)
+  return names.length === 0 ? [] : [{ do: 'createVms', count: names.length, names }]
+}
+
+/** Of the VMs that end, those that the group is scaled in by, whose numbers it does not use any more. */
+function bindClaims({ group }: ObservedGroup, ending: readonly Vm[]): GroupAction[] {
+  if (group.hasClaims !== true || group.deletesClaims !== true) return []
+  const vms = ending.filter((vm) => (numberOf(group, vm) ?? -1) >= (group.spec.replicas ?? 1))
+  return vms.length === 0 ? [] : [{ do: 'bindClaims', vms }]
+}
 
 function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
   if (group.isTooLarge === true) return []
@@ -121,7 +137,8 @@ function membersOf({ group, vms, deleted }: ObservedGroup): readonly Vm[] {
     if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata: group.metadata })) {
       return paused || isTerminating(vm, deleted) || isSelected(compiled, vm.metadata.labels ?? {})
     }
-    if (controllerOf(vm) !== undefined || paused) return false
+    // A VM that the group did not create has no number, and none of its claims.
+    if (controllerOf(vm) !== undefined || paused || group.hasClaims === true) return false
     const isAlive = !isFinished(vm) && !isTerminating(vm, deleted)
     return isAlive && isSelected(compiled, vm.metadata.labels ?? {})
   })
@@ -171,6 +188,14 @@ function byPriority(left: Vm, right: Vm): number {
   const rank = ({ status }: Vm) => phasesByPriority.indexOf(status?.phase ?? 'Pending')
   return rank(right) - rank(left) || compare(createdAt(right), createdAt(left)) || compare(nameOf(left), nameOf(right))
 }
+
+const rankOf = (group: Group, vm: Vm): number => numberOf(group, vm) ?? Number.MAX_SAFE_INTEGER
+
+/** As a StatefulSet: the highest number first. VMs without a number are from before the group had claims. */
+const byNumber =
+  (group: Group) =>
+  (left: Vm, right: Vm): number =>
+    rankOf(group, right) - rankOf(group, left) || byPriority(left, right)
 
 /** The API server writes all of them, in UTC and with seconds, so the text has the order of the time. */
 const createdAt = ({ metadata }: Vm): string => metadata.creationTimestamp ?? ''

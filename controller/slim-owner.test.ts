@@ -74,6 +74,17 @@ describe('a cached group', () => {
     expect(groupSlimmer()(slim)).toBe(slim)
   })
 
+  it('has only marks for its claims', () => {
+    const claimTemplates = [{ name: 'a', spec: { accessModes: [text], resources: { requests: { storage: '1Gi' } } } }]
+    const persistentVolumeClaimRetentionPolicy = { whenScaled: 'Delete' } as const
+    const spec = { ...group.spec, claimTemplates, persistentVolumeClaimRetentionPolicy }
+    expect(groupSlimmer()({ ...group, spec })).toStrictEqual({
+      ...groupSlimmer()(group),
+      hasClaims: true,
+      deletesClaims: true,
+    })
+  })
+
   it('has the same selector object until its spec changes, since each is compiled once', () => {
     const slim = groupSlimmer()
     const first = slim(group)

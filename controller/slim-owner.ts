@@ -23,6 +23,10 @@ export type CachedConfig = Omit<VirtualMachineConfig, 'spec'> &
 export type CachedGroup = Omit<VirtualMachineGroup, 'spec'> &
   Revised & {
     readonly spec: Omit<GroupSpec, 'template'> & Partial<Pick<GroupSpec, 'template'>>
+    /** Whether its VMs have claims, and so numbers. The templates of the claims are not cached. */
+    readonly hasClaims?: true
+    /** Whether the claims of VMs that are scaled in are deleted. */
+    readonly deletesClaims?: true
     /** Its selector is larger than admission accepts, and not cached. It is handled as if it were paused. */
     readonly isTooLarge?: true
   }
@@ -71,6 +75,8 @@ export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<Cac
       metadata: slimMetadata(group.metadata, 'generation', 'deletionTimestamp'),
       spec: { ...pick(group.spec, 'replicas', 'paused', 'minAvailable'), selector },
       revision,
+      ...((group.spec.claimTemplates ?? []).length === 0 ? {} : { hasClaims: true }),
+      ...(group.spec.persistentVolumeClaimRetentionPolicy?.whenScaled === 'Delete' ? { deletesClaims: true } : {}),
       ...(isTooLarge ? { isTooLarge } : {}),
     }
   }

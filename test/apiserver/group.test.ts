@@ -221,3 +221,24 @@ test('reports in a condition why no VM can be created, and not ten times a secon
   await reaches(3)
   await until(async () => (await message()) === '', undefined, soon)
 })
+
+test('with claims gives each VM its number and its own claim, and keeps that of a lower number', async () => {
+  const selector = { matchLabels: { app: 'db' } }
+  const template = { metadata: { labels: selector.matchLabels }, spec: { domain } }
+  const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+  const persistentVolumeClaimRetentionPolicy = { whenScaled: 'Delete' }
+  const more = { selector, template, claimTemplates, persistentVolumeClaimRetentionPolicy }
+  await apply({ ...group(2, more), metadata: { name: 'db', namespace: 'default' } })
+  const names = () => words('{.items[*].metadata.name}', 'vm', '-l', 'app=db')
+  await until(async () => (await names()).join() === 'db-0,db-1', undefined, soon)
+  const volumes = await words('{.items[*].spec.volumes[*].persistentVolumeClaim.claimName}', 'vm', '-l', 'app=db')
+  expect(volumes).toEqual(['root-db-0', 'root-db-1'])
+  const owners = () => words('{.items[*].metadata.ownerReferences[*].name}', 'pvc', '-l', 'virtset.io/group=db')
+  expect(await owners()).toEqual([])
+  await kubectl(['scale', 'vmg/db', '--replicas=1'])
+  await until(async () => (await names()).join() === 'db-0', undefined, soon)
+  // The garbage collector, which does not run here, deletes what the VM owned.
+  await until(async () => (await owners()).join() === 'db-1', undefined, soon)
+  await kubectl(['scale', 'vmg/db', '--replicas=0'])
+  await until(async () => (await names()).length === 0, undefined, soon)
+})

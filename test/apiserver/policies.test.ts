@@ -294,6 +294,7 @@ describe('the controller and claims', () => {
 
   test.each<[string, object, number]>([
     ['of a config', claimOf('root-web', { labels }), 201],
+    ['of a group', claimOf('root-web-0', { labels: { 'virtset.io/group': 'web' } }), 201],
     ['without a label', claimOf('root-web'), 403],
     ['of a chosen volume', claimOf('root-web', { labels }, { volumeName: 'db' }), 403],
     [
@@ -316,6 +317,34 @@ describe('the controller and claims', () => {
     ].map(async (metadata) => (await ask('PATCH', `${claims}/db`, { metadata }, controller)).code)
     expect(await Promise.all(codes)).toEqual([200, 403, 403, 403, 403])
   })
+})
+
+test('the controller makes only a VM the owner of a claim, and only of one of a group', async () => {
+  const apiVersion = 'virtset.io/v1alpha1'
+  const ofGroup = { apiVersion, kind: 'VirtualMachineGroup', name: 'web', uid: 'g' }
+  const ofVm = { apiVersion, kind: 'VirtualMachine', name: 'web-0', uid: 'v' }
+  const ofJane = { apiVersion: 'v1', kind: 'ConfigMap', name: 'jane', uid: 'j' }
+  const owned = (name: string, label: string, owner: object) =>
+    ask('POST', claims, claimOf(name, { labels: { [label]: 'web' }, ownerReferences: [owner] }), jane)
+  const codes = [
+    await owned('root-web-0', 'virtset.io/group', ofGroup),
+    await owned('root-web-1', 'virtset.io/group', ofJane),
+    await owned('root-other', 'virtset.io/config', ofGroup),
+    ...(await Promise.all(
+      (
+        [
+          ['root-web-0', [ofVm]],
+          ['root-web-1', [ofVm]],
+          ['root-web-1', [ofJane, ofVm]],
+          ['root-web-1', [ofJane, { ...ofJane, uid: 'k' }]],
+          ['root-other', [ofVm]],
+        ] as const
+      ).map(([name, ownerReferences]) =>
+        ask('PATCH', `${claims}/${name}?dryRun=All`, { metadata: { ownerReferences } }, controller),
+      ),
+    )),
+  ].map(({ code }) => code)
+  expect(codes).toEqual([201, 201, 201, 200, 403, 200, 403, 403])
 })
 
 describe('a handler', () => {

@@ -196,34 +196,46 @@ test.concurrent('persistentVolumeClaim: a guest boots from a block device', asyn
   await remove(vm)
 })
 
-/** A config whose guest boots from the claim `root-NAME`. */
-async function applyConfig(name: string, source: object): Promise<void> {
+/** A config or group whose guests boot from the claims `root-VM`. */
+async function applyOwner(kind: string, name: string, source: object, more: object = {}): Promise<void> {
   const { spec } = deaf(name, impatient, { devices: { disks: [disk('root', 'vda')] } }) as { spec: object }
   await cluster.apply({
     apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachineConfig',
+    kind,
     metadata: { name },
     spec: {
-      template: { spec },
+      template: { metadata: { labels: { app: name } }, spec },
       claimTemplates: [
         { name: 'root', source, spec: { storageClassName: '', resources: { requests: { storage: '8Mi' } } } },
       ],
       persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Delete' },
+      ...more,
     },
   })
+}
+
+/** An empty volume for the claim `root-VM`. Returns its directory. */
+async function volumeForVm(name: string): Promise<string> {
+  const directory = join(storage, name)
+  await mkdir(directory)
+  await chown(directory, launcherUser, launcherUser)
+  await persistentVolume(`root-${name}`, 'Filesystem', { hostPath: { path: directory } })
+  return directory
+}
+
+function demoImage(): { readonly image: { readonly reference: string | undefined } } {
+  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
+  return {
+    image: { reference: listReferences(join(cache, 'images')).findLast((name) => name.includes('/demo-disk:')) },
+  }
 }
 
 const kubectlVm = resolve(import.meta.dirname, '../../cli/main.ts')
 const vm = (...rest: string[]) => run([process.execPath, kubectlVm, ...rest, '-n', cluster.namespace, '--wait'])
 
 test.concurrent('claimTemplates: the config’s claim is filled from an image once, and its guest boots', async () => {
-  const directory = join(storage, 'filled')
-  await mkdir(directory)
-  await chown(directory, launcherUser, launcherUser)
-  await persistentVolume('root-web', 'Filesystem', { hostPath: { path: directory } })
-  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
-  const reference = listReferences(join(cache, 'images')).findLast((name) => name.includes('/demo-disk:'))
-  await applyConfig('web', { image: { reference } })
+  const directory = await volumeForVm('web')
+  await applyOwner('VirtualMachineConfig', 'web', demoImage())
   await vm('start', 'web')
   const first = await cluster.untilVm('web', 'runs', inPhase('Running'))
   await greets(first)
@@ -244,17 +256,16 @@ test.concurrent('claimTemplates: the config’s claim is filled from an image on
 })
 
 test.concurrent('claimTemplates: a launcher that is killed during a download leaves no disk, and the next start boots', async () => {
-  const directory = join(storage, 'downloaded')
-  await mkdir(directory)
-  await chown(directory, launcherUser, launcherUser)
-  await persistentVolume('root-downloaded', 'Filesystem', { hostPath: { path: directory } })
+  const directory = await volumeForVm('downloaded')
   await guestImage(join(storage, 'served.img'))
   const body = await readFile(join(storage, 'served.img'))
   // Pods reach the host at the address of each node.
   await using server = await startFileServer(nodesOf(1)[0]?.address)
   server.answers({ status: 503 })
-  await applyConfig('downloaded', { http: { url: `${server.url}/disk`, checksum: sha256(body) } })
-  const starting = vm('start', 'downloaded').catch((error: unknown) => error)
+  await applyOwner('VirtualMachineConfig', 'downloaded', {
+    http: { url: `${server.url}/disk`, checksum: sha256(body) },
+  })
+  await run([process.execPath, kubectlVm, 'start', 'downloaded', '-n', cluster.namespace])
   const failed = await cluster.untilVm('downloaded', 'waits for the server', (one) => {
     return readyOf(one)?.reason === 'DownloadFailed'
   })
@@ -270,13 +281,27 @@ test.concurrent('claimTemplates: a launcher that is killed during a download lea
   const pids = processesOfPod(filling.status?.podUID ?? 'no pod', isLauncher)
   for (const pid of pids) process.kill(pid, 'SIGKILL')
   await cluster.untilVm('downloaded', 'has failed', inPhase('Failed'))
-  await starting
   expect(await readdir(directory)).toEqual(files)
   await vm('start', 'downloaded')
   await greets(await cluster.untilVm('downloaded', 'runs', inPhase('Running')))
   expect(await readdir(directory)).toEqual(['disk.img'])
   expect((await stat(join(directory, 'disk.img'))).size).toBe(8 * mebibyte)
   await cluster.kubectl('delete', 'vmc', 'downloaded', '--timeout=240s')
+})
+
+test.concurrent('claimTemplates: each VM of a group boots from its own claim, which is deleted when the group is scaled in', async () => {
+  await Promise.all(['set-0', 'set-1'].map(volumeForVm))
+  const persistentVolumeClaimRetentionPolicy = { whenDeleted: 'Delete', whenScaled: 'Delete' }
+  const selector = { matchLabels: { app: 'set' } }
+  const more = { replicas: 2, selector, persistentVolumeClaimRetentionPolicy }
+  await applyOwner('VirtualMachineGroup', 'set', demoImage(), more)
+  for (const name of ['set-0', 'set-1']) await greets(await cluster.untilVm(name, 'runs', inPhase('Running')))
+  await cluster.kubectl('scale', 'vmg/set', '--replicas=1')
+  await cluster.kubectl('wait', 'pvc/root-set-1', '--for=delete', '--timeout=240s')
+  await cluster.untilGone('set-1')
+  expect((await cluster.vm('set-0'))?.status?.phase).toBe('Running')
+  await cluster.kubectl('delete', 'vmg', 'set', '--timeout=240s')
+  await cluster.kubectl('wait', 'pvc/root-set-0', '--for=delete', '--timeout=240s')
 })
 
 test.concurrent('a VM waits for a missing claim, reports that, and runs once the claim exists', async () => {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Cause } from '../../api/cause.ts'
-import { parseGroup } from '../../api/group.ts'
+import { firstTemplate, parseGroup } from '../../api/group.ts'
 import type { VirtualMachineGroup } from '../../api/group.ts'
 import { compileSelector, requirementText, selectorText, unmetRequirement } from '../../presets/selector.ts'
 import type { KindHandler } from './kind.ts'
@@ -9,7 +9,7 @@ import { templateHandler } from './template.ts'
 export const group: KindHandler = templateHandler(({ object, oldObject }) => {
   const parsed = parseGroup(object)
   if ('causes' in parsed) return parsed
-  return { template: parsed.group.spec.template, causes: selectorCauses(parsed.group, oldObject) }
+  return { template: firstTemplate(parsed.group), causes: selectorCauses(parsed.group, oldObject) }
 })
 
 function selectorCauses({ spec }: VirtualMachineGroup, oldObject: unknown): Cause[] {
