@@ -59,10 +59,16 @@ test.each<[string, object, readonly string[]]>([
   ['any label', { metadata: { labels: { a: 'b' } } }, ['spec.object.metadata.labels.a']],
   ['a value without known fields', { spec: { free: { other: 1 } } }, ['spec.object.spec.free']],
   ['another branch of a union', { spec: { source: { web: {} } } }, ['spec.object.spec.source']],
+  ['the same branch of a union', { spec: { source: { git: {} } } }, ['spec.object.spec.source.git']],
   ['a neighbour of a union', { spec: { source: { size: 1 } } }, []],
 ])('an enforced value can replace a restricted field: %s', (_, object, fields) => {
   const uses = restrictedUses({ object: object as never, strength: 'Enforce' }, wide, structure)
   expect(uses.map(({ field }) => field)).toEqual(fields)
+})
+
+test('another branch of a union does not replace a restricted field beside the union', () => {
+  const object = { spec: { source: { web: {} } } }
+  expect(restrictedUses({ object, strength: 'Enforce' }, ['spec.source.size'], structure)).toEqual([])
 })
 
 test('any key of a map can be removed by name', () => {
