@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'vitest'
+import { maxSteps } from '../../api/steps.ts'
+import { completedByAnnotation } from '../../api/virtual-machine.ts'
+import { decodeProvenance } from '../../completion/provenance.ts'
+import type { ObjectTarget } from '../../inventory/objects.ts'
+import { createCandidates } from '../../presets/candidates.ts'
+import type { CompiledPreset } from '../../presets/compile.ts'
+import { admissionRequest } from '../../test/admission.ts'
+import { operationsOf } from '../../test/operations.ts'
+import { team } from '../../test/presets/make.ts'
+import { gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
+import type { AdmissionResult } from '../admission/request.ts'
+import { completeObject } from './complete-object.ts'
+
+type Given = { readonly [key: string]: unknown }
+
+const read = gadgets.get('Gadget of example.com/v1')?.()
+if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+const { kind } = read
+
+const entryWith = (presets: readonly CompiledPreset[]): ObjectTarget => ({
+  target: {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'PresetTarget',
+    metadata: { name: 'gadgets.example.com' },
+    spec: { ...gadgetTarget, failurePolicy: 'Fail' },
+  },
+  kind,
+  resource: 'gadgets',
+  candidates: createCandidates(presets),
+  quarantined: new Map(),
+})
+
+function complete(object: unknown, presets: readonly CompiledPreset[], options: Given = {}): AdmissionResult {
+  const request = admissionRequest('Gadget', object, undefined, { namespace: 'team', request: { options } })
+  return completeObject(request, entryWith(presets), team)
+}
+
+const gadget = (spec: Given, annotations?: Given) => ({
+  ...gadgetTarget,
+  metadata: { name: 'g', ...(annotations === undefined ? {} : { annotations }) },
+  spec,
+})
+
+/** The paths that a patch changes. */
+const changesOf = (result: AdmissionResult) => operationsOf(result).map(({ op, path }) => `${op} ${path}`)
+
+/** The text of the annotation that a completion writes. */
+function annotationOf(result: AdmissionResult): string {
+  const added = operationsOf(result).find(({ path }) => path.startsWith('/metadata/annotations'))
+  const value: unknown = added !== undefined && 'value' in added ? added.value : undefined
+  return typeof value === 'string' ? value : String((value as Given)[completedByAnnotation])
+}
+const originsIn = (text: string) => [...(decodeProvenance(text)?.origins.keys() ?? [])]
+
+const annotationPath = '/metadata/annotations/virtset.io~1completed-by'
+const sizing = gadgetPreset('p', { size: 2 })
+
+describe('an object', () => {
+  test('gets the fields of presets, and an annotation with their origins', () => {
+    const result = complete(gadget({ mode: 'Fast' }), [sizing])
+    expect(changesOf(result)).toEqual(['add /metadata/annotations', 'add /spec/size'])
+    expect(originsIn(annotationOf(result))).toEqual(['spec.size'])
+    expect(result.audit).toEqual({ presets: expect.stringContaining('team/p') })
+  })
+
+  test.each<[string, unknown]>([
+    ['that presets do not change', gadget({ size: 2 })],
+    ['that presets do not change keeps its own annotations', gadget({ size: 2 }, { a: 'b' })],
+    ['of an unexpected form is left to the API server', 7],
+    ['without metadata is left to the API server', { ...gadgetTarget, spec: {} }],
+  ])('%s', (_, object) => {
+    const result = complete(object, [sizing])
+    expect(result).toMatchObject({ allowed: true })
+    expect(changesOf(result)).toEqual([])
+  })
+
+  test('on which presets disagree is refused, with what was considered', () => {
+    const result = complete(gadget({}), [sizing, gadgetPreset('q', { size: 3 })])
+    expect(result).toMatchObject({ allowed: false, causes: [{ field: 'spec.size' }] })
+    expect(result.audit).toEqual({ presets: expect.stringContaining('team/q') })
+  })
+
+  test('whose user wrote less than what arrived gets defaults for the rest', () => {
+    const manifest = JSON.stringify({ ...gadgetTarget, spec: { mode: 'Fast' } })
+    const object = gadget({ mode: 'Fast', size: 1 }, { 'kubectl.kubernetes.io/last-applied-configuration': manifest })
+    const sentBy = (fieldManager: unknown) => changesOf(complete(object, [sizing], { fieldManager }))
+    expect(sentBy('kubectl-client-side-apply')).toEqual(['replace /spec/size', `add ${annotationPath}`])
+    // Records only that the preset lost to the user.
+    const recorded = [`add ${annotationPath}`]
+    expect([sentBy('kubectl-create'), sentBy(undefined)]).toEqual([recorded, recorded])
+  })
+
+  test('that takes too much work is refused', () => {
+    const steps = Array.from({ length: maxSteps + 1 }, () => '')
+    expect(complete(gadget({ steps }), [sizing])).toMatchObject({
+      allowed: false,
+      causes: [
+        {
+          rule: 'too-much-work',
+          field: 'spec',
+          message: expect.stringContaining('steps to complete'),
+          suggestion: 'shorten its lists, or those of the 1 presets for Gadget of example.com/v1',
+        },
+      ],
+    })
+  })
+})
+
+describe('the annotation of an earlier call for the same object', () => {
+  const removing = gadgetPreset('r', undefined, { strength: 'Enforce', remove: ['spec.port'] })
+  const overriding = gadgetPreset('o', { mode: 'Safe' }, { strength: 'Enforce' })
+  const all = [sizing, removing, overriding]
+  const first = complete(gadget({ mode: 'Fast', port: 80 }), all)
+  const claim = annotationOf(first)
+  const again = (presets: readonly CompiledPreset[], text = claim) =>
+    complete(gadget({ mode: 'Safe', size: 2 }, { [completedByAnnotation]: text }), presets)
+
+  test('remains while its presets take part', () => {
+    expect(originsIn(claim).toSorted()).toEqual(['spec.mode', 'spec.size'])
+    expect(changesOf(again(all))).toEqual([])
+  })
+
+  test('loses what presets have set, overridden and removed that take part no more', () => {
+    const result = again([sizing])
+    expect(changesOf(result)).toEqual([`replace ${annotationPath}`])
+    const left = decodeProvenance(annotationOf(result))
+    expect([left?.origins.size, left?.overridden.size, left?.removed.size]).toEqual([1, 0, 0])
+  })
+
+  test.each([
+    ['is not valid', '{'],
+    ['is valid', claim],
+  ])('is removed if no preset takes part, and it %s', (_, text) => {
+    expect(changesOf(again([], text))).toEqual(['remove /metadata/annotations'])
+  })
+
+  test('gets the origins of this call, too', () => {
+    const result = again([...all, gadgetPreset('later', { memory: '1Gi' })])
+    expect(changesOf(result)).toEqual([`replace ${annotationPath}`, 'add /spec/memory'])
+    expect(originsIn(annotationOf(result)).toSorted()).toEqual(['spec.memory', 'spec.mode', 'spec.size'])
+  })
+})
