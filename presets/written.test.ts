@@ -103,3 +103,11 @@ test.each<[string, object, string | undefined, object | undefined]>([
   const found = writtenPart(object, structure, { apiVersion: 'g.test/v1', fieldManager })
   expect(found).toEqual(expected === undefined ? undefined : { ...object, spec: expected })
 })
+
+test('an object that was applied as empty has none of the fields that were filled in', () => {
+  const managedFields = [{ ...applied, fieldsV1: { 'f:spec': { 'f:nested': {} } } }]
+  const object = { ...received, metadata: { name: 't', managedFields } }
+  const written = writtenPart(object, structure, { apiVersion: 'g.test/v1', fieldManager: undefined })
+  expect(written).toMatchObject({ spec: { nested: {} } })
+  expect(JSON.stringify(written)).not.toContain('filled')
+})

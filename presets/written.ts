@@ -60,8 +60,9 @@ function fields(value: Fields, structure: ObjectStructure, evidence: Evidence): 
 }
 
 function part(structure: Structure, value: unknown, evidence: Evidence): unknown {
-  if (evidence.isWhole) return value
+  // Evidence of an empty object says that the user left all of its fields open.
   if (structure.kind === 'object' && isRecord(value)) return fields(value, structure, evidence)
+  if (evidence.isWhole) return value
   if (structure.kind === 'list' && Array.isArray(value)) {
     const evidenceOf = evidence.itemsOf(structure)
     return value.map((item: unknown) => {

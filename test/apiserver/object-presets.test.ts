@@ -444,6 +444,29 @@ describe('in a cluster', { timeout: 600_000 }, () => {
   })
 
   test.each([
+    ['client-side apply', ['apply']],
+    ['server-side apply', ['apply', '--server-side']],
+  ])('an update by %s keeps what presets have set, and nothing new is set', async (name, verb) => {
+    const manifest = (host: string) =>
+      JSON.stringify({
+        apiVersion: 'kubevirt.test/v1',
+        kind: 'Instance',
+        metadata: { name: name.replace(' ', '-'), labels: { host } },
+        spec: {},
+      })
+    const send = async (words: readonly string[], host: string) => {
+      const { out, err } = await cluster([...words, '-o', 'json', '-f', '-'], manifest(host))
+      if (out === '') throw new Error(err)
+      return JSON.parse(out).spec
+    }
+    const set = { host: 'x', size: 2, policy: 'Never' }
+    expect(await send(verb, 'a')).toEqual(set)
+    expect(await send(verb, 'b')).toEqual(set)
+    // A replaced object has what the manifest has, and the defaults of the schema.
+    expect(await send(['replace'], 'c')).toEqual({ policy: 'Always' })
+  })
+
+  test.each([
     ['of a mirrored pod', { 'kubernetes.io/config.mirror': 'x' }],
     ['of kubectl apply, with a manifest of any depth', { [lastApplied]: deepManifest }],
   ])('a user cannot keep presets away with the annotation %s', async (_, annotations) => {
