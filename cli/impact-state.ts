@@ -51,7 +51,7 @@ export async function objectStateOfCluster({ kube }: Cluster, namespace: string 
     async *objects(target) {
       await kinds.refresh([target])
       const served = kinds.get(target)
-      // Whoever reads the schema of the kind reports that it is not served.
+      // The code that reads the schema of the kind reports that it is not served.
       if (served === undefined || 'causes' in served) return
       const version = target.apiVersion.split('/').at(-1) ?? ''
       const of = resource<KubeObject>({

@@ -6,7 +6,7 @@ import type { World } from './world.ts'
 
 const resourceOf: { readonly [K in NamedKind]: Resource<KubeObject> } = { virtualMachines, virtualMachineConfigs }
 
-/** Nobody chooses from more. */
+/** A longer list would not help a user to choose. */
 const most = 500
 /** A shell waits for it. */
 const patienceMs = 3000

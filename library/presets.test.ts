@@ -66,7 +66,7 @@ describe('presets of a kind', () => {
 
   test.each([
     ['no object', 7, 'metadata: '],
-    ['a label that is no text', gadget({}, { labels: { a: 1 } }), 'metadata.labels'],
+    ['a label that is not a text', gadget({}, { labels: { a: 1 } }), 'metadata.labels'],
     [
       'an object that takes too long',
       gadget({ steps: Array.from({ length: 200_001 }, () => 'x') }),
