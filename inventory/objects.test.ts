@@ -112,6 +112,22 @@ test('a change of a status compiles nothing again', async () => {
   expect(objects.target(name)).toBe(before)
 })
 
+test('presets that change while those of their kind are compiled are as stored', async () => {
+  const { api, watch } = await start()
+  const parts = Array.from({ length: 100 }, (_, index) => ({ name: `part-${index}`, tags: ['a', 'b'] }))
+  const ids = Array.from({ length: 60 }, (_, index) => `p${index}`)
+  for (const id of ids) putPreset(api, id, { object: { spec: { parts } } })
+  const objects = await watch()
+  putTarget(api)
+  await until(() => objects.target(name) !== undefined)
+  for (const id of ['p0', 'p59']) putPreset(api, id, { object: { spec: { sise: 1 } } }, 2)
+  for (const id of ['p1', 'p58']) api.remove(`${group}/objectpresets`, 'team', id)
+  await until(() => presetsOf(objects.target(name)).broken.length === 2)
+  const expected = ids.slice(2, -2).map((id) => `team/${id}`)
+  await until(() => presetsOf(objects.target(name)).applied.length === expected.length)
+  expect(presetsOf(objects.target(name)).applied).toEqual(expected.toSorted())
+})
+
 test('a target whose kind is not served yet is used as soon as it is', async () => {
   const { api, state, watch } = await start()
   state.isServed = false

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
 import { targetText, type ObjectPreset, type Target } from '../api/object-preset.ts'
 import { parsePresetTarget, type PresetTarget } from '../api/preset-target.ts'
@@ -69,6 +70,8 @@ export interface WatchObjectsOptions {
 
 /** A schema that has changed is read within this time. */
 const refreshMs = 30_000
+/** Presets are compiled for at most this long at a time. */
+const sliceMs = 20
 /** Until a kind is served, and while the API server does not respond. */
 const firstRetryMs = 500
 
@@ -86,6 +89,7 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
   )
   const targets = startReflector({ kube, resource: presetTargets, log, clock })
   const reflectors = [...presets, targets]
+  const stopping = new AbortController()
 
   const add = (entry: ObjectTarget, preset: Persisted<ObjectPreset>): void => {
     const { target, kind } = entry
@@ -105,21 +109,68 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     const causes = checkPresetTarget(target, served)
     if (causes.length > 0 || 'causes' in served) return { target, causes }
     const candidates = createCandidates<CompiledPreset>([], protectedNamespaces)
-    const entry: ObjectTarget = { target, ...served, candidates, quarantined: new Map() }
-    const name = targetText(target.spec)
-    for (const { store } of presets) for (const preset of store.byIndex('target', name)) add(entry, preset)
-    return entry
+    return { target, ...served, candidates, quarantined: new Map() }
   }
 
-  const buildAll = (): void => {
-    known.clear()
+  /** Adds the stored presets of an entry, in slices: thousands of large ones take seconds. */
+  const fill = async (entry: ObjectTarget): Promise<void> => {
+    const name = targetText(entry.target.spec)
+    let since = clock.monotonic()
+    for (const { store } of presets) {
+      for (const { metadata } of store.byIndex('target', name)) {
+        const id = keyOf(metadata)
+        const preset = store.get(id)
+        // Changes in the meantime are those of onPreset.
+        if (preset !== undefined && targetIn(preset) === name) put(entry, id, preset)
+        if (clock.monotonic() - since < sliceMs) continue
+        await setImmediate()
+        since = clock.monotonic()
+      }
+    }
+  }
+
+  /** Replaces `known` when it is complete; presets that change meanwhile are put into both. */
+  let next: Map<string, ObjectTarget | UnusableTarget> | undefined
+  const buildOnce = async (): Promise<void> => {
+    next = new Map()
     for (const target of targets.store.list()) {
       const entry = build(target)
       const name = targetText(target.spec)
       // Of two targets for one kind, at least one is not named after it.
-      if (!known.has(name) || 'kind' in entry) known.set(name, entry)
+      if (next.has(name) && !('kind' in entry)) continue
+      next.set(name, entry)
+      if ('kind' in entry) await fill(entry)
+      if (stopping.signal.aborted) return
     }
+    known.clear()
+    for (const [name, entry] of next) known.set(name, entry)
+    next = undefined
     changed()
+  }
+
+  /** Whether targets or schemas have changed since the last build began. */
+  let isOutdated = false
+  let building = Promise.resolve()
+  const buildAll = (): Promise<void> => {
+    // A target that is not known yet must not seem to be absent.
+    const stored = new Map(targets.store.list().map((target) => [targetText(target.spec), target]))
+    for (const name of known.keys()) if (!stored.has(name)) known.delete(name)
+    for (const [name, target] of stored) if (!known.has(name)) known.set(name, { target, causes: [notRead] })
+    isOutdated = true
+    building = building
+      .then(async () => {
+        if (!isOutdated) return
+        isOutdated = false
+        await buildOnce()
+      })
+      .catch((error: unknown) => log.error({ err: error }, 'the presets of a target could not be read'))
+    return building
+  }
+
+  const put = (entry: ObjectTarget, id: string, preset: Persisted<ObjectPreset> | undefined): void => {
+    entry.candidates.delete(id)
+    entry.quarantined.delete(id)
+    if (preset !== undefined) add(entry, preset)
   }
 
   const onPreset = (change: Change<ObjectPreset>): void => {
@@ -127,24 +178,23 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     const isStatus =
       change.kind === 'updated' && change.object.metadata.generation === change.previous.metadata.generation
     if (isStatus) return
-    const before = change.kind === 'updated' ? change.previous : change.object
-    for (const entry of [known.get(targetIn(before)), known.get(targetIn(change.object))]) {
-      if (entry === undefined || !('kind' in entry)) continue
-      entry.candidates.delete(id)
-      entry.quarantined.delete(id)
+    const before = targetIn(change.kind === 'updated' ? change.previous : change.object)
+    const after = change.kind === 'deleted' ? undefined : targetIn(change.object)
+    for (const entries of [known, next]) {
+      for (const name of new Set([before, after])) {
+        const entry = name === undefined ? undefined : entries?.get(name)
+        if (entry !== undefined && 'kind' in entry) put(entry, id, name === after ? change.object : undefined)
+      }
     }
-    const entry = known.get(targetIn(change.object))
-    if (change.kind !== 'deleted' && entry !== undefined && 'kind' in entry) add(entry, change.object)
     changed(id)
   }
 
   /** Whether each target that was stored at the start has been read, or could not be read. */
   let hasTried = false
-  const stopping = new AbortController()
   let wake = () => {}
   targets.onChange((change) => {
     if (change.kind === 'updated' && change.object.metadata.generation === change.previous.metadata.generation) return
-    buildAll()
+    void buildAll()
     wake()
   })
   for (const reflector of presets) reflector.onChange(onPreset)
@@ -156,8 +206,8 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
       const isSynced = targets.hasSynced()
       const wanted = targets.store.list().map(({ spec }) => spec)
       const isRead = await kinds.refresh(wanted).then(
-        ({ isChanged, errors }) => {
-          if (isChanged) buildAll()
+        async ({ isChanged, errors }) => {
+          if (isChanged) await buildAll()
           for (const err of errors) log.warn({ err }, 'a schema of preset targets could not be read; retrying')
           return [...known.values()].every((entry) => 'kind' in entry)
         },
@@ -186,7 +236,7 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     async read(target) {
       const { isChanged, errors } = await kinds.refresh([target])
       if (errors.length > 0) throw errors[0]
-      if (isChanged) buildAll()
+      if (isChanged) void buildAll()
       return kinds.get(target) ?? { causes: [notRead] }
     },
     onChange: (listener) => void listeners.push(listener),
