@@ -89,6 +89,7 @@ async function run(include: readonly string[], provided: typeof ranges): Promise
       maxWorkers: 1,
       fileParallelism: false,
       testTimeout: 3_600_000,
+      hookTimeout: 3_600_000,
       dangerouslyIgnoreUnhandledErrors: true,
       sequence: {
         sequencer: class {
