@@ -6,6 +6,7 @@ import type { VolumeSource } from './volume.ts'
 const vm = { uid: '33a0a1b2-0000-4000-8000-000000000001', name: 'testvm' }
 const sources = new Map<string, VolumeSource>([
   ['data', { kind: 'file', path: '/volumes/data/disk.img', isReadOnly: false }],
+  ['scratch', { kind: 'file', path: '/volumes/scratch/disk.img', isReadOnly: false, isTemporary: true }],
   ['raw', { kind: 'block', path: '/block/raw', isReadOnly: false }],
   [
     'root',
@@ -46,6 +47,26 @@ describe('a disk', () => {
       { type: 'file', source: { file: '/volumes/data/disk.img', startupPolicy: 'optional' }, target },
     ],
     [
+      'of a temporary volume, which shrinks when the guest frees space',
+      { type: 'volume', source: { volume: 'scratch' }, target, driver: { cache: 'none' } },
+      {
+        type: 'file',
+        source: { file: '/volumes/scratch/disk.img' },
+        target,
+        driver: { cache: 'none', discard: 'unmap' },
+      },
+    ],
+    [
+      'of a temporary volume whose VM keeps the space',
+      { type: 'volume', source: { volume: 'scratch' }, target, driver: { discard: 'ignore' } },
+      { type: 'file', source: { file: '/volumes/scratch/disk.img' }, target, driver: { discard: 'ignore' } },
+    ],
+    [
+      'of a temporary volume that is a CD',
+      { type: 'volume', device: 'cdrom', source: { volume: 'scratch' }, target },
+      { type: 'file', device: 'cdrom', source: { file: '/volumes/scratch/disk.img' }, target },
+    ],
+    [
       'of a volume that is a block device',
       { type: 'volume', source: { volume: 'raw' }, target },
       { type: 'block', source: { dev: '/block/raw' }, target },
@@ -68,7 +89,7 @@ describe('a disk', () => {
         type: 'file',
         source: { file: '/volumes/root/disk.qcow2', startupPolicy: 'optional' },
         target,
-        driver: { cache: 'writeback', type: 'qcow2' },
+        driver: { cache: 'writeback', discard: 'unmap', type: 'qcow2' },
         backingStore: {
           type: 'file',
           format: { type: 'raw' },
@@ -84,7 +105,7 @@ describe('a disk', () => {
         type: 'file',
         source: { file: '/volumes/compressed/disk.qcow2' },
         target,
-        driver: { type: 'qcow2' },
+        driver: { discard: 'unmap', type: 'qcow2' },
         backingStore: {
           type: 'file',
           format: { type: 'qcow2', metadataCache: { maxSize: { unit: 'bytes', value: 4_194_304 } } },

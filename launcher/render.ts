@@ -49,8 +49,19 @@ function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, f
   }
   const readonly = source.isReadOnly ? { readonly: {} } : {}
   if (source.kind === 'overlay') return { ...disk, ...overlayOf(disk, rest, source), ...readonly }
-  const where = source.kind === 'file' ? { file: source.path } : { dev: source.path }
-  return { ...disk, type: source.kind, source: { ...rest, ...where }, ...readonly }
+  if (source.kind === 'block') return { ...disk, type: 'block', source: { ...rest, dev: source.path }, ...readonly }
+  const given = source.isTemporary === true ? discarding(disk) : disk
+  return { ...given, type: 'file', source: { ...rest, file: source.path }, ...readonly }
+}
+
+/**
+ * What a guest frees of a temporary disk is free on its node, unless the VM states something else: otherwise, the disk
+ * would grow to its whole size, whatever the guest stores. The devices in QEMU offer it to the guest in any case.
+ */
+function discarding<T extends { readonly [key: string]: unknown }>(disk: T): T {
+  const { device = 'disk', driver } = disk
+  const isSupported = device === 'disk' || device === 'lun'
+  return isSupported ? { ...disk, driver: { discard: 'unmap', ...(isRecord(driver) ? driver : {}) } } : disk
 }
 
 /** Without a limit, QEMU uses up to 33 MiB, which the memory of the pod does not cover. */
@@ -62,11 +73,11 @@ type Overlay = Extract<VolumeSource, { kind: 'overlay' }>
  * The empty backing store ends the chain: without it, libvirt would read the header of the image and open the files
  * that it names.
  */
-function overlayOf(disk: object, rest: object, { path, backing }: Overlay): object {
-  const driver = 'driver' in disk && isRecord(disk.driver) ? disk.driver : {}
+function overlayOf(disk: { readonly [key: string]: unknown }, rest: object, { path, backing }: Overlay): object {
+  const { driver } = discarding(disk)
   return {
     type: 'file',
-    driver: { ...driver, type: 'qcow2' },
+    driver: { ...(isRecord(driver) ? driver : {}), type: 'qcow2' },
     source: { ...rest, file: path },
     backingStore: {
       type: 'file',

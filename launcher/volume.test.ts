@@ -39,6 +39,7 @@ describe('an emptyDisk', () => {
       kind: 'file',
       path,
       isReadOnly: false,
+      isTemporary: true,
     })
     const { size, blocks } = await stat(path)
     expect([size, blocks]).toEqual([1024 ** 3, 0])

@@ -14,7 +14,13 @@ import { Refused } from './refused.ts'
 
 /** The source of a disk that uses the volume. */
 export type VolumeSource =
-  | { readonly kind: 'file'; readonly path: string; readonly isReadOnly: boolean }
+  | {
+      readonly kind: 'file'
+      readonly path: string
+      readonly isReadOnly: boolean
+      /** Whether it is on the disk of the node, and deleted with the pod. */
+      readonly isTemporary?: boolean
+    }
   /** A qcow2 file that contains what differs from `backing`. */
   | { readonly kind: 'overlay'; readonly path: string; readonly isReadOnly: boolean; readonly backing: Backing }
   | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
@@ -53,7 +59,7 @@ export async function prepareVolume(
   if (volume.emptyDisk !== undefined) {
     const path = join(directory, 'disk.img')
     await attempt(name, () => makeSparse(path, volume.emptyDisk?.capacity ?? ''))
-    return { kind: 'file', path, isReadOnly: false }
+    return { kind: 'file', path, isReadOnly: false, isTemporary: true }
   }
   if (volume.cloudInit !== undefined) {
     const path = join(directory, 'cloud-init.iso')

@@ -150,7 +150,7 @@ describe('the disk of an image', () => {
       disks: [
         {
           type: 'file',
-          driver: { type: 'qcow2' },
+          driver: { type: 'qcow2', discard: 'unmap' },
           source: { file: inside(overlay()) },
           backingStore: { type: 'file', format: { type: 'qcow2' }, source: { file: inside(base) }, backingStore: {} },
         },
