@@ -702,6 +702,18 @@ const table: [string, Variation, string[]][] = [
     ],
   ],
   [
+    'what is killed logs nothing about it',
+    {
+      vm: running,
+      pod: seen({ nodeName: 'n1', status: terminated(137, { message: '{"level":"info","msg":"ready"}' }) }),
+      elapsed: { podEnded: 6 },
+    },
+    [
+      'updateStatus Failed Error: the launcher was killed with SIGKILL',
+      'recordEvent Warning Error: the launcher was killed with SIGKILL',
+    ],
+  ],
+  [
     'the end of its log is the reason of the failure',
     {
       vm: running,

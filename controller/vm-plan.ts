@@ -251,6 +251,9 @@ function noteDisruption({ vm, now }: Observed, disruption: Disruption): Action[]
   return [{ do: 'updateStatus', status: disruptedStatus(vm, disruption, now) }, disrupted(disruption)]
 }
 
+/** The exit code of a process that ended by SIGKILL: 128 and the number of the signal. Its log does not explain that. */
+const killedExitCode = 137
+
 /** The launcher's exit code states how the guest ended if the handler did not. */
 function conclude(observed: Observed, pod: LauncherPod): Action[] {
   const { vm, elapsed } = observed
@@ -278,6 +281,7 @@ function conclude(observed: Observed, pod: LauncherPod): Action[] {
   const words =
     (reason === 'OOMKilled' ? outOfMemory(pod) : undefined) ??
     pod.status?.message ??
+    (ended?.exitCode === killedExitCode ? 'the launcher was killed with SIGKILL' : undefined) ??
     lastLine(ended?.message) ??
     (ended ? `the launcher exited with code ${ended.exitCode}` : '')
   return fail(observed, { phase, reason, message: words || `the launcher pod ${pod.metadata.name} failed`, podUID })
