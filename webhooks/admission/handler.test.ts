@@ -166,6 +166,28 @@ describe('the webhooks', () => {
     expect(recorded().handlers.mutate(preset('good'), () => undefined)).toMatchObject({ allowed: true })
   })
 
+  test.each([
+    ['PresetTarget', 'objects'],
+    ['ObjectPreset', 'objects'],
+    ['ClusterObjectPreset', 'objects'],
+    ['VirtualMachinePreset', 'own'],
+    ['VirtualMachine', 'own'],
+  ])('give a %s to validate to the handler of %s', (kind, expected) => {
+    const handled: string[] = []
+    const result = { allowed: true, causes: [], warnings: [] } as const
+    const complete = async () => result
+    const handlers = createHandlers(titleEngine, trust, {
+      complete,
+      validate: async (request) => {
+        handled.push(request.kind)
+        return result
+      },
+    })
+    void handlers.validate(admissionRequest(kind, objects[kind]?.('good') ?? {}))
+    expect(handled).toEqual(expected === 'objects' ? [kind] : [])
+    expect(handlers.objects).toBe(complete)
+  })
+
   test('without permissions, grant none', () => {
     const { handlers } = recorded()
     expect(handlers.mutate(preset('good'))).toMatchObject({ warnings: ['mayGrantHost false'] })
