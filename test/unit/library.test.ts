@@ -41,7 +41,7 @@ beforeAll(async () => {
   })) {
     writeFileSync(join(folder, file), content)
   }
-}, 120_000)
+}, 900_000)
 
 afterAll(() => {
   child?.kill()
@@ -89,7 +89,7 @@ test.each(nodes)(
     child.kill()
     await once(child, 'exit')
   },
-  60_000,
+  300_000,
 )
 
 const consumer = `import { createPresets, kindsIn, statusCauses, type Completed } from 'virtset-presets'
@@ -121,4 +121,4 @@ test('the package has types', async () => {
     cwd: folder,
   }).catch((error: { stdout: string }) => error)
   expect(stdout).toBe('')
-}, 60_000)
+}, 300_000)
