@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { connect as connectTls, TLSSocket } from 'node:tls'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { run } from '../../cluster/command.ts'
+import { lastLines, run } from '../../cluster/command.ts'
 import { createAuthority, issueLeaf } from '../../webhooks/certificates/authority.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
@@ -325,7 +325,7 @@ describe('all creates of a user get a response while another user sends the most
     async (_, hostile, expected) => {
       const { answers, stop } = flood(hostile, expected)
       try {
-        expect(await createVms(10)).toEqual({ '201': 10 })
+        expect(await createVms(10), lastLines(webhooks.log(), 15)).toEqual({ '201': 10 })
         await until(() => answers.size > 0, undefined, {
           deadlineMs: 240_000,
           describe: () => 'a response to the flood',
