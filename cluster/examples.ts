@@ -11,7 +11,7 @@ import type { Settings } from './settings.ts'
 /** The example VM, one that every preset selects, and one with a disk from a container image. */
 const exampleVms = ['testvm', 'small-with-video', 'from-image'] as const
 /** A preset that has not reached the webhooks by then is not going to. */
-const presetDeadlineMs = 10_000
+const presetDeadlineMs = 60_000
 
 /** The path of an example's manifest. */
 export function exampleFile(settings: Settings, name: string): string {

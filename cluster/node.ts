@@ -246,7 +246,8 @@ async function importImage(step: Step, binaries: Binaries, paths: NodePaths, ima
   rmSync(staging, { recursive: true })
 }
 
-const deadlineMs = 30_000
+/** kube-apiserver is ready after 4 s; on a host with a load of 20, 30 s were not enough. */
+const deadlineMs = 180_000
 
 /** Waits until a command succeeds. */
 export async function untilSucceeds(step: Step, command: readonly string[], what: string): Promise<void> {
