@@ -22,8 +22,8 @@ import { ownAddress } from '../test/apiserver/service.ts'
 
 /**
  * Sessions through a real API server, the webhooks' process and a handler's session server, beside a WebSocket to an
- * extension server that echoes by itself. Measures the time to open, the latency of one byte and its echo, the bytes per
- * second from the guest, and the memory of the webhooks for idle sessions. Requires KUBE_BIN_DIR (`make binaries`).
+ * extension server that echoes by itself. Measures the time to open, the latency of one byte and its echo, the bytes
+ * per second from the guest, and the memory of the webhooks for idle sessions. Requires KUBE_BIN_DIR (`make binaries`).
  *
  *     npm run -s bench:sessions [-- --echoes 300] [--mebibytes 16] [--json]
  */
@@ -37,7 +37,9 @@ const { values } = parseArgs({
 const echoes = Number(values.echoes)
 const mebibytes = Number(values.mebibytes)
 const openings = 20
-/** After this byte, the guest sends a window. It is less than the lag after which a reader of a console is disconnected. */
+/**
+ * After this byte, the guest sends a window. It is less than the lag after which a reader of a console is disconnected.
+ */
 const pour = 0x70
 const windowBytes = 256 * 1024
 const chunk = Buffer.alloc(64 * 1024, 'x')

@@ -12,7 +12,10 @@ export interface Change {
   readonly after?: unknown
 }
 
-/** The differences between two objects, leaf by leaf, in the order of the first; leaves that only the second has come last. */
+/**
+ * The differences between two objects, leaf by leaf, in the order of the first; leaves that only the second has come
+ * last.
+ */
 export function changesBetween(before: Subject, after: Subject): readonly Change[] {
   const found: Change[] = []
   compare(creditedTo(before), creditedTo(after), rootPath, found)

@@ -46,8 +46,8 @@ function consideredFor(placed: PlacedObject): readonly ConsideredNow[] {
 }
 
 /**
- * Explains a stored object by its provenance. Undefined if the word does not begin with the name of a PresetTarget, such
- * as `pods/web`, or with its kind in lower case.
+ * Explains a stored object by its provenance. Undefined if the word does not begin with the name of a PresetTarget,
+ * such as `pods/web`, or with its kind in lower case.
  * @throws Usage
  */
 export async function explainStoredObject(word: string, settings: ExplainSettings): Promise<Explanation | undefined> {

@@ -33,8 +33,8 @@ const noNames = /^$/
 const defaultUid = 'test'
 
 /**
- * `kubectl vm test`: completes the VM or object of each test with only its presets and compares the result. Prints one line per
- * test and a summary.
+ * `kubectl vm test`: completes the VM or object of each test with only its presets and compares the result. Prints one
+ * line per test and a summary.
  * @throws Usage if there is no test or a test is malformed
  */
 export async function testPresets(

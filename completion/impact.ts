@@ -25,7 +25,8 @@ export interface Alternatives {
 }
 
 /**
- * Whether both select the same presets at the same revisions. If so, nothing changes, and the object need not be completed.
+ * Whether both select the same presets at the same revisions. If so, nothing changes, and the object need not be
+ * completed.
  */
 function isSameSelection({ before, after }: Alternatives, labels: Labels, namespace: Namespace): boolean {
   const selection = (presets: Pick<Candidates, 'select'>): string =>

@@ -16,8 +16,8 @@ export function numberOf(group: Group, vm: Named): number | undefined {
 }
 
 /**
- * Names that no VM has, of the numbers below that of the replicas, at most `count`. A VM that has ended keeps its number
- * until it is gone, so that the next VM of this number gets its claims.
+ * Names that no VM has, of the numbers below that of the replicas, at most `count`. A VM that has ended keeps its
+ * number until it is gone, so that the next VM of this number gets its claims.
  */
 export function freeNames(group: CachedGroup & Named, vms: readonly Named[], count: number): readonly string[] {
   const taken = new Set(vms.map(({ metadata }) => metadata.name))

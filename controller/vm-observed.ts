@@ -31,7 +31,9 @@ export interface Observed {
   readonly isFillRecorded: boolean
   /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
   readonly claims: ReadonlyMap<string, Claim>
-  /** Why the kubelet cannot mount the volumes of the VM's pod. Looked up only when that takes long: `mountOverdueMs`. */
+  /**
+   * Why the kubelet cannot mount the volumes of the VM's pod. Looked up only when that takes long: `mountOverdueMs`.
+   */
   readonly mountFailure: string | undefined
   /** Of the node that `status.nodeName` names. */
   readonly node: NodeState

@@ -251,7 +251,9 @@ function noteDisruption({ vm, now }: Observed, disruption: Disruption): Action[]
   return [{ do: 'updateStatus', status: disruptedStatus(vm, disruption, now) }, disrupted(disruption)]
 }
 
-/** The exit code of a process that ended by SIGKILL: 128 and the number of the signal. Its log does not explain that. */
+/**
+ * The exit code of a process that ended by SIGKILL: 128 and the number of the signal. Its log does not explain that.
+ */
 const killedExitCode = 137
 
 /** The launcher's exit code states how the guest ended if the handler did not. */

@@ -13,7 +13,8 @@ export interface ServedKinds {
   get(target: Target): ServedKind | undefined
   /**
    * Reads those of some kinds whose documents have changed. Documents have megabytes; only the structure of these kinds
-   * stays in memory. A document that cannot be read, such as that of an API whose server is down, affects only its kinds.
+   * stays in memory. A document that cannot be read, such as that of an API whose server is down, affects only its
+   * kinds.
    * @throws what the client throws when it reads the index
    */
   refresh(targets: readonly Target[]): Promise<Refreshed>

@@ -18,7 +18,8 @@ interface HttpDiskOptions {
 }
 
 /**
- * Downloads a disk and examines it: the server can be hostile, and the checksum, too. Nothing opens it as a disk before.
+ * Downloads a disk and examines it: the server can be hostile, and the checksum, too. Nothing opens it as a disk
+ * before.
  * @throws Error with a message for the user
  */
 export async function downloadDisk(source: HttpSource, options: HttpDiskOptions): Promise<ConvertedDisk> {

@@ -103,8 +103,8 @@ function clusterScopedIn(paths: unknown): ReadonlySet<string> {
 const collection = /^\/(?:api|apis\/[^/]+)\/[^/]+(?:\/namespaces\/\{namespace\})?\/([^/{}]+)$/
 
 /**
- * The name of the resource of a kind, e.g. `deployments`, according to the paths of an OpenAPI v3 document. Undefined if
- * objects of the kind cannot be created.
+ * The name of the resource of a kind, e.g. `deployments`, according to the paths of an OpenAPI v3 document. Undefined
+ * if objects of the kind cannot be created.
  * @param document untrusted JSON
  */
 export function resourceOf(document: unknown, wanted: Target): string | undefined {

@@ -24,8 +24,8 @@ export interface CompiledObjectPreset {
  * Compiles a preset for objects from the watch cache or a file. A broken preset is returned as quarantined, with its
  * target if that can be read; this never throws.
  * @param value a preset as JSON
- * @param restricted the paths that an ObjectPreset must not set. That an author may set them in a ClusterObjectPreset is
- * checked when it is written
+ * @param restricted the paths that an ObjectPreset must not set. That an author may set them in a ClusterObjectPreset
+ * is checked when it is written
  */
 export function compileObjectPreset(
   value: unknown,

@@ -34,8 +34,8 @@ const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
  * kind, and other webhooks may have added to the object.
  *
  * `kubectl apply` states what the user wrote: with `--server-side` in the managed fields, otherwise in an annotation.
- * Other clients do not. Without evidence, and for the items of lists that it does not mention, every value counts as the
- * user's. The metadata always does.
+ * Other clients do not. Without evidence, and for the items of lists that it does not mention, every value counts as
+ * the user's. The metadata always does.
  * @returns undefined if there is no evidence
  */
 export function writtenPart(

@@ -28,7 +28,8 @@ const plugins = {
 export type Plugin = keyof typeof plugins
 
 /**
- * The manifest that krew uses to install `kubectl vm` or `kubectl preset` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
+ * The manifest that krew uses to install `kubectl vm` or `kubectl preset`
+ * (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
  */
 export function krewManifest(plugin: Plugin, version: string, downloads: string, archives: readonly Archive[]): string {
   return stringify({

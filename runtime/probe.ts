@@ -9,8 +9,8 @@ import { findCondition } from './condition.ts'
 export const probeCondition = 'ProbeSucceeded'
 
 /**
- * The exit code of a launcher with a liveness or startup probe that was asked to terminate: 128 and SIGTERM. Unless something
- * disrupts its pod, it was the kubelet, because the probe failed.
+ * The exit code of a launcher with a liveness or startup probe that was asked to terminate: 128 and SIGTERM. Unless
+ * something disrupts its pod, it was the kubelet, because the probe failed.
  */
 export const terminatedExitCode = 143
 

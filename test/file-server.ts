@@ -5,7 +5,9 @@ import { createServer } from 'node:http'
 export interface FileAnswer {
   readonly status: number
   readonly body?: Buffer
-  /** Closes the connection after this many bytes of the body, as a server that breaks down, or lies about the length. */
+  /**
+   * Closes the connection after this many bytes of the body, as a server that breaks down, or lies about the length.
+   */
   readonly send?: number
   /** Keeps the connection open instead. */
   readonly isSilent?: boolean

@@ -70,8 +70,8 @@ export interface WebhookServer {
 }
 
 /**
- * Serves HTTPS on `port` (0: any free one) of `host`: POST to `/mutate`, `/validate` and `/objects`, also below `admissionPath` for
- * the aggregator, and the API.
+ * Serves HTTPS on `port` (0: any free one) of `host`: POST to `/mutate`, `/validate` and `/objects`, also below
+ * `admissionPath` for the aggregator, and the API.
  */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
   const { certificate, metrics, log, clock, api, frontProxy } = options

@@ -35,7 +35,9 @@ export interface ApiServerOptions {
   readonly flags?: readonly string[]
 }
 
-/** Four times Go's own: memory is plentiful in tests, and garbage collection took a fifth of the CPU time of a start. */
+/**
+ * Four times Go's own: memory is plentiful in tests, and garbage collection took a fifth of the CPU time of a start.
+ */
 const garbagePercent = '400'
 
 /** Usually 3 s; on a host with a load of ten, 80 s were measured. */

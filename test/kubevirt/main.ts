@@ -14,8 +14,8 @@ import { until } from '../until.ts'
 import { kubevirtCrds, kubevirtExamples, kubevirtModule, pluralOf, type KubevirtKind } from './module.ts'
 
 /**
- * `npm run kubevirt`: the CRDs and examples of KubeVirt on a real API server. Presets set the fields that KubeVirt's own
- * VirtualMachineInstancePreset knew; each example must be completed and keep all that its author wrote. Needs
+ * `npm run kubevirt`: the CRDs and examples of KubeVirt on a real API server. Presets set the fields that KubeVirt's
+ * own VirtualMachineInstancePreset knew; each example must be completed and keep all that its author wrote. Needs
  * KUBE_BIN_DIR and Go.
  */
 

@@ -49,8 +49,8 @@ export const validate = (
 ): AdmissionResult => unlessTooDeep(request) ?? handlerOf(request).validate(request, engine, trust, permissions)
 
 /**
- * Both webhooks, sharing one engine, and those for objects of other APIs if there are any. A request is handled at once,
- * unless it has to wait for permissions or a pending preset.
+ * Both webhooks, sharing one engine, and those for objects of other APIs if there are any. A request is handled at
+ * once, unless it has to wait for permissions or a pending preset.
  */
 export function createHandlers(
   engine: Engine,

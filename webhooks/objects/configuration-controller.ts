@@ -176,8 +176,8 @@ interface Status {
 }
 
 /**
- * Writes nothing if the status is the same already, or if the object has changed in the meantime. An object whose status
- * the API server refuses must not keep those of others from being written.
+ * Writes nothing if the status is the same already, or if the object has changed in the meantime. An object whose
+ * status the API server refuses must not keep those of others from being written.
  */
 async function writeStatus<T extends KubeObject & { readonly status?: Status }>(
   { kube, clock, log }: ConfigurationControllerOptions,

@@ -43,7 +43,9 @@ export interface ObjectHandlersOptions {
 export const isObjectKind = (kind: string): boolean =>
   kind === 'PresetTarget' || kind === 'ObjectPreset' || kind === 'ClusterObjectPreset'
 
-/** Before each further look for a target that was created with the preset. Together shorter than the API server waits. */
+/**
+ * Before each further look for a target that was created with the preset. Together shorter than the API server waits.
+ */
 const pausesMs = [50, 150, 400, 900]
 
 export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHandlers {
