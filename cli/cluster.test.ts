@@ -135,6 +135,14 @@ describe('completion in a shell', () => {
     expect(out.split('\n').filter((word) => word !== '')).toEqual(expected)
   })
 
+  test('text that is no name is not offered', async () => {
+    const { fake, run } = await clusterOfVms()
+    const names = ['$(id)', 'a;id', '`id`', '--flag', 'a\nb', '\u001b[2J', 'good']
+    const items = names.map((name) => ({ metadata: { name, namespace: 'default', uid: name, resourceVersion: '1' } }))
+    fake.fault = () => ({ status: 200, body: { metadata: { resourceVersion: '1' }, items } })
+    expect((await run(['__complete', '--', 'console', ''])).out).toBe('good\n')
+  })
+
   test('a cluster that refuses or cannot be reached has no names', async () => {
     const { fake, run } = await clusterOfVms()
     fake.fault = ({ path }) =>

@@ -1,3 +1,4 @@
+import { isDnsSubdomain } from '../api/label.ts'
 import { virtualMachineConfigs, virtualMachines, type KubeObject, type Resource } from '../runtime/resource.ts'
 import type { Flags } from './flags.ts'
 import type { NamedKind } from './name-argument.ts'
@@ -11,7 +12,10 @@ const most = 500
 /** A shell waits for it. */
 const patienceMs = 3000
 
-/** The names of objects in the namespace of the flags or the context; those that cannot be read are left out. */
+/**
+ * The names of objects in the namespace of the flags or the context; those that cannot be read are left out. So is text
+ * that is no name: shells insert candidates into a command line, and the API server can be hostile.
+ */
 export async function namesOf(
   kinds: readonly NamedKind[],
   flags: Pick<Flags, 'kubeconfig' | 'context'> & { readonly namespace?: string },
@@ -22,5 +26,5 @@ export async function namesOf(
   const lists = await Promise.allSettled(kinds.map((kind) => kube.list(resourceOf[kind], options)))
   await kube.close()
   const names = lists.flatMap((list) => (list.status === 'fulfilled' ? list.value.items : []))
-  return [...new Set(names.map(({ metadata }) => metadata.name))].toSorted()
+  return [...new Set(names.map(({ metadata }) => metadata.name))].filter(isDnsSubdomain).toSorted()
 }

@@ -11,7 +11,8 @@ _kubectl_vm() {
     # Where = breaks words, as by default, --flag=value comes as three.
     if [[ \${#words[@]} -gt 0 && ( $word == = || \${words[-1]} == -*= ) ]]; then words[-1]+=$word; else words+=("$word"); fi
   done
-  mapfile -t COMPREPLY < <(compgen -W "$(kubectl-vm __complete "\${words[@]}" 2>/dev/null)" -- "\${words[-1]}")
+  # Not by compgen -W, which expands candidates as a shell does: it would run a command in one.
+  mapfile -t COMPREPLY < <(kubectl-vm __complete "\${words[@]}" 2>/dev/null)
   if [[ $COMP_WORDBREAKS == *=* ]]; then COMPREPLY=("\${COMPREPLY[@]#-*=}"); fi
 }
 complete -o default -F _kubectl_vm kubectl-vm
