@@ -1,7 +1,11 @@
 import { basename } from 'node:path'
+import { LRUCache } from 'lru-cache'
 import type { ObjectMeta } from '../api/object.ts'
-import { firstTexts } from '../api/shorten.ts'
-import { resource } from '../runtime/resource.ts'
+import { firstTexts, shorten } from '../api/shorten.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import { pageSize } from '../runtime/pages.ts'
+import { resource, type Persisted } from '../runtime/resource.ts'
 import type { Pod } from './pod.ts'
 
 /** The part of an Event about a pod that is read. */
@@ -13,7 +17,7 @@ export interface PodEvent {
   readonly lastTimestamp?: string | null
 }
 
-export const podEvents = resource<PodEvent>({
+const podEvents = resource<PodEvent>({
   group: '',
   version: 'v1',
   plural: 'events',
@@ -31,6 +35,44 @@ const failures: readonly (string | undefined)[] = [failedMount, 'FailedAttachVol
 /** The kubelet's summary of other events, which have the causes. */
 const summary = 'Unable to attach or mount volumes'
 const mostVolumes = 5
+
+/** The kubelet's own messages are shorter. */
+const longestMessage = 1024
+/** Whatever else changes of a VM, its pod's events are not read more often. */
+const freshMs = 4000
+const mostPods = 1000
+
+/**
+ * Reads why volumes of a pod cannot be mounted. Users can write any number of events about a pod, of 1.5 MiB each: one
+ * page of them is read, one event at a time.
+ */
+export function createMountFailures(
+  kube: Pick<KubeClient, 'listEach'>,
+  clock: Pick<Clock, 'monotonic'>,
+): (pod: Persisted<Pod>) => Promise<string | undefined> {
+  const known = new LRUCache<string, { readonly failure: string | undefined }>({
+    max: mostPods,
+    ttl: freshMs,
+    ttlResolution: 0,
+    perf: { now: () => clock.monotonic() },
+  })
+  return async (pod) => {
+    const { namespace = 'default', uid } = pod.metadata
+    const before = known.get(uid)
+    if (before !== undefined) return before.failure
+    const fieldSelector = `involvedObject.kind=Pod,involvedObject.uid=${uid}`
+    const events: PodEvent[] = []
+    await kube.listEach(podEvents, { namespace, fieldSelector, limit: pageSize }, (event) => {
+      const { metadata, reason = '', message = '', lastTimestamp = null } = event
+      const { name, creationTimestamp } = metadata
+      const kept = { name, ...(creationTimestamp === undefined ? {} : { creationTimestamp }) }
+      events.push({ metadata: kept, reason, message: shorten(message, longestMessage), lastTimestamp })
+    })
+    const failure = mountFailure(events, pod)
+    known.set(uid, { failure })
+    return failure
+  }
+}
 
 /**
  * Why the kubelet cannot mount the volumes of a pod, which only its events state. Undefined if no event does, or if the

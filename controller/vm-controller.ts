@@ -28,7 +28,7 @@ import {
 } from './launcher-pod.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
-import { mountFailure, podEvents } from './mount-failure.ts'
+import { createMountFailures } from './mount-failure.ts'
 import { nodes, slimNode, stateOf } from './node.ts'
 import type { Node } from './node.ts'
 import { hasEnded, sortPods } from './own-pod.ts'
@@ -238,11 +238,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     return found
   }
 
-  const findMountFailure = async (pod: Persisted<Pod>): Promise<string | undefined> => {
-    const { namespace = 'default', uid } = pod.metadata
-    const fieldSelector = `involvedObject.kind=Pod,involvedObject.uid=${uid}`
-    return mountFailure((await kube.list(podEvents, { namespace, fieldSelector })).items, pod)
-  }
+  const findMountFailure = createMountFailures(kube, clock)
 
   /** A claim that was deleted meanwhile needs no mark. */
   const markFilled = async (vm: Vm): Promise<void> => {
