@@ -23,15 +23,16 @@ async function start() {
   closing.push(() => api.close())
   const kube = createKubeClient({ access: api.access, userAgent: 'test' })
   closing.push(() => kube.close())
-  const state = { isServed: true }
+  const state = { isServed: true, isRead: false }
   api.fault = ({ path }) => {
+    state.isRead ||= path === url
     if (path === url) return { status: 200, body: gadgetOpenApi() }
     if (path !== '/openapi/v3') return undefined
     const paths = state.isServed ? { 'apis/example.com/v1': { serverRelativeURL: `${url}?hash=1` } } : {}
     return { status: 200, body: { paths } }
   }
-  const watch = async () => {
-    const objects = watchObjects({ kube, log, clock: systemClock, protectedNamespaces: ['kube-system'] })
+  const watch = async (clock = systemClock) => {
+    const objects = watchObjects({ kube, log, clock, protectedNamespaces: ['kube-system'] })
     closing.push(() => objects.stop())
     await Promise.all(objects.reflectors.map((reflector) => reflector.synced()))
     return objects
@@ -127,6 +128,27 @@ test('presets that change while those of their kind are compiled are as stored',
   await until(() => presetsOf(objects.target(name)).applied.length === expected.length)
   expect(presetsOf(objects.target(name)).applied).toEqual(expected.toSorted())
 })
+
+test('a target that is added while presets of another one are compiled never seems to be absent', async () => {
+  const { api, state, watch } = await start()
+  const parts = Array.from({ length: 100 }, (_, index) => ({ name: `part-${index}`, tags: ['a', 'b'] }))
+  for (let index = 0; index < 100; index++) putPreset(api, `p${index}`, { object: { spec: { parts } } })
+  const objects = await watch({ ...systemClock, monotonic: afterEachPreset() })
+  const widget = 'Widget of example.com/v1'
+  const seen: (readonly [isStored: boolean, isKnown: boolean])[] = []
+  objects.onChange(() => seen.push([objects.storedTargets().length === 2, objects.target(widget) !== undefined]))
+  putTarget(api)
+  await until(() => state.isRead)
+  putTarget(api, 'widgets.example.com', { kind: 'Widget' })
+  await until(() => objects.target(widget) !== undefined && 'kind' in (objects.target(name) ?? {}))
+  expect(seen.filter(([isStored, isKnown]) => isStored !== isKnown)).toEqual([])
+})
+
+/** A clock by which each preset takes longer than a slice. */
+function afterEachPreset(): () => number {
+  let now = 0
+  return () => (now += 100)
+}
 
 test('a target whose kind is not served yet is used as soon as it is', async () => {
   const { api, state, watch } = await start()

@@ -145,17 +145,22 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     known.clear()
     for (const [name, entry] of next) known.set(name, entry)
     next = undefined
+    followTargets()
     changed()
+  }
+
+  /** A target that is not read yet must not seem to be absent, also if it was added while others were read. */
+  const followTargets = (): void => {
+    const stored = new Map(targets.store.list().map((target) => [targetText(target.spec), target]))
+    for (const name of known.keys()) if (!stored.has(name)) known.delete(name)
+    for (const [name, target] of stored) if (!known.has(name)) known.set(name, { target, causes: [notRead] })
   }
 
   /** Whether targets or schemas have changed since the last build began. */
   let isOutdated = false
   let building = Promise.resolve()
   const buildAll = (): Promise<void> => {
-    // A target that is not known yet must not seem to be absent.
-    const stored = new Map(targets.store.list().map((target) => [targetText(target.spec), target]))
-    for (const name of known.keys()) if (!stored.has(name)) known.delete(name)
-    for (const [name, target] of stored) if (!known.has(name)) known.set(name, { target, causes: [notRead] })
+    followTargets()
     isOutdated = true
     building = building
       .then(async () => {

@@ -87,11 +87,14 @@ describe('the presets of a namespace together', () => {
   const kib = 1024
   const fifteen = Array.from({ length: 15 }, (_, index) => sized(`p${index}`, 64 * kib, 'default'))
   const ofCluster = Array.from({ length: 17 }, (_, index) => sized(`c${index}`, 64 * kib))
+  const small = Array.from({ length: 1024 }, (_, index) => preset(`small${index}`, {}, 'default'))
   const full = [...fifteen, sized('last', 63 * kib, 'default')]
 
   test.each<[string, Preset, readonly Preset[], readonly string[]]>([
     ['have at most 1 MiB', sized('new', kib, 'default'), full, []],
     ['have no byte more', sized('new', kib + 1, 'default'), full, ['namespace-presets-size spec 1048577']],
+    ['are at most 1024', preset('new', {}, 'default'), small, ['namespace-presets-size spec 1049600']],
+    ['count a small one that is written again once', preset('small0', {}, 'default'), small, []],
     ['count a preset once that is written again', sized('last', 64 * kib, 'default'), full, []],
     ['do not count for another namespace', sized('new', 64 * kib, 'other'), full, []],
     ['do not count for presets of the cluster', sized('new', 64 * kib + 1), full, []],

@@ -2,7 +2,7 @@ import type { Cause } from '../../api/cause.ts'
 import type { Preset } from '../../api/preset.ts'
 import { neverValid } from '../../completion/rules/preset.ts'
 import type { Inventory } from '../../inventory/inventory.ts'
-import { checkPreset, maxNamespaceBytes, plainDomain } from '../../presets/check.ts'
+import { checkPreset, countedBytes, maxNamespaceBytes, plainDomain, smallestCounted } from '../../presets/check.ts'
 import { compilePreset, isClusterPreset, type CompiledPreset } from '../../presets/compile.ts'
 import { needsGrant } from '../../presets/grant.ts'
 import { findOverlaps, overlapWarning } from '../../presets/overlap.ts'
@@ -46,12 +46,12 @@ export function namespaceSizeCauses(
 ): Cause[] {
   if (isClusterPreset(kind)) return []
   const own = Buffer.byteLength(JSON.stringify(spec))
-  let value = own
+  let value = countedBytes(own)
   for (const other of others) {
-    if (other.namespace === namespace && other.name !== name) value += other.bytes
+    if (other.namespace === namespace && other.name !== name) value += countedBytes(other.bytes)
   }
   if (value <= maxNamespaceBytes) return []
-  const message = `the presets of namespace "${namespace}" must have at most ${maxNamespaceBytes} bytes of JSON together, ${own} of them with this one`
+  const message = `the presets of namespace "${namespace}" must have at most ${maxNamespaceBytes} bytes of JSON together, each at least ${smallestCounted}; this one has ${own}`
   return [
     {
       rule: 'namespace-presets-size',

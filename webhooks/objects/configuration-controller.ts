@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../../api/cause.ts'
 import type { Condition } from '../../api/object.ts'
 import { targetText, type ObjectPreset } from '../../api/object-preset.ts'
@@ -45,6 +46,10 @@ export interface ConfigurationControllerOptions {
 const name = 'virtset-objects'
 /** Changes that come together, such as presets of one file, are written at once. */
 const collectMs = 100
+/** While presets change, their status is written for this long, before webhooks are registered for other presets. */
+const statusMs = 500
+/** Statuses are compared for at most this long at a time. */
+const sliceMs = 20
 /** A configuration that was changed by others is repaired within this time. */
 const intervalMs = 15_000
 
@@ -59,14 +64,24 @@ export async function runConfigurationController(
   const { objects, log, clock } = options
   /** Nothing is registered, so that without targets nothing is read. */
   let isIdle = false
+  let isOutdated = false
+  /** The preset whose status is the next to be written. */
+  let first = 0
   let wake = () => {}
-  objects.onChange(() => wake())
+  objects.onChange(() => {
+    isOutdated = true
+    wake()
+  })
   while (!signal.aborted) {
     const woken = new Promise<void>((resolve) => (wake = resolve))
+    isOutdated = false
     const hasTargets = objects.storedTargets().length > 0
     if (hasTargets || !isIdle) {
-      isIdle = await settleConfiguration(options).then(
-        () => !hasTargets,
+      isIdle = await settleConfiguration(options, () => isOutdated, first).then(
+        (next) => {
+          first = next
+          return !hasTargets
+        },
         (error: unknown) => {
           log.warn({ err: error }, 'could not settle the configuration for preset targets; retrying')
           return false
@@ -82,9 +97,18 @@ export async function runConfigurationController(
   }
 }
 
-/** Brings the configuration and the status of targets and presets up to date once. */
-export async function settleConfiguration(options: ConfigurationControllerOptions): Promise<void> {
-  const { objects, exclusions } = options
+/**
+ * Brings the configuration and the status of targets and presets up to date once. If a tenant changes presets all the
+ * time, the round ends before all statuses are written.
+ * @param first the preset to begin with
+ * @returns the preset that is the first of the next round
+ */
+export async function settleConfiguration(
+  options: ConfigurationControllerOptions,
+  isOutdated: () => boolean = () => false,
+  first = 0,
+): Promise<number> {
+  const { objects, exclusions, clock } = options
   const isInstalled = await configure(options, (stored) => webhooksFor(objects.targets(), exclusions, stored))
   for (const target of objects.storedTargets()) {
     const entry = objects.target(targetText(target.spec))
@@ -93,11 +117,20 @@ export async function settleConfiguration(options: ConfigurationControllerOption
     const ready = isOwn ? readyCondition(causes, isInstalled) : duplicate
     await writeStatus(options, presetTargets, target, {}, ready)
   }
-  for (const preset of objects.storedPresets()) {
+  const presets = objects.storedPresets()
+  const begin = clock.monotonic()
+  let sinceMs = begin
+  for (const [index, preset] of [...presets.slice(first), ...presets.slice(0, first)].entries()) {
     const of = preset.metadata.namespace === undefined ? clusterObjectPresets : objectPresets
     const { revision, accepted } = acceptanceOf(objects, preset)
     await writeStatus(options, of, preset, revision === undefined ? {} : { revision }, accepted)
+    const nowMs = clock.monotonic()
+    if (isOutdated() && nowMs - begin >= statusMs) return (first + index + 1) % presets.length
+    if (nowMs - sinceMs < sliceMs) continue
+    await setImmediate()
+    sinceMs = clock.monotonic()
   }
+  return 0
 }
 
 /** Returns whether the configuration exists. */

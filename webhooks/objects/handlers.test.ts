@@ -33,10 +33,11 @@ const unusable: UnusableTarget = { target: targetObject(), causes: [] }
 
 interface World {
   readonly entry?: ObjectTarget | UnusableTarget | undefined
+  readonly others?: readonly ObjectTarget[]
   readonly allow?: (access: Access) => boolean
 }
 
-function handlers({ entry, allow = () => true }: World) {
+function handlers({ entry, others = [], allow = () => true }: World) {
   const clock = fakeClock()
   const checked: Access[] = []
   const changed: ((id: string | undefined) => void)[] = []
@@ -46,7 +47,7 @@ function handlers({ entry, allow = () => true }: World) {
       onChange: (listener) => void changed.push(listener),
       read: () => Promise.resolve({ kind, resource: 'gadgets' }),
       target: (wanted) => (wanted === name ? state.entry : undefined),
-      targets: () => (state.entry === undefined ? [] : [state.entry]),
+      targets: () => [...(state.entry === undefined ? [] : [state.entry]), ...others],
     },
     namespaces: { namespace: () => team, newNamespaces: { wait: () => undefined } },
     mayAccess: (_, access) => {
@@ -260,9 +261,29 @@ describe('a preset for objects', () => {
     const large = gadgetPreset('q', { free: { text: 'x'.repeat(60_000) } })
     const others = Array.from({ length: 17 }, (_, index) => ({ ...large, name: `q${index}`, id: `team/q${index}` }))
     const full = usable(others.map((one) => ({ ...one, bytes: 62_000 })))
-    expect(messages(await handlers({ entry: full }).validate(presetRequest()))).toEqual([
+    const tooMuch = [
       expect.stringContaining('the presets of namespace "team" must have at most 1048576 bytes of JSON together'),
-    ])
+    ]
+    expect(messages(await handlers({ entry: full }).validate(presetRequest()))).toEqual(tooMuch)
+    // The others are for another kind.
+    const both = handlers({ entry, others: [full] })
+    expect(messages(await both.validate(presetRequest()))).toEqual(tooMuch)
+  })
+
+  test('is checked in turns, also after each wait', async () => {
+    const { validate, clock, state } = handlers({ entry: unusable })
+    const turns: (() => void)[] = []
+    const turn = () => new Promise<void>((resolve) => void turns.push(resolve))
+    let result: AdmissionResult | undefined
+    void Promise.resolve(validate(presetRequest(), turn)).then((done) => (result = done))
+    for (const step of ['form', 'content', 'others']) {
+      await clock.advance(0)
+      expect([step, turns.length, result]).toEqual([step, 1, undefined])
+      turns.pop()?.()
+      state.entry = usable()
+      await clock.advance(100)
+    }
+    expect(result).toMatchObject({ allowed: true })
   })
 
   test('asks for the permissions on the objects in its namespace', async () => {

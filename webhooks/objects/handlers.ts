@@ -3,15 +3,16 @@ import { nearest } from '../../api/nearest.ts'
 import { parseObjectPreset, targetText, type ObjectPreset } from '../../api/object-preset.ts'
 import { groupOf, parsePresetTarget } from '../../api/preset-target.ts'
 import { isRecord } from '../../api/schema.ts'
-import type { ObjectTarget, WatchedObjects } from '../../inventory/objects.ts'
+import type { ObjectTarget, UnusableTarget, WatchedObjects } from '../../inventory/objects.ts'
 import type { Namespace } from '../../presets/candidates.ts'
+import type { CompiledPreset } from '../../presets/compile.ts'
 import { compileObjectPreset } from '../../presets/object-preset.ts'
 import { restrictedCause, restrictedUses, restrictedWarnings } from '../../presets/restricted.ts'
 import { checkPresetTarget } from '../../presets/target-check.ts'
 import { ApiUnreachable } from '../../runtime/api-error.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
 import { keyOf } from '../../runtime/resource.ts'
-import type { AdmissionHandler } from '../admission-routes.ts'
+import type { AdmissionHandler, Turn } from '../admission-routes.ts'
 import { isSpecUnchanged } from '../admission/authorize.ts'
 import { isReleased, refuse, unlessTooDeep } from '../admission/kind.ts'
 import type { NewNamespaces } from '../admission/new-namespaces.ts'
@@ -88,17 +89,21 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     return 'kind' in entry ? entry : { causes: [notReady(name)] }
   }
 
-  const validatePreset = async (request: AdmissionRequest): Promise<AdmissionResult> => {
+  /** Takes a turn for each piece of work between two waits: to check a large preset takes tens of milliseconds. */
+  const validatePreset = async (request: AdmissionRequest, turn?: Turn): Promise<AdmissionResult> => {
+    await turn?.()
     const parsed = parseObjectPreset(request.object)
     if ('causes' in parsed) return refuse(parsed.causes)
     const { preset } = parsed
     const entry = await targetFor(targetText(preset.spec.target))
     if ('causes' in entry) return refuse(entry.causes)
+    await turn?.()
     const compiled = compileObjectPreset(preset, kindsOf(entry), entry.target.spec.restricted)
     if ('quarantined' in compiled) return refuse(compiled.quarantined.causes)
     // Users without the permissions may change labels and annotations.
     const causes = isSpecUnchanged(request) ? [] : await permissionCauses(request, preset, entry)
-    const tooMuch = namespaceSizeCauses(preset, entry.candidates.all())
+    await turn?.()
+    const tooMuch = namespaceSizeCauses(preset, presetsOf(objects.targets()))
     if (causes.length + tooMuch.length > 0) return refuse([...causes, ...tooMuch], compiled.warnings)
     const overlaps = overlapWarnings(compiled.preset, entry.candidates.all(), entry.kind.structure)
     return { allowed: true, warnings: [...compiled.warnings, ...overlaps] }
@@ -124,11 +129,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     ]
   }
 
-  const validateTarget = async (request: AdmissionRequest): Promise<AdmissionResult> => {
+  const validateTarget = async (request: AdmissionRequest, turn?: Turn): Promise<AdmissionResult> => {
     const parsed = parsePresetTarget(request.object)
     if ('causes' in parsed) return refuse(parsed.causes)
     const { spec } = parsed.target
     const served = await objects.read(spec)
+    await turn?.()
     const causes = checkPresetTarget(parsed.target, served)
     if (causes.length > 0) return refuse(causes)
     const warnings = 'kind' in served ? restrictedWarnings(spec.restricted ?? [], served.kind.structure) : []
@@ -137,12 +143,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
 
   return {
     complete,
-    async validate(request) {
+    async validate(request, turn) {
       if (isReleased(request)) return { allowed: true }
       const tooDeep = unlessTooDeep(request)
       if (tooDeep !== undefined) return tooDeep
-      if (request.kind === 'PresetTarget') return validateTarget(request)
-      const result = await validatePreset(request)
+      if (request.kind === 'PresetTarget') return validateTarget(request, turn)
+      const result = await validatePreset(request, turn)
       const { name, namespace } = request
       if (result.allowed && !request.isDryRun && name !== '' && !isSpecUnchanged(request)) {
         pending.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
@@ -150,6 +156,11 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
       return result
     },
   }
+}
+
+/** Those of a namespace share one limit, whatever their targets. */
+function* presetsOf(targets: Iterable<ObjectTarget | UnusableTarget>): Generator<CompiledPreset> {
+  for (const entry of targets) if ('kind' in entry) yield* entry.candidates.all()
 }
 
 const kindsOf = ({ target, kind }: ObjectTarget) => new Map([[targetText(target.spec), () => ({ kind })]])
