@@ -72,3 +72,8 @@ test('a value that YAML reads as another type is quoted', () => {
   const { options } = at('spec:\n  domain:\n    memory:\n      dumpCore: |')
   expect(options.map(({ text }) => text)).toEqual(['true', 'false', '"on"', '"off"'])
 })
+
+test('a long line of another user is not searched', () => {
+  const text = `spec:\n  domain:\n    title: >\n      x${' '.repeat(100_000)}y\n    vc|`
+  expect(at(text)).toMatchObject({ typed: 'vc', labels: expect.arrayContaining(['vcpu']) })
+})

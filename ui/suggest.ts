@@ -62,8 +62,12 @@ interface Entry {
   readonly key?: string
 }
 
+/** A longer line is text, which another user may have written. To search it takes the square of its length. */
+const longestLine = 1000
+
 /** The entries that start in a line: `  - name: a` has an item and a key. */
 function entriesOf(line: string): readonly Entry[] {
+  if (line.length > longestLine) return []
   const entries: Entry[] = []
   let column = line.search(/\S|$/)
   while (line.startsWith('- ', column) || line.slice(column) === '-') {
