@@ -134,6 +134,10 @@ interface ClaimOwner {
   readonly spec: ClaimTemplates
 }
 
+/** Whether a claim was created for this owner, and not by a user or for another one: they can have the same name. */
+export const isClaimOf = ({ kind, metadata }: Pick<ClaimOwner, 'kind' | 'metadata'>, claim: ObjectMeta): boolean =>
+  claim.labels?.[ownerLabels[kind]] === cutName(metadata.name, 63)
+
 /** The claims of a VM as they are created. */
 export function claimsOfVm({ kind, metadata, spec: owning }: ClaimOwner, vm: string) {
   const { name, namespace, uid } = metadata

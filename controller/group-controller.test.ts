@@ -255,6 +255,10 @@ describe('a group', () => {
     const ofGroup = [{ kind: 'VirtualMachineGroup', name: 'web' }]
     expect([ownersOf('root-web-0'), ownersOf('root-web-1')]).toMatchObject([ofGroup, ofGroup])
     const { uid } = server.find(vms, 'default', 'web-1')!.metadata
+    // A claim of a user, or of another group, is used but never deleted.
+    server.put('/api/v1/persistentvolumeclaims', { metadata: { namespace: 'default', name: 'root-web-2' } })
+    scaleTo(3)
+    await reaches(3)
     scaleTo(1)
     await reaches(1)
     const isBound = () => JSON.stringify(ownersOf('root-web-1')).includes('"VirtualMachine"')
@@ -263,6 +267,7 @@ describe('a group', () => {
       { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', name: 'web-1', uid },
     ])
     expect(ownersOf('root-web-0')).toMatchObject(ofGroup)
+    expect(ownersOf('root-web-2')).toBeUndefined()
     // The garbage collector has not deleted the claim yet.
     scaleTo(2)
     const refusal = () => status(server)?.conditions?.find(({ type }) => type === 'ReplicaFailure')?.message

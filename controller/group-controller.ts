@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { claimNameOf, claimsOfVm, templateWithClaims } from '../api/claim-template.ts'
+import { claimNameOf, claimsOfVm, isClaimOf, templateWithClaims } from '../api/claim-template.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { OwnerReference } from '../api/object.ts'
 import { controllerOf, isControlledBy, isOwning, ownerReference, virtualMachineOf } from '../api/template.ts'
@@ -352,6 +352,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const unbound = all.filter(({ metadata }) => !boundVms.has(metadata.uid))
     if (unbound.length === 0) return undefined
     const { claimTemplates = [] } = (await wholeOf(group)).spec
+    const owning = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
     for (const { metadata } of unbound) {
       const owner = {
         apiVersion: apiVersionOf(virtualMachines),
@@ -361,7 +362,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       for (const template of claimTemplates) {
         const ref = { ...refOf(keyOf(metadata)), name: claimNameOf(template.name, metadata.name) }
         const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
-        if (claim === undefined || isEnding(claim)) continue
+        if (claim === undefined || isEnding(claim) || !isClaimOf(owning, claim.metadata)) continue
         // The garbage collector deletes an object when none of its owners exists any more.
         const others = (claim.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== group.metadata.uid)
         const ownerReferences = [...others, owner]
