@@ -8,13 +8,14 @@ import { isForbidden, isNotFound } from '../runtime/api-error.ts'
 import { presetTargets, resource, type KubeObject } from '../runtime/resource.ts'
 import { listAll } from './cluster.ts'
 import { consideredIn, type ConsideredNow } from './considered.ts'
-import { explanationOfStored, ranksAmong, type ExplainSettings, type RefusedObject } from './explain.ts'
+import type { ExplainSettings, RefusedObject } from './explain.ts'
 import { explanationOf, type Explanation } from './explanation.ts'
 import { Usage } from './failure.ts'
 import { nameOf } from './input.ts'
 import { asObjectSent } from './object-sent.ts'
 import { completeObject, objectRequest, placeObject, type PlacedObject } from './objects.ts'
 import type { Cluster } from './world.ts'
+import { explanationOfStored, ranksAmong } from './stored-explanation.ts'
 
 /** Explains an object of another kind than virtset's by completing it. @throws Usage */
 export async function explainManifest(

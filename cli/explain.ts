@@ -1,20 +1,19 @@
 import { stat } from 'node:fs/promises'
-import type { Origin } from '../api/cause.ts'
 import { refusalText } from '../api/refusal.ts'
 import { completedByAnnotation, parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { asSent } from '../completion/reproduce.ts'
-import { decodeProvenance, type DecodedProvenance, type Provenance } from '../completion/provenance.ts'
+import { decodeProvenance } from '../completion/provenance.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { completeInput, uidOf, type CompleteSettings, type Outcome, type VmSettings } from './complete.ts'
-import type { Candidates } from '../presets/candidates.ts'
-import { considered, type Considered, type ConsideredNow } from './considered.ts'
+import { considered, type Considered } from './considered.ts'
 import { below, explanationOf, type Explanation } from './explanation.ts'
 import { explanationText, presetLines } from './explanation-text.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { readInputs, type Input } from './input.ts'
 import { isForeign } from './foreign.ts'
 import type { Paint } from './paint.ts'
+import { explanationOfStored, ranksAmong } from './stored-explanation.ts'
 import type { Cluster, World } from './world.ts'
 
 export interface ExplainSettings extends CompleteSettings {
@@ -164,56 +163,7 @@ export async function explainStored(vm: string, settings: StoredSettings): Promi
   return explanationOfStored(stored, provenance, presets, await ranksIn(stored, settings))
 }
 
-/** The explanation of a stored object by its provenance. @param presets those that are in scope now */
-export function explanationOfStored(
-  stored: Parameters<typeof explanationOf>[0],
-  provenance: DecodedProvenance,
-  presets: readonly ConsideredNow[],
-  rankOf: (origin: Origin) => number | undefined,
-): Explanation {
-  const revisions = new Map([...presetsIn(provenance)].map((origin) => [idOf(origin), origin.revision]))
-  const current = presets.map((one) => atRevision(one, revisions))
-  const deleted = [...revisions.keys()]
-    .filter((id) => !presets.some(({ preset }) => preset === id))
-    .map((preset): Considered => ({
-      preset,
-      layer: '',
-      priority: 0,
-      outcome: 'deleted',
-      why: 'was applied and has been deleted since',
-    }))
-  const explanation = explanationOf(stored, provenance, [...current, ...deleted], rankOf, [])
-  return provenance.left > 0 ? { ...explanation, left: provenance.left } : explanation
-}
-
-type PresetOrigin = Origin & { readonly by: 'preset' }
-
-function* presetsIn({ origins, overridden, removed, skipped }: Provenance): Generator<PresetOrigin> {
-  const lost = [...overridden.values()].flat()
-  for (const origin of [...origins.values(), ...removed.values(), ...[...lost, ...skipped].map((one) => one.origin)]) {
-    if (origin.by === 'preset') yield origin
-  }
-}
-
-const idOf = ({ namespace, name }: PresetOrigin): string => (namespace === undefined ? name : `${namespace}/${name}`)
-
-/** An applied preset remains applied, regardless of its conditions now. It may have been changed since. */
-function atRevision(one: ConsideredNow, then: ReadonlyMap<string, string>): Considered {
-  const { revision, ...now } = one
-  const was = then.get(one.preset)
-  if (was === undefined) return now
-  const { why: _, ...known } = now
-  if (was === revision) return { ...known, outcome: 'applied' }
-  const current = [now.outcome, ...(now.why === undefined ? [] : [now.why])].join(', ')
-  return { ...known, outcome: 'applied', why: `at revision ${was}; now at ${revision}: ${current}` }
-}
-
-/** The rank of each preset that still exists, to explain why one won over another. */
-export const ranksAmong =
-  (candidates: Pick<Candidates, 'get'>) =>
-  (origin: Origin): number | undefined =>
-    origin.by === 'preset' ? candidates.get(idOf(origin))?.rank : undefined
-
+/** The rank of each preset in the scope of a VM. */
 export async function ranksIn({ metadata }: VirtualMachine, settings: Pick<VmSettings, 'namespace' | 'scopes'>) {
   const { inventory } = await settings.scopes.of(metadata.namespace ?? settings.namespace)
   return ranksAmong(inventory.candidates)
