@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type FileHandle, open } from 'node:fs/promises'
 import { type HttpSource, shownUrl } from '../api/http-source.ts'
+import { shorten } from '../api/shorten.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 
 interface DownloadOptions {
@@ -30,6 +31,9 @@ const firstRetryMs = 1000
 /** As the kubelet's for images. */
 const lastRetryMs = 300_000
 
+/** The server chooses what is in it: the names in its certificate, or where it redirects to. */
+const longestCause = 1000
+
 /** diskOf reads no more. */
 const sectorBytes = 512
 
@@ -45,7 +49,7 @@ export async function download(source: HttpSource, path: string, options: Downlo
       return await attempt(source, path, options)
     } catch (error) {
       if (!(error instanceof Interrupted)) throw error
-      options.onRetry(`${error.message}; trying again in ${delayMs / 1000} s`)
+      options.onRetry(`${shorten(error.message, longestCause)}; trying again in ${delayMs / 1000} s`)
       await sleep(options.clock, delayMs)
     }
   }

@@ -52,6 +52,13 @@ const source = (more: object = {}) => ({ url: `${server.url}/a?token=hidden`, ch
 const get = (more: object = {}, limits: object = {}) =>
   downloadDisk(source(more), { path: path(), ...reports, ...limits })
 
+test('a cause that the server chooses is shortened', async () => {
+  server.answers({ status: 302, location: `${server.url}/${'a'.repeat(10_000)}` }, { status: 500 }, good)
+  await get()
+  expect(retries).toEqual([expect.stringMatching(/^http:\/\/server\/a+…; trying again in 1 s$/)])
+  expect(retries[0]?.length).toBeLessThan(1100)
+})
+
 test('a file is downloaded and examined', async () => {
   server.answers(good)
   expect(await get()).toEqual({ path: path(), format: 'raw', bytes: 304_321n, isDevice: false, isTemporary: true })

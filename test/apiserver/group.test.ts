@@ -225,20 +225,25 @@ test('reports in a condition why no VM can be created, and not ten times a secon
 test('with claims gives each VM its number and its own claim, and keeps that of a lower number', async () => {
   const selector = { matchLabels: { app: 'db' } }
   const template = { metadata: { labels: selector.matchLabels }, spec: { domain } }
-  const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+  const claim = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } }
+  const claimTemplates = ['root', 'data'].map((name) => ({ name, spec: claim }))
   const persistentVolumeClaimRetentionPolicy = { whenScaled: 'Delete' }
+  const own = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name: 'data-db-1', namespace: 'default' } }
+  await apply({ ...own, spec: claim })
   const more = { selector, template, claimTemplates, persistentVolumeClaimRetentionPolicy }
   await apply({ ...group(2, more), metadata: { name: 'db', namespace: 'default' } })
   const names = () => words('{.items[*].metadata.name}', 'vm', '-l', 'app=db')
   await until(async () => (await names()).join() === 'db-0,db-1', undefined, soon)
   const volumes = await words('{.items[*].spec.volumes[*].persistentVolumeClaim.claimName}', 'vm', '-l', 'app=db')
-  expect(volumes).toEqual(['root-db-0', 'root-db-1'])
+  expect(volumes).toEqual(['root-db-0', 'data-db-0', 'root-db-1', 'data-db-1'])
   const owners = () => words('{.items[*].metadata.ownerReferences[*].name}', 'pvc', '-l', 'virtset.io/group=db')
   expect(await owners()).toEqual([])
   await kubectl(['scale', 'vmg/db', '--replicas=1'])
   await until(async () => (await names()).join() === 'db-0', undefined, soon)
   // The garbage collector, which does not run here, deletes what the VM owned.
   await until(async () => (await owners()).join() === 'db-1', undefined, soon)
+  // A user created this one.
+  expect(await words('{.metadata.ownerReferences[*].name}', 'pvc', 'data-db-1')).toEqual([])
   await kubectl(['scale', 'vmg/db', '--replicas=0'])
   await until(async () => (await names()).length === 0, undefined, soon)
 })
