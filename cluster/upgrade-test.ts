@@ -58,16 +58,19 @@ async function previousVersion(step: Step, { checkout }: Settings): Promise<stri
 /** Extracts the files of a commit into the cache. */
 async function checkOut(step: Step, settings: Settings, commit: string): Promise<string> {
   const directory = join(settings.cache, 'versions', commit)
-  if (existsSync(directory)) return directory
-  const unfinished = `${directory}.unfinished`
-  rmSync(unfinished, { recursive: true, force: true })
-  mkdirSync(unfinished, { recursive: true })
-  const archive = join(unfinished, 'archive.tar')
-  await step.run(['git', '-C', settings.checkout, 'archive', '--output', archive, commit])
-  await step.run(['tar', '-xf', archive, '-C', unfinished])
-  rmSync(archive)
-  // The images copy Node from there.
-  symlinkSync(join(settings.checkout, 'node_modules'), join(unfinished, 'node_modules'))
-  renameSync(unfinished, directory)
+  if (!existsSync(directory)) {
+    const unfinished = `${directory}.unfinished`
+    rmSync(unfinished, { recursive: true, force: true })
+    mkdirSync(unfinished, { recursive: true })
+    const archive = join(unfinished, 'archive.tar')
+    await step.run(['git', '-C', settings.checkout, 'archive', '--output', archive, commit])
+    await step.run(['tar', '-xf', archive, '-C', unfinished])
+    rmSync(archive)
+    renameSync(unfinished, directory)
+  }
+  // The images copy Node from there. The checkout of an earlier run can be gone.
+  const modules = join(directory, 'node_modules')
+  rmSync(modules, { force: true })
+  symlinkSync(join(settings.checkout, 'node_modules'), modules)
   return directory
 }
