@@ -65,8 +65,8 @@ export function createMountFailures(
     await kube.listEach(podEvents, { namespace, fieldSelector, limit: pageSize }, (event) => {
       const { metadata, reason = '', message = '', lastTimestamp = null } = event
       const { name, creationTimestamp } = metadata
-      const kept = { name, ...(creationTimestamp === undefined ? {} : { creationTimestamp }) }
-      events.push({ metadata: kept, reason, message: shorten(message, longestMessage), lastTimestamp })
+      const slim = { name, ...(creationTimestamp === undefined ? {} : { creationTimestamp }) }
+      events.push({ metadata: slim, reason, message: shorten(message, longestMessage), lastTimestamp })
     })
     const failure = mountFailure(events, pod)
     known.set(uid, { failure })

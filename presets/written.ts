@@ -60,7 +60,7 @@ function fields(value: Fields, structure: ObjectStructure, evidence: Evidence): 
 }
 
 function part(structure: Structure, value: unknown, evidence: Evidence): unknown {
-  // Evidence of an empty object says that the user left all of its fields open.
+  // Evidence of an empty object means that the user left all of its fields open.
   if (structure.kind === 'object' && isRecord(value)) return fields(value, structure, evidence)
   if (evidence.isWhole) return value
   if (structure.kind === 'list' && Array.isArray(value)) {
