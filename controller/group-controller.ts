@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { claimNameOf, claimsOfVm, isClaimOf, templateWithClaims } from '../api/claim-template.ts'
+import { templateWithClaims } from '../api/claim-template.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { OwnerReference } from '../api/object.ts'
 import { controllerOf, isControlledBy, isOwning, ownerReference, virtualMachineOf } from '../api/template.ts'
@@ -13,17 +13,8 @@ import { timestamp } from '../runtime/clock.ts'
 import { eachPage, pageSize } from '../runtime/pages.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import {
-  apiVersionOf,
-  keyOf,
-  refOf,
-  resource,
-  unchanged,
-  virtualMachineGroups,
-  virtualMachines,
-} from '../runtime/resource.ts'
+import { keyOf, refOf, resource, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { pick } from '../runtime/slim.ts'
 import { createStore } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
@@ -38,10 +29,9 @@ import { planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
-import { persistentVolumeClaims } from './pod.ts'
-import type { Claim } from './pod.ts'
 import { groupSlimmer, isPaused } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
+import { ClaimEnding, bindClaims, createClaims } from './vm-claims.ts'
 
 type Group = Persisted<CachedGroup>
 type Vm = Persisted<VirtualMachine>
@@ -245,7 +235,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       case 'deleteVms':
         return deleteAll(group, memory, action.vms)
       case 'bindClaims':
-        return bindClaims(group, memory, action.vms)
+        return bindAll(group, memory, action.vms)
       case 'backOff':
         memory.backOffUntilMs = clock.monotonic() + memory.backOff.next()
         return undefined
@@ -317,7 +307,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const create = async (group: Persisted<VirtualMachineGroup>, memory: Memory, name: string): Promise<void> => {
-    await createClaims(group, name)
+    await createClaims(kube, group, name)
     memory.expectations.uncertain(name)
     const spec = { template: templateWithClaims({ metadata: { name }, spec: group.spec }) }
     const owner = { ...group, kind: 'VirtualMachineGroup', spec } as const
@@ -335,41 +325,13 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     }
   }
 
-  const createClaims = async (group: Persisted<VirtualMachineGroup>, vm: string): Promise<void> => {
-    for (const claim of claimsOfVm({ ...group, kind: 'VirtualMachineGroup' }, vm)) {
-      const { name } = claim.metadata
-      const found = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(group.metadata)), name }))
-      if (found === undefined) await kube.create(persistentVolumeClaims, claim)
-      else if (isEnding(found)) throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
-    }
-  }
-
-  /**
-   * The garbage collector of Kubernetes deletes the claims after the VM. If this process ends before, they remain:
-   * another VM of this number can have been created since.
-   */
-  const bindClaims = async (group: Group, { boundVms }: Memory, all: readonly Vm[]): Promise<undefined> => {
+  const bindAll = async (group: Group, { boundVms }: Memory, all: readonly Vm[]): Promise<undefined> => {
     const unbound = all.filter(({ metadata }) => !boundVms.has(metadata.uid))
     if (unbound.length === 0) return undefined
-    const { claimTemplates = [] } = (await wholeOf(group)).spec
-    const owning = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
-    for (const { metadata } of unbound) {
-      const owner = {
-        apiVersion: apiVersionOf(virtualMachines),
-        kind: 'VirtualMachine',
-        ...pick(metadata, 'name', 'uid'),
-      }
-      for (const template of claimTemplates) {
-        const ref = { ...refOf(keyOf(metadata)), name: claimNameOf(template.name, metadata.name) }
-        const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
-        if (claim === undefined || isEnding(claim) || !isClaimOf(owning, claim.metadata)) continue
-        // The garbage collector deletes an object when none of its owners exists any more.
-        const others = (claim.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== group.metadata.uid)
-        const ownerReferences = [...others, owner]
-        const body = { metadata: { uid: claim.metadata.uid, ownerReferences } }
-        await unlessNotFound(kube.patch(persistentVolumeClaims, ref, { type: 'merge', body }))
-      }
-      boundVms.add(metadata.uid)
+    const whole = await wholeOf(group)
+    for (const vm of unbound) {
+      await bindClaims(kube, whole, vm)
+      boundVms.add(vm.metadata.uid)
     }
     return undefined
   }
@@ -439,15 +401,6 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
 }
 
 const ownedBy = (namespace = '', owner: string): string => `${namespace}/${owner}`
-
-/** The claim that a VM needs is that of a VM that was scaled in. */
-class ClaimEnding extends Error {
-  override name = 'ClaimEnding'
-}
-
-/** Whether it is deleted, or will be with its VM. */
-const isEnding = ({ metadata: { deletionTimestamp, ownerReferences = [] } }: Claim): boolean =>
-  deletionTimestamp !== undefined || ownerReferences.some(({ kind }) => kind === 'VirtualMachine')
 
 const referenceTo = (group: Group) => ownerReference({ kind: 'VirtualMachineGroup', metadata: group.metadata })
 

@@ -1,0 +1,52 @@
+import { claimNameOf, claimsOfVm, isClaimOf } from '../api/claim-template.ts'
+import type { VirtualMachineGroup } from '../api/group.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { unlessNotFound } from '../runtime/api-error.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import { apiVersionOf, keyOf, refOf, virtualMachines, type Persisted } from '../runtime/resource.ts'
+import { pick } from '../runtime/slim.ts'
+import { persistentVolumeClaims, type Claim } from './pod.ts'
+
+type Group = Persisted<VirtualMachineGroup>
+type Client = Pick<KubeClient, 'get' | 'create' | 'patch'>
+
+/** The claim that a VM needs is that of a VM that was scaled in. */
+export class ClaimEnding extends Error {
+  override name = 'ClaimEnding'
+}
+
+/** Creates the claims of a VM of the group that do not exist yet. @param vm its name @throws ClaimEnding */
+export async function createClaims(kube: Client, group: Group, vm: string): Promise<void> {
+  for (const claim of claimsOfVm({ ...group, kind: 'VirtualMachineGroup' }, vm)) {
+    const { name } = claim.metadata
+    const found = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(group.metadata)), name }))
+    if (found === undefined) await kube.create(persistentVolumeClaims, claim)
+    else if (isEnding(found)) throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
+  }
+}
+
+/**
+ * Makes a VM the owner of its claims, so that the garbage collector of Kubernetes deletes them after it. If this
+ * process ends before, they remain: another VM of this number can have been created since.
+ */
+export async function bindClaims(
+  kube: Client,
+  { metadata: group, spec: { claimTemplates = [] } }: Group,
+  { metadata }: Persisted<VirtualMachine>,
+): Promise<void> {
+  const owner = { apiVersion: apiVersionOf(virtualMachines), kind: 'VirtualMachine', ...pick(metadata, 'name', 'uid') }
+  for (const template of claimTemplates) {
+    const ref = { ...refOf(keyOf(metadata)), name: claimNameOf(template.name, metadata.name) }
+    const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
+    if (claim === undefined || isEnding(claim)) continue
+    if (!isClaimOf({ kind: 'VirtualMachineGroup', metadata: group }, claim.metadata)) continue
+    // The garbage collector deletes an object when none of its owners exists any more.
+    const others = (claim.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== group.uid)
+    const body = { metadata: { uid: claim.metadata.uid, ownerReferences: [...others, owner] } }
+    await unlessNotFound(kube.patch(persistentVolumeClaims, ref, { type: 'merge', body }))
+  }
+}
+
+/** Whether it is deleted, or will be with its VM. */
+const isEnding = ({ metadata: { deletionTimestamp, ownerReferences = [] } }: Claim): boolean =>
+  deletionTimestamp !== undefined || ownerReferences.some(({ kind }) => kind === 'VirtualMachine')
