@@ -52,7 +52,7 @@ export async function proxyRequest(
   try {
     const answer = await send(access, path, request)
     response.setHeader('content-security-policy', responsePolicy)
-    response.writeHead(answer.statusCode ?? 502, harmless(only(answer.headers, responseHeaders)))
+    response.writeHead(answer.statusCode ?? 502, harmless(headersNamed(answer.headers, responseHeaders)))
     await pipeline(answer, response)
   } catch (error) {
     if (response.headersSent) return void response.destroy()
@@ -66,7 +66,7 @@ export async function proxyRequest(
 
 /** Resolves with a response, which is not an upgrade. */
 async function send(access: Access, path: string, request: IncomingMessage): Promise<IncomingMessage> {
-  const outgoing = await open(access, path, request.method ?? 'GET', only(request.headers, requestHeaders))
+  const outgoing = await open(access, path, request.method ?? 'GET', headersNamed(request.headers, requestHeaders))
   return new Promise((resolve, reject) => {
     outgoing.once('response', resolve).once('error', reject)
     pipeline(request, outgoing).catch(reject)
@@ -80,7 +80,7 @@ async function open(access: Access, path: string, method: string, headers: Heade
   return url.startsWith('https:') ? requestHttps(url, options) : requestHttp(url, options)
 }
 
-const only = (headers: IncomingMessage['headers'], names: readonly string[]): Headers =>
+const headersNamed = (headers: IncomingMessage['headers'], names: readonly string[]): Headers =>
   Object.fromEntries(names.flatMap((name) => (headers[name] === undefined ? [] : [[name, String(headers[name])]])))
 
 /**
@@ -100,7 +100,7 @@ export async function proxyUpgrade(
     const isTable = new URL(path, 'http://localhost').searchParams.get('as') === 'Table'
     // The API server refuses WebSockets of watches without an origin, and compares it with nothing.
     const origin = access.server
-    const headers = { ...only(request.headers, upgradeHeaders), origin, ...(isTable ? { accept: table } : {}) }
+    const headers = { ...headersNamed(request.headers, upgradeHeaders), origin, ...(isTable ? { accept: table } : {}) }
     const outgoing = await open(access, path, 'GET', headers)
     outgoing
       .once('upgrade', (answer, cluster, first) => join(answer, browser, head, cluster, first))
@@ -118,7 +118,7 @@ export async function proxyUpgrade(
 }
 
 function join(answer: IncomingMessage, browser: Duplex, head: Buffer, cluster: Duplex, first: Buffer): void {
-  const lines = Object.entries(only(answer.headers, [...upgradeHeaders, 'sec-websocket-accept']))
+  const lines = Object.entries(headersNamed(answer.headers, [...upgradeHeaders, 'sec-websocket-accept']))
   const text = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
   browser.write(`HTTP/1.1 101 Switching Protocols\r\n${text}\r\n`)
   if (first.length > 0) browser.write(first)
