@@ -156,13 +156,25 @@ test('a screen is photographed, shown to several viewers, and takes keys', async
   server.kill()
 })
 
-const sshOptions = ['StrictHostKeyChecking=no', 'UserKnownHostsFile=/dev/null', 'LogLevel=ERROR', 'BatchMode=yes']
+// A guest that accepts a connection and then hangs is tried again, or ends the test with a message.
+const sshOptions = [
+  'StrictHostKeyChecking=no',
+  'UserKnownHostsFile=/dev/null',
+  'LogLevel=ERROR',
+  'BatchMode=yes',
+  'ConnectTimeout=60',
+  'ServerAliveInterval=20',
+]
 const sshFlags = () => [...sshOptions.flatMap((option) => ['-o', option]), '-i', join(directory, 'key')]
 const ssh = (...command: string[]) => vm('ssh', 'root@linux', ...sshFlags(), '--', ...command)
 
 test('ssh and scp reach a guest through the API server', async () => {
   const flags = sshFlags()
-  const hostname = await cluster.until('the guest has booted', () => ssh('hostname').catch(() => undefined), 400_000)
+  const hostname = await cluster
+    .until('the guest has booted', () => ssh('hostname').catch(() => undefined), 400_000)
+    .catch(async (cause: unknown) => {
+      throw new Error(`the guest's console shows\n${await vm('log', 'linux')}`, { cause })
+    })
   expect(hostname.trim()).not.toBe('')
   // Its console is on port 0, which the preset adds after the port in the manifest.
   expect(await vm('log', 'linux')).toContain('login:')

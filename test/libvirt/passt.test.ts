@@ -1,8 +1,10 @@
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort } from '../apiserver/free-port.ts'
 import { eventually, until } from '../until.ts'
@@ -101,7 +103,9 @@ async function* framesOf(socket: Socket): AsyncGenerator<Buffer, undefined> {
 const mac = Buffer.from('525400000001', 'hex')
 const arp = Buffer.from('080600010800060400', 'hex')
 const isArp = (frame: Buffer) => frame.subarray(12, 21).equals(arp)
-const isTcp = (frame: Buffer) => frame.readUInt16BE(12) === 0x0800 && frame[23] === 6
+const protocolOf = (frame: Buffer) => (frame.readUInt16BE(12) === 0x0800 ? frame[23] : undefined)
+const tcp = 6
+const isTcp = (frame: Buffer) => protocolOf(frame) === tcp
 
 /** As a guest that has the address that `question` asks for. */
 function answerTo(question: Buffer): Buffer {
@@ -110,17 +114,89 @@ function answerTo(question: Buffer): Buffer {
   return Buffer.concat([Buffer.of(0, 0, 0, frame.length), frame])
 }
 
-test('a new passt finds a guest that has not sent anything', async () => {
-  const [port, rootfs] = [await freePort(), libvirtRootfs()]
+/** Starts passt alone. `connectGuest` connects to it as QEMU does. */
+async function startPasst(port: number) {
+  const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
-  const command = `passt --foreground --one-off --socket ${directory.inside}/passt.sock --tcp-ports ${port}`
+  const ports = `--tcp-ports ${port} --udp-ports ${port}`
+  const command = `passt --foreground --one-off --socket ${directory.inside}/passt.sock ${ports}`
   const pod = confine({ rootfs, directory, script: `exec ${command}` })
   onTestFinished(() => pod.stop())
-  const guest = await until(() => connected(join(directory.outside, 'passt.sock')))
-  onTestFinished(() => void guest.destroy())
+  const connectGuest = async () => {
+    const guest = await until(() => connected(join(directory.outside, 'passt.sock')))
+    onTestFinished(() => void guest.destroy())
+    return guest
+  }
+  return { connectGuest }
+}
 
-  const own = Object.values(networkInterfaces()).flatMap((all) => all ?? [])
-  const [address] = own.filter(({ family, internal }) => family === 'IPv4' && !internal).map((one) => one.address)
+function startClient(port: number, address: string): Socket {
+  const client = connect(port, address)
+  client.on('error', () => {})
+  onTestFinished(() => void client.destroy())
+  return client
+}
+
+const errorOf = (client: Socket) =>
+  new Promise<string | undefined>((resolve) => {
+    client.on('error', (error: NodeJS.ErrnoException) => resolve(error.code))
+    client.on('close', () => resolve(undefined))
+  })
+
+const own = Object.values(networkInterfaces()).flatMap((all) => all ?? [])
+const [address = ''] = own.filter(({ family, internal }) => family === 'IPv4' && !internal).map((one) => one.address)
+
+test('passt resets connections until QEMU has connected', async () => {
+  const port = await freePort()
+  const { connectGuest } = await startPasst(port)
+  const codes: (string | undefined)[] = []
+  await until(async () => {
+    codes.push(await errorOf(startClient(port, address)))
+    return codes.at(-1) === 'ECONNRESET' ? true : undefined
+  })
+  // Until it listens.
+  expect(new Set(codes.slice(0, -1))).toEqual(new Set(codes.length > 1 ? ['ECONNREFUSED'] : []))
+  const guest = await connectGuest()
+  startClient(port, address)
+  const protocols = new Set<number | undefined>()
+  for await (const frame of framesOf(guest)) {
+    protocols.add(protocolOf(frame))
+    if (isTcp(frame)) break
+  }
+  expect(protocols).toContain(tcp)
+})
+
+test('passt outlives a guest that does not read while clients connect', async () => {
+  const port = await freePort()
+  const { connectGuest } = await startPasst(port)
+  const guest = await connectGuest()
+  guest.pause()
+  const sender = createSocket('udp4')
+  onTestFinished(() => void sender.close())
+  // More than fit into the socket between QEMU and passt. After larger ones, passt waits for room.
+  const datagram = Buffer.alloc(500)
+  for (let sent = 0; sent < 60_000; sent += 1) {
+    await new Promise<void>((done) => sender.send(datagram, port, address, () => done()))
+  }
+  const lost = startClient(port, address)
+  await once(lost, 'connect')
+  // passt has accepted it by then, and tries to send it to the guest.
+  await setTimeout(500)
+
+  const protocols = new Set<number | undefined>()
+  for await (const frame of framesOf(guest)) {
+    if (protocols.size === 0) startClient(port, address)
+    protocols.add(protocolOf(frame))
+    if (isTcp(frame)) break
+  }
+  expect(protocols).toContain(tcp)
+})
+
+test('a new passt finds a guest that has not sent anything', async () => {
+  const port = await freePort()
+  const { connectGuest } = await startPasst(port)
+  const guest = await connectGuest()
+
   const asked: string[] = []
   for await (const frame of framesOf(guest)) {
     if (isArp(frame)) {
@@ -128,9 +204,7 @@ test('a new passt finds a guest that has not sent anything', async () => {
       // A guest has one of the addresses.
       if (asked.length > 1) continue
       guest.write(answerTo(frame))
-      const client = connect(port, address)
-      client.on('error', () => {})
-      onTestFinished(() => void client.destroy())
+      startClient(port, address)
     } else if (isTcp(frame) && frame.subarray(0, 6).equals(mac)) break
   }
   expect(asked[0]).toBe(address)
