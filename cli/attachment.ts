@@ -35,7 +35,7 @@ const maxWaitingBytes = 512 * 1024
 
 /** Opens a WebSocket to a subresource. @throws ApiError, ApiUnreachable */
 export async function attach(access: Access, path: string, receiver: Receiver): Promise<Attachment> {
-  const { headers, tls } = await access.prove()
+  const { headers, tls } = await proofOf(access, path)
   const { promise, resolve, reject } = Promise.withResolvers<Attachment>()
   const closed = Promise.withResolvers<Closed>()
   const socket = new WebSocket(access.server.replace(/^http/, 'ws') + path, {
@@ -75,7 +75,7 @@ export async function attach(access: Access, path: string, receiver: Receiver): 
  * @throws ApiError, ApiUnreachable
  */
 export async function stream(access: Access, path: string, receiver: Receiver): Promise<{ ended: Promise<void> }> {
-  const { headers, tls } = await access.prove()
+  const { headers, tls } = await proofOf(access, path)
   const { promise, resolve, reject } = Promise.withResolvers<{ ended: Promise<void> }>()
   request(access.server + path, { ...tls, headers: { ...headers, 'user-agent': 'kubectl-vm' }, agent: false })
     .on('response', (response) => {
@@ -87,6 +87,12 @@ export async function stream(access: Access, path: string, receiver: Receiver): 
     .end()
   return promise
 }
+
+/** @throws ApiUnreachable, for example if the exec plugin of a kubeconfig fails */
+const proofOf = (access: Access, path: string) =>
+  access.prove().catch((cause: unknown) => {
+    throw new ApiUnreachable(`GET ${path}`, { cause })
+  })
 
 /** Also ends if the connection is lost. */
 async function readAll(response: IncomingMessage, receiver: Receiver): Promise<void> {

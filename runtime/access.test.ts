@@ -102,6 +102,7 @@ describe('a kubeconfig', () => {
   })
 
   it('rejects what it does not support', async () => {
+    await expect(read({ token: 't' }, { server: 'http://localhost:8080' })).rejects.toThrow('set KUBECONFIG')
     await expect(read({ token: 't' }, { 'proxy-url': 'http://proxy' })).rejects.toThrow('proxy-url of cluster "c"')
     const directory = await makeDirectory({ config: kubeconfig({}) })
     await expect(kubeconfigAccess({ file: join(directory, 'config'), context: 'other' })).rejects.toThrow('"other"')

@@ -82,6 +82,9 @@ export async function kubeconfigAccess(options: { file?: string; context?: strin
     const context: string | undefined = config.getCurrentContext()
     throw new Error(`kubeconfig names ${context ? `no cluster for the context "${context}"` : 'no current context'}`)
   }
+  // What the library returns if there is no file.
+  if (cluster.server === 'http://localhost:8080' && !cluster.skipTLSVerify)
+    throw new Error('there is no kubeconfig: set KUBECONFIG, or create ~/.kube/config')
   if (cluster.proxyUrl) throw new Error(`kubeconfig: proxy-url of cluster "${cluster.name}" is not supported`)
   const namespace = config.getContextObject(config.getCurrentContext())?.namespace
   return {
