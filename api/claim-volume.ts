@@ -27,6 +27,12 @@ export interface ClaimSource {
 /** On a claim, once a VM has run with the disk that it was filled with: the claim is never filled again. */
 export const filledAnnotation = 'virtset.io/filled'
 
+/** What a qcow2 file can have besides the data of its disk. */
+const qcow2SlackBytes = 64n * 1024n * 1024n
+
+/** The largest file that the disk of a block volume is downloaded as. @param bytes the size of the volume */
+export const downloadBytes = (bytes: bigint): bigint => bytes + bytes / 16n + qcow2SlackBytes
+
 /** In the pod, the name of the device of a block volume that is copied. No volume has such a name. */
 export const sourceDeviceName = (volume: string): string => `${volume}.source`
 

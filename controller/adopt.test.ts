@@ -28,15 +28,13 @@ const without = (key: string, object: object = spec): object =>
 test.each<[string, Pod, string | undefined]>([
   ['itself', expected, undefined],
   [
-    'as the API server stores it, without empty lists and with quantities in its own spelling',
+    'as the API server stores it, without empty lists, and with the size limits of another release',
     withSpec({
       containers: [without('volumeDevices', { ...compute })].map((one) => ({
         ...one,
         volumeDevices: compute?.volumeDevices,
       })),
-      volumes: spec.volumes.map((volume) =>
-        volume.name === 'volume-1' ? { ...volume, emptyDir: { sizeLimit: '1015777216' } } : volume,
-      ),
+      volumes: spec.volumes.map((volume) => (volume.name === 'volume-1' ? { ...volume, emptyDir: {} } : volume)),
       dnsPolicy: 'ClusterFirst',
       nodeName: 'n1',
     }),

@@ -1,4 +1,3 @@
-import { quantityNano } from '../api/quantity.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Container, Pod } from './pod.ts'
 
@@ -9,14 +8,23 @@ import type { Container, Pod } from './pod.ts'
  *
  * Every field that the controller sets must be there. Admission may have added to the pod (tolerations, limits, a
  * sidecar), but nothing that runs in place of the launcher. Fields that admission or a new release may change are not
- * compared: resources, pull policy, termination message policy, grace period.
+ * compared: resources, pull policy, termination message policy, grace period, size limits.
  */
 export function differenceFrom({ spec: expected }: Pod, { spec }: Pod): string | undefined {
   const [compute] = spec.containers.filter(({ name }) => name === 'compute')
   const replaced = replacing.find((key) => compute !== undefined && Object.hasOwn(compute, key))
   if (replaced !== undefined) return `spec.containers[compute].${replaced}`
-  const { terminationGracePeriodSeconds: _grace, containers, ...rest } = expected
-  return firstMissing({ ...rest, containers: containers.map(compared) }, spec, 'spec')
+  const { terminationGracePeriodSeconds: _grace, containers, volumes, ...rest } = expected
+  const stated = { ...rest, containers: containers.map(compared), volumes: volumes.map(withoutLimit) }
+  return firstMissing(stated, spec, 'spec')
+}
+
+/** The limit of a download follows the claim's capacity, which is known once the claim is bound. */
+function withoutLimit(volume: Pod['spec']['volumes'][number]): object {
+  const { emptyDir } = volume
+  if (!isRecord(emptyDir)) return volume
+  const { sizeLimit: _limit, ...rest } = emptyDir
+  return { ...volume, emptyDir: rest }
 }
 
 const compared = ({
@@ -48,15 +56,8 @@ function firstMissing(stated: unknown, found: unknown, path: string): string | u
     }
     return isRecord(found) ? undefined : path
   }
-  return stated === found || isSameQuantity(stated, found) ? undefined : path
+  return stated === found ? undefined : path
 }
 
 const nameOf = (item: unknown): string | undefined =>
   isRecord(item) && typeof item['name'] === 'string' ? item['name'] : undefined
-
-/** The API server writes `1000000` as `1M`. */
-const isSameQuantity = (stated: unknown, found: unknown): boolean =>
-  typeof stated === 'string' &&
-  typeof found === 'string' &&
-  quantityNano(stated) !== undefined &&
-  quantityNano(stated) === quantityNano(found)

@@ -20,6 +20,8 @@ const withVolume = (volume: Volume, claim: Claim = { metadata: { name: 'c' } }) 
   }
 }
 
+const block = (claim: Claim['spec']): Claim => ({ metadata: { name: 'c' }, spec: { volumeMode: 'Block', ...claim } })
+
 const http = { url: 'https://example.com/disk', checksum: 'sha256:00' }
 
 describe('launcher pod', () => {
@@ -77,13 +79,27 @@ describe('launcher pod', () => {
           },
         ],
         volumes: [
-          { name: 'sockets', emptyDir: {} },
-          { name: 'private', emptyDir: {} },
+          { name: 'sockets', emptyDir: { sizeLimit: '16777216' } },
+          { name: 'private', emptyDir: { sizeLimit: '536870912' } },
           { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: '16777216' } },
-          { name: 'tmp', emptyDir: {} },
+          { name: 'tmp', emptyDir: { sizeLimit: '16777216' } },
         ],
       },
     })
+  })
+
+  it.each<[string, Partial<typeof spec.domain>, number]>([
+    ['of its guest', { onCrash: 'coredump-restart' }, 64],
+    ['that its watchdog requests', { devices: { watchdogs: [{ model: 'i6300esb', action: 'dump' }] } }, 64],
+    ['that its guest does not cause', { onCrash: 'restart' }, 0],
+  ])('has room for one dump %s', (_name, over, mebibytes) => {
+    const { volumes } = podOf({ spec: { domain: { ...spec.domain, ...over } } }).spec
+    expect(volumes[1]).toEqual({ name: 'private', emptyDir: { sizeLimit: String((512 + mebibytes) * 2 ** 20) } })
+  })
+
+  it('limits what each directory takes of the disk of the node', () => {
+    const volumes = podOf({ spec: { ...spec, volumes: volumeOfEachKind } }).spec.volumes
+    expect(volumes.filter(({ emptyDir }) => emptyDir !== undefined && JSON.stringify(emptyDir) === '{}')).toEqual([])
   })
 
   it('has each field of the VM that is for the pod', () => {
@@ -200,13 +216,39 @@ describe('launcher pod', () => {
       {
         volumes: [
           { name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } },
-          { name: 'source-0', emptyDir: {} },
+          { name: 'source-0', emptyDir: { sizeLimit: '16777216' } },
         ],
         mounts: [
           { name: 'volume-0', mountPath: '/var/run/virtset/volumes/data' },
           { name: 'source-0', mountPath: '/var/run/virtset/sources/data' },
         ],
         devices: [],
+      },
+    ],
+    [
+      'a block volume that is filled from a web server',
+      { name: 'data', persistentVolumeClaim: { claimName: 'c', source: { http } } },
+      block({ resources: { requests: { storage: '16Gi' } } }),
+      {
+        volumes: [
+          { name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } },
+          { name: 'source-0', emptyDir: { sizeLimit: String(17 * 2 ** 30 + 2 ** 26) } },
+        ],
+        mounts: [{ name: 'source-0', mountPath: '/var/run/virtset/sources/data' }],
+        devices: [{ name: 'volume-0', devicePath: '/var/run/virtset/block/data' }],
+      },
+    ],
+    [
+      'a bound block volume that is filled from a web server',
+      { name: 'data', persistentVolumeClaim: { claimName: 'c', source: { http } } },
+      { ...block({ resources: { requests: { storage: '1Gi' } } }), status: { capacity: { storage: '16Gi' } } },
+      {
+        volumes: [
+          { name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } },
+          { name: 'source-0', emptyDir: { sizeLimit: String(17 * 2 ** 30 + 2 ** 26) } },
+        ],
+        mounts: [{ name: 'source-0', mountPath: '/var/run/virtset/sources/data' }],
+        devices: [{ name: 'volume-0', devicePath: '/var/run/virtset/block/data' }],
       },
     ],
     [

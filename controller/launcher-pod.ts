@@ -1,10 +1,18 @@
-import { filledAnnotation, sourceDeviceName, type ClaimSource, type ClaimVolume } from '../api/claim-volume.ts'
+import {
+  downloadBytes,
+  filledAnnotation,
+  sourceDeviceName,
+  type ClaimSource,
+  type ClaimVolume,
+} from '../api/claim-volume.ts'
 import { imageOfPod, type ImageSource } from '../api/image-source.ts'
 import { hugePageDemand, pageName } from '../api/huge-pages.ts'
 import { cutName } from '../api/label.ts'
 import { hugePagesDirectory } from '../api/launcher-directory.ts'
 import { emptyDiskBytes, launcherResources, mountedIsoBytes, overlayBytes } from '../api/launcher-resources.ts'
+import { memoryDemand } from '../api/launcher-memory.ts'
 import { mountedSources } from '../api/mounted-source.ts'
+import { quantityValue } from '../api/quantity.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { protocolOf, type Port } from '../api/port.ts'
@@ -40,6 +48,13 @@ const root = '/var/run/virtset'
  * cannot write its state: a full disk of the node must not end VMs.
  */
 const runBytes = 16n * 1024n * 1024n
+/** The launcher's socket, and what the launcher and libvirt write to /tmp: the first MiB of a disk. */
+const smallBytes = 16n * 1024n * 1024n
+/**
+ * libvirt's configuration and logs, what QEMU prints, and the image of a screenshot, which has at most the bytes of the
+ * largest video memory. A guest can make QEMU print without end.
+ */
+const privateBytes = 512n * 1024n * 1024n
 /** cloud-init's three files and their ISO; an object in Kubernetes is smaller. */
 const seedBytes = 16n * 1024n * 1024n
 /** The longest host name. */
@@ -85,10 +100,10 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
       },
       containers: [compute(vm, options.image, volumes)],
       volumes: [
-        { name: 'sockets', emptyDir: {} },
-        { name: 'private', emptyDir: {} },
+        emptyVolume('sockets', smallBytes),
+        emptyVolume('private', privateBytes + dumpBytes(vm)),
         { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: `${runBytes}` } },
-        { name: 'tmp', emptyDir: {} },
+        emptyVolume('tmp', smallBytes),
         ...pageNames.map((page) => ({ name: pageVolume(page), emptyDir: { medium: `HugePages-${page}` } })),
         ...volumes.flatMap(({ volumes: ofPod }) => ofPod),
       ],
@@ -99,6 +114,17 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
       ...(spec.imagePullSecrets ? { imagePullSecrets: spec.imagePullSecrets } : {}),
     },
   }
+}
+
+/** On the disk of the node. Beyond its limit, the kubelet evicts the pod. */
+const emptyVolume = (name: string, bytes: bigint) => ({ name, emptyDir: { sizeLimit: `${bytes}` } })
+
+/** libvirt dumps the memory of a guest into its directory for configuration. There is room for one dump. */
+function dumpBytes({ spec: { domain } }: VirtualMachine): bigint {
+  const isDumped =
+    domain.onCrash?.startsWith('coredump') === true ||
+    (domain.devices?.watchdogs ?? []).some(({ action }) => action === 'dump')
+  return isDumped ? memoryDemand(domain).guest : 0n
 }
 
 /** How long the kubelet waits before it kills: the VM's own grace period and what the launcher does around it. */
@@ -192,8 +218,7 @@ interface Placed {
 function placed(volume: Volume, index: number, claims: ReadonlyMap<string, Claim>): Placed {
   const name = `volume-${index}`
   const mount = { name, mountPath: `${root}/volumes/${volume.name}` }
-  const empty = (bytes: bigint) => ({ name, emptyDir: { sizeLimit: `${bytes}` } })
-  if (volume.emptyDisk) return { volumes: [empty(emptyDiskBytes(volume.emptyDisk))], mounts: [mount] }
+  if (volume.emptyDisk) return { volumes: [emptyVolume(name, emptyDiskBytes(volume.emptyDisk))], mounts: [mount] }
   const sources = mountedSources(volume)
   if (sources.length > 0) {
     const mounted = { name: `source-${index}`, mountPath: `${root}/sources/${volume.name}`, readOnly: true }
@@ -206,26 +231,32 @@ function placed(volume: Volume, index: number, claims: ReadonlyMap<string, Claim
       mounts: [mount, mounted],
     }
   }
-  if (volume.cloudInit) return { volumes: [empty(seedBytes)], mounts: [mount] }
+  if (volume.cloudInit) return { volumes: [emptyVolume(name, seedBytes)], mounts: [mount] }
   if (volume.image) {
     const image = mountedImage(volume.name, index, volume.image)
     return {
-      volumes: [empty(overlayBytes(volume.image)), ...image.volumes],
+      volumes: [emptyVolume(name, overlayBytes(volume.image)), ...image.volumes],
       mounts: [mount, ...image.mounts],
     }
   }
   if (!volume.persistentVolumeClaim) throw new Error(`volume ${volume.name} of a completed VM is of an unknown kind`)
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
   const inPod = { name, persistentVolumeClaim: { claimName, ...(readOnly ? { readOnly } : {}) } }
-  const source = placedSource(volume.name, index, sourceToMount(volume.persistentVolumeClaim, claims), claims)
+  const claim = claims.get(claimName)
+  const from = sourceToMount(volume.persistentVolumeClaim, claims)
+  const source = placedSource(volume.name, index, from, claims, claim)
   const inFilled = { volumes: [inPod, ...source.volumes], devices: source.devices ?? [], mounts: source.mounts ?? [] }
-  if (isBlock(claims.get(claimName))) {
+  if (isBlock(claim)) {
     return { ...inFilled, devices: [{ name, devicePath: `${root}/block/${volume.name}` }, ...inFilled.devices] }
   }
   return { ...inFilled, mounts: [{ ...mount, ...(readOnly ? { readOnly } : {}) }, ...inFilled.mounts] }
 }
 
 const isBlock = (claim: Claim | undefined): boolean => claim?.spec?.volumeMode === 'Block'
+
+/** What a claim has or, before it is bound, what it requests. */
+const bytesOf = (claim: Claim | undefined): bigint =>
+  quantityValue(claim?.status?.capacity?.storage ?? claim?.spec?.resources?.requests?.storage ?? '') ?? 0n
 
 function mountedImage(volume: string, index: number, image: ImageSource) {
   const mounted = { name: `image-${index}`, mountPath: `${root}/images/${volume}`, readOnly: true }
@@ -238,13 +269,14 @@ function placedSource(
   index: number,
   { image, claim, http }: ClaimSource = {},
   claims: ReadonlyMap<string, Claim>,
+  filled: Claim | undefined,
 ): Placed {
   if (image !== undefined) return mountedImage(volume, index, image)
   const name = `source-${index}`
   // A block volume has no room for a file. Without this directory, the launcher does not download it.
   if (http !== undefined) {
     return {
-      volumes: [{ name, emptyDir: {} }],
+      volumes: [emptyVolume(name, isBlock(filled) ? downloadBytes(bytesOf(filled)) : smallBytes)],
       mounts: [{ name, mountPath: `${root}/sources/${volume}` }],
     }
   }

@@ -89,7 +89,11 @@ export interface Claim {
   readonly apiVersion?: string
   readonly kind?: string
   readonly metadata: ObjectMeta
-  readonly spec?: { readonly volumeMode?: 'Filesystem' | 'Block' }
+  readonly spec?: {
+    readonly volumeMode?: 'Filesystem' | 'Block'
+    readonly resources?: { readonly requests?: { readonly storage?: string } }
+  }
+  readonly status?: { readonly capacity?: { readonly storage?: string } }
 }
 
 export const persistentVolumeClaims = resource<Claim>({

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { ClaimVolume } from '../api/claim-volume.ts'
+import { downloadBytes, type ClaimVolume } from '../api/claim-volume.ts'
 import { shownUrl } from '../api/http-source.ts'
 import { quantityValue } from '../api/quantity.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -107,7 +107,7 @@ async function prepareDevice(task: Task): Promise<void> {
   if (state === 'filled') return
   const bytes = await sizeOfDevice(context.block)
   const path = join(context.sourceDirectory, 'download')
-  const target = { path, maxBytes: bytes, maxFileBytes: bytes + bytes / 16n + slackBytes }
+  const target = { path, maxBytes: bytes, maxFileBytes: downloadBytes(bytes) }
   const source = await findSource(task, target)
   if (source === undefined) {
     if (state === 'unfinished') refuse('was not filled to the end, and its source is not in the pod')
@@ -119,9 +119,6 @@ async function prepareDevice(task: Task): Promise<void> {
   await fillDevice(source, context.block, { scratch: context.scratch, onPercent })
   if (source.isTemporary === true) await rm(source.path, { force: true })
 }
-
-/** What a qcow2 file can have besides the data of its disk. */
-const slackBytes = 64n * 1024n * 1024n
 
 /** Where a disk is downloaded to, and its limits. */
 interface DownloadTarget {
