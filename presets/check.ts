@@ -3,7 +3,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import { validateDomain } from '../api/domain/validate.ts'
 import { nearest } from '../api/nearest.ts'
 import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
-import { isRecord } from '../api/schema.ts'
+import { isDeeper, isRecord, mostLevels } from '../api/schema.ts'
 import { specKeys } from '../api/virtual-machine.ts'
 import { shorten } from '../api/shorten.ts'
 import { compileCondition } from './condition.ts'
@@ -59,12 +59,16 @@ export const maxNamespaceBytes = 1024 * 1024
 /** What the smallest preset counts: one of 15 bytes takes 2 KB in each process, with its names and its index. */
 export const smallestCounted = 1024
 
+/** The size of a spec in bytes of JSON. One that nests deeper than any valid one was stored without the webhooks. */
+export const specBytes = (spec: unknown): number =>
+  isDeeper(spec, mostLevels) ? maxPresetBytes : Buffer.byteLength(JSON.stringify(spec))
+
 /** @param bytes of the spec as JSON */
 export const countedBytes = (bytes: number): number => Math.max(bytes, smallestCounted)
 
 /** Tenants write namespaced presets, and could otherwise exhaust the memory of every process. */
 export function checkSize({ kind, spec }: { readonly kind: string; readonly spec: unknown }): Cause[] {
-  const value = Buffer.byteLength(JSON.stringify(spec))
+  const value = specBytes(spec)
   if (kind.startsWith('Cluster') || value <= maxPresetBytes) return []
   const message = `must be at most ${maxPresetBytes} bytes of JSON`
   const suggestion = `split it, or use a Cluster${kind}`

@@ -8,7 +8,7 @@ import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
 import { checkSchema, isDeeper, isRecord, mostLevels } from '../api/schema.ts'
 import { specKeys, type VirtualMachineSpec } from '../api/virtual-machine.ts'
-import { checkPreset } from './check.ts'
+import { checkPreset, specBytes } from './check.ts'
 import type { Condition } from './condition.ts'
 import { compileCondition } from './condition.ts'
 import { jsonMeaning } from './meaning.ts'
@@ -47,6 +47,8 @@ export interface QuarantinedPreset {
   readonly id: string
   readonly namespace?: string
   readonly causes: readonly Cause[]
+  /** The size of the spec in bytes of JSON. */
+  readonly bytes: number
   /** Present if the selector itself is valid: users of the VMs that it selects get a warning. */
   readonly selector: Selector | undefined
   readonly namespaceSelector: Selector | undefined
@@ -128,7 +130,7 @@ export function compileWith(preset: CheckedPreset, content: CompiledPreset['cont
       if (path === undefined) throw new Error(`remove path was not checked: ${text}`)
       return path
     }),
-    bytes: Buffer.byteLength(JSON.stringify(spec)),
+    bytes: specBytes(spec),
   })
 }
 
@@ -170,6 +172,7 @@ export function quarantine(value: unknown, causes: readonly Cause[]): Quarantine
     id: isCluster ? name : `${namespace}/${name}`,
     ...(isCluster ? {} : { namespace }),
     causes,
+    bytes: specBytes(spec),
     selector: readSelector(spec['selector']),
     namespaceSelector: readSelector(spec['namespaceSelector']),
   }

@@ -2,6 +2,8 @@ import { describe, expect, test } from 'vitest'
 import type { Preset } from '../../api/preset.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { candidatesOf, preset } from '../../test/preset.ts'
+import { createCandidates } from '../../presets/candidates.ts'
+import { compilePreset } from '../../presets/compile.ts'
 import { cachesWithout } from './caches.ts'
 import { noPermissions } from './permission.ts'
 import { checkPresetAmong } from './preset-findings.ts'
@@ -11,9 +13,20 @@ const titled = preset('title', { selector: { matchLabels: { a: 'b' } }, domain: 
 const faulty = preset('grant', {
   domain: { titel: 'x', os: { type: { machine: 'q53' } }, devices: { emulator: '/bin/qemu' } } as object,
 })
+/** Valid when it was written, and no more. */
+const outdated = (one: Preset): Preset => ({ ...one, spec: { ...one.spec, domain: { titel: 'x' } as object } })
+const stored = (presets: readonly Preset[]) => {
+  const compiled = presets.map((one) => compilePreset(one))
+  return {
+    candidates: createCandidates(compiled.flatMap((one) => ('preset' in one ? [one.preset] : []))),
+    quarantined: new Map(
+      compiled.flatMap((one) => ('preset' in one ? [] : [[one.quarantined.id, one.quarantined] as const])),
+    ),
+  }
+}
 const check = (checked: Preset, others: readonly Preset[] = [], mayGrantHost = false) =>
   checkPresetAmong(
-    { ...cachesWithout(fakeClock()), candidates: candidatesOf(...others) },
+    { ...cachesWithout(fakeClock()), ...stored(others) },
     checked,
     {
       ...noPermissions,
@@ -93,6 +106,13 @@ describe('the presets of a namespace together', () => {
   test.each<[string, Preset, readonly Preset[], readonly string[]]>([
     ['have at most 1 MiB', sized('new', kib, 'default'), full, []],
     ['have no byte more', sized('new', kib + 1, 'default'), full, ['namespace-presets-size spec 1048577']],
+    [
+      'include those that are not applied',
+      sized('new', 2 * kib, 'default'),
+      full.map(outdated),
+      ['namespace-presets-size spec 1049968'],
+    ],
+    ['count one once that is not applied', sized('last', 63 * kib, 'default'), full.map(outdated), []],
     ['are at most 1024', preset('new', {}, 'default'), small, ['namespace-presets-size spec 1049600']],
     ['count a small one that is written again once', preset('small0', {}, 'default'), small, []],
     ['count a preset once that is written again', sized('last', 64 * kib, 'default'), full, []],

@@ -2,7 +2,14 @@ import type { Cause } from '../../api/cause.ts'
 import type { Preset } from '../../api/preset.ts'
 import { neverValid } from '../../completion/rules/preset.ts'
 import type { Inventory } from '../../inventory/inventory.ts'
-import { checkPreset, countedBytes, maxNamespaceBytes, plainDomain, smallestCounted } from '../../presets/check.ts'
+import {
+  checkPreset,
+  countedBytes,
+  maxNamespaceBytes,
+  plainDomain,
+  smallestCounted,
+  specBytes,
+} from '../../presets/check.ts'
 import { compilePreset, isClusterPreset, type CompiledPreset } from '../../presets/compile.ts'
 import { needsGrant } from '../../presets/grant.ts'
 import { findOverlaps, overlapWarning } from '../../presets/overlap.ts'
@@ -14,7 +21,7 @@ import type { Permissions } from './permission.ts'
  * valid, and if `isCompared`.
  */
 export function checkPresetAmong(
-  inventory: Pick<Inventory, 'candidates' | 'capabilities'>,
+  inventory: Pick<Inventory, 'candidates' | 'quarantined' | 'capabilities'>,
   preset: Preset,
   { mayGrantHost }: Permissions,
   isCompared: boolean,
@@ -22,7 +29,7 @@ export function checkPresetAmong(
   const { causes, warnings } = checkPreset(preset)
   if (needsGrant(preset) && !mayGrantHost) return { causes: [...causes, grantMissing], warnings }
   if (causes.length > 0) return { causes, warnings }
-  const tooMuch = namespaceSizeCauses(preset, inventory.candidates.all())
+  const tooMuch = namespaceSizeCauses(preset, [...inventory.candidates.all(), ...inventory.quarantined.values()])
   if (tooMuch.length > 0) return { causes: tooMuch, warnings }
   if (!isCompared) return { causes, warnings }
   return {
@@ -35,20 +42,23 @@ export function checkPresetAmong(
   }
 }
 
-/** Uses the cache, so presets that are written concurrently can exceed the limit slightly. */
+/**
+ * Uses the cache, so presets that are written concurrently can exceed the limit slightly.
+ * @param others every preset that is stored: one that is not applied takes as much memory
+ */
 export function namespaceSizeCauses(
   {
     kind,
     metadata: { name, namespace },
     spec,
   }: Pick<Preset, 'metadata'> & { readonly kind: string; readonly spec: unknown },
-  others: Iterable<CompiledPreset>,
+  others: Iterable<Pick<CompiledPreset, 'id' | 'namespace' | 'bytes'>>,
 ): Cause[] {
   if (isClusterPreset(kind)) return []
-  const own = Buffer.byteLength(JSON.stringify(spec))
+  const own = specBytes(spec)
   let value = countedBytes(own)
   for (const other of others) {
-    if (other.namespace === namespace && other.name !== name) value += countedBytes(other.bytes)
+    if (other.namespace === namespace && other.id !== `${namespace}/${name}`) value += countedBytes(other.bytes)
   }
   if (value <= maxNamespaceBytes) return []
   const message = `the presets of namespace "${namespace}" must have at most ${maxNamespaceBytes} bytes of JSON together, each at least ${smallestCounted}; this one has ${own}`

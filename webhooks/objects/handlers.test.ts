@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import type { ObjectPreset } from '../../api/object-preset.ts'
 import type { ObjectTarget, UnusableTarget } from '../../inventory/objects.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import type { CompiledPreset } from '../../presets/compile.ts'
+import type { Persisted } from '../../runtime/resource.ts'
 import { admissionRequest } from '../../test/admission.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { team } from '../../test/presets/make.ts'
@@ -33,11 +35,11 @@ const unusable: UnusableTarget = { target: targetObject(), causes: [] }
 
 interface World {
   readonly entry?: ObjectTarget | UnusableTarget | undefined
-  readonly others?: readonly ObjectTarget[]
+  readonly stored?: readonly unknown[]
   readonly allow?: (access: Access) => boolean
 }
 
-function handlers({ entry, others = [], allow = () => true }: World) {
+function handlers({ entry, stored = [], allow = () => true }: World) {
   const clock = fakeClock()
   const checked: Access[] = []
   const changed: ((id: string | undefined) => void)[] = []
@@ -47,7 +49,8 @@ function handlers({ entry, others = [], allow = () => true }: World) {
       onChange: (listener) => void changed.push(listener),
       read: () => Promise.resolve({ kind, resource: 'gadgets' }),
       target: (wanted) => (wanted === name ? state.entry : undefined),
-      targets: () => [...(state.entry === undefined ? [] : [state.entry]), ...others],
+      targets: () => (state.entry === undefined ? [] : [state.entry]),
+      storedPresets: () => stored as readonly Persisted<ObjectPreset>[],
     },
     namespaces: { namespace: () => team, newNamespaces: { wait: () => undefined } },
     mayAccess: (_, access) => {
@@ -258,16 +261,21 @@ describe('a preset for objects', () => {
   })
 
   test('must fit into its namespace with the others', async () => {
-    const large = gadgetPreset('q', { free: { text: 'x'.repeat(60_000) } })
-    const others = Array.from({ length: 17 }, (_, index) => ({ ...large, name: `q${index}`, id: `team/q${index}` }))
-    const full = usable(others.map((one) => ({ ...one, bytes: 62_000 })))
+    const stored = (name: string, object: object = {}, namespace = 'team') => ({
+      ...presetObject({ object: { text: 'x'.repeat(62_000), ...object } }),
+      metadata: { name, namespace, uid: name },
+    })
+    // Whether they are for this kind, and whether they are applied, makes no difference: each takes memory.
+    const others = Array.from({ length: 16 }, (_, index) => stored(`q${index}`, { sise: index }))
     const tooMuch = [
       expect.stringContaining('the presets of namespace "team" must have at most 1048576 bytes of JSON together'),
     ]
-    expect(messages(await handlers({ entry: full }).validate(presetRequest()))).toEqual(tooMuch)
-    // The others are for another kind.
-    const both = handlers({ entry, others: [full] })
-    expect(messages(await both.validate(presetRequest()))).toEqual(tooMuch)
+    const check = async (among: readonly ReturnType<typeof stored>[]) =>
+      messages(await handlers({ entry, stored: among }).validate(presetRequest({ object: { spec: { size: 1 } } })))
+    const last = stored('last', { spec: { text: 'x'.repeat(60_000) } })
+    expect(await check([...others, last])).toEqual(tooMuch)
+    expect(await check(others)).toEqual(['allowed'])
+    expect(await check([...others, stored('last', {}, 'other'), stored('p', last.spec.object)])).toEqual(['allowed'])
   })
 
   test('is checked in turns, also after each wait', async () => {

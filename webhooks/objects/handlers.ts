@@ -3,15 +3,16 @@ import { nearest } from '../../api/nearest.ts'
 import { parseObjectPreset, targetText, type ObjectPreset } from '../../api/object-preset.ts'
 import { groupOf, parsePresetTarget } from '../../api/preset-target.ts'
 import { isRecord } from '../../api/schema.ts'
-import type { ObjectTarget, UnusableTarget, WatchedObjects } from '../../inventory/objects.ts'
+import type { ObjectTarget, WatchedObjects } from '../../inventory/objects.ts'
 import type { Namespace } from '../../presets/candidates.ts'
-import type { CompiledPreset } from '../../presets/compile.ts'
+import { specBytes } from '../../presets/check.ts'
 import { compileObjectPreset } from '../../presets/object-preset.ts'
 import { restrictedCause, restrictedUses, restrictedWarnings } from '../../presets/restricted.ts'
 import { checkPresetTarget } from '../../presets/target-check.ts'
 import { ApiUnreachable } from '../../runtime/api-error.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
-import { keyOf } from '../../runtime/resource.ts'
+import { keyOf, type Persisted } from '../../runtime/resource.ts'
+import { pick } from '../../runtime/slim.ts'
 import type { AdmissionHandler, Turn } from '../admission-routes.ts'
 import { isSpecUnchanged } from '../admission/authorize.ts'
 import { isReleased, refuse, unlessTooDeep } from '../admission/kind.ts'
@@ -31,7 +32,7 @@ export interface ObjectHandlers {
 }
 
 export interface ObjectHandlersOptions {
-  readonly objects: Pick<WatchedObjects, 'onChange' | 'read' | 'target' | 'targets'>
+  readonly objects: Pick<WatchedObjects, 'onChange' | 'read' | 'storedPresets' | 'target' | 'targets'>
   readonly namespaces: {
     readonly namespace: (name: string) => Namespace
     readonly newNamespaces: Pick<NewNamespaces, 'wait'>
@@ -103,7 +104,7 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     // Users without the permissions may change labels and annotations.
     const causes = isSpecUnchanged(request) ? [] : await permissionCauses(request, preset, entry)
     await turn?.()
-    const tooMuch = namespaceSizeCauses(preset, presetsOf(objects.targets()))
+    const tooMuch = namespaceSizeCauses(preset, sizesOf(objects.storedPresets(), preset.metadata.namespace))
     if (causes.length + tooMuch.length > 0) return refuse([...causes, ...tooMuch], compiled.warnings)
     const overlaps = overlapWarnings(compiled.preset, entry.candidates.all(), entry.kind.structure)
     return { allowed: true, warnings: [...compiled.warnings, ...overlaps] }
@@ -158,10 +159,11 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
   }
 }
 
-/** Those of a namespace share one limit, whatever their targets. */
-function* presetsOf(targets: Iterable<ObjectTarget | UnusableTarget>): Generator<CompiledPreset> {
-  for (const entry of targets) if ('kind' in entry) yield* entry.candidates.all()
-}
+/** The presets of a namespace share one limit, whatever their targets, and whether these can be used or not. */
+const sizesOf = (presets: readonly Persisted<ObjectPreset>[], namespace: string | undefined) =>
+  presets
+    .filter(({ metadata }) => metadata.namespace === namespace)
+    .map(({ metadata, spec }) => ({ id: keyOf(metadata), ...pick(metadata, 'namespace'), bytes: specBytes(spec) }))
 
 const kindsOf = ({ target, kind }: ObjectTarget) => new Map([[targetText(target.spec), () => ({ kind })]])
 
