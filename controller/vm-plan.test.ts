@@ -714,6 +714,18 @@ const table: [string, Variation, string[]][] = [
     ],
   ],
   [
+    'what a user writes as the reason with pods/exec cannot change the terminal of an operator',
+    {
+      vm: running,
+      pod: seen({ nodeName: 'n1', status: terminated(1, { message: '\u001b]0;owned\u0007\u202egood' }) }),
+      elapsed: { podEnded: 6 },
+    },
+    [
+      'updateStatus Failed Error: \ufffd]0;owned\ufffd\ufffdgood',
+      'recordEvent Warning Error: \u001b]0;owned\u0007\u202egood',
+    ],
+  ],
+  [
     'the end of its log is the reason of the failure',
     {
       vm: running,

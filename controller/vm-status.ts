@@ -12,6 +12,7 @@ import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { probeCondition, startupPending } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { shownText } from '../runtime/shown-text.ts'
 import type { Disruption } from './disruption.ts'
 import type { Pod } from './pod.ts'
 
@@ -182,7 +183,9 @@ function next(vm: Vm, fields: VirtualMachineStatus, now: string, asserted: reado
   )
   const phase = fields.phase ?? base.phase
   const times = phase === undefined ? {} : { phaseTransitionTimestamps: transitions(vm, phase, now) }
-  return { ...base, ...fields, observedGeneration, conditions, ...times }
+  const { message } = fields
+  const shown = message === undefined ? {} : { message: shownText(message) }
+  return { ...base, ...fields, ...shown, observedGeneration, conditions, ...times }
 }
 
 /** A VM is Pending from its creation, without a write of the controller's. */

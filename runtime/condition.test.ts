@@ -34,6 +34,13 @@ describe('conditions', () => {
     expect(setCondition(after, long, at(3))).toBe(after)
   })
 
+  it('has no escape sequences in its message, and is unchanged the next time', () => {
+    const hostile = { ...ready, message: '\u001b[31mx\n\u202ey' }
+    const after = setCondition(before, hostile, at(2))
+    expect(after[0]?.message).toBe('\ufffd[31mx\n\ufffdy')
+    expect(setCondition(after, hostile, at(3))).toBe(after)
+  })
+
   it('finds by type', () => {
     expect(findCondition(before, 'Ready')?.reason).toBe('Running')
     expect(findCondition(undefined, 'Ready')).toBeUndefined()

@@ -1,20 +1,22 @@
 import { longestConditionMessage } from '../api/object.ts'
 import type { Condition } from '../api/object.ts'
 import { shortenToBytes } from '../api/shorten.ts'
+import { shownText } from './shown-text.ts'
 
 /** A condition without its transition time. */
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
 
 /**
  * The conditions with this one replaced or added. `lastTransitionTime` is `now` (RFC 3339) only if the status changed.
- * A message that the API server would refuse for its length is shortened. Without a change, it returns the same array.
+ * A message that the API server would refuse for its length is shortened, and has only characters that can be shown.
+ * Without a change, it returns the same array.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
   given: NewCondition,
   now: string,
 ): readonly Condition[] {
-  const condition = { ...given, message: shortenToBytes(given.message, longestConditionMessage) }
+  const condition = { ...given, message: shortenToBytes(shownText(given.message), longestConditionMessage) }
   const before = conditions?.find(({ type }) => type === condition.type)
   if (!before) return [...(conditions ?? []), { ...condition, lastTransitionTime: now }]
   const lastTransitionTime = before.status === condition.status ? before.lastTransitionTime : now

@@ -12,6 +12,7 @@ import { createFairQueue } from './fair-queue.ts'
 import type { KubeClient } from './kube.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
+import { shownText } from './shown-text.ts'
 
 /** The object of an event. */
 interface Regarding {
@@ -28,7 +29,7 @@ export interface EventContent {
   readonly type: 'Normal' | 'Warning'
   /** A CamelCase word. */
   readonly reason: string
-  /** A sentence; shortened to 1024 bytes. */
+  /** A sentence; shortened to 1024 bytes, and with characters that can be shown. */
   readonly message: string
 }
 
@@ -201,7 +202,7 @@ export function createEventRecorder(options: {
         return
       }
       // Shortened before it is remembered: a message can be as long as a spec.
-      wait({ ...content, message: shortenToBytes(content.message, longestMessageBytes) })
+      wait({ ...content, message: shortenToBytes(shownText(content.message), longestMessageBytes) })
       if (senders === mostAtOnce) return
       senders++
       const sender = sendAll()

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import type { GuestOS, GuestStatus } from '../api/guest.ts'
 import { isRecord } from '../api/schema.ts'
+import { shownText } from './shown-text.ts'
 
 /** Whether the agent in a guest has opened its channel and answers. */
 export const agentStates = ['connected', 'disconnected', 'unresponsive'] as const
@@ -74,11 +75,8 @@ const unreachable = /^(?:0\.|127\.|169\.254\.|22[4-9]\.|2[345]\d\.|::1?$|fe[89ab
 const isReachable = (value: unknown): value is string =>
   typeof value === 'string' && isIP(value) !== 0 && !value.includes('%') && !unreachable.test(value)
 
-/** They are shown on terminals and web pages: without control characters and those that change the direction. */
-const hidden = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu
-
 function textOf(value: unknown, maxLength: number): string | undefined {
   if (typeof value !== 'string') return undefined
-  const text = value.slice(0, maxLength).replaceAll(hidden, '\uFFFD').trim()
+  const text = shownText(value.slice(0, maxLength)).replaceAll('\n', '\uFFFD').trim()
   return text === '' ? undefined : text
 }

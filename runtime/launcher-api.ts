@@ -1,4 +1,5 @@
 import { agentStates, boundGuestInfo, type AgentState, type GuestInfo } from './guest-info.ts'
+import { shownText } from './shown-text.ts'
 
 /**
  * The contract between the handler and the launcher: HTTP and JSON over the unix socket `launcher.sock` of a launcher
@@ -272,14 +273,10 @@ function parseDrifts(value: Json): SpecDrift[] {
   })
 }
 
-/** All but the end of a line. */
-const controlCharacters = new RegExp(String.raw`[\u0000-\u0009\u000B-\u001F\u007F-\u009F]`, 'g')
-
 function parseText(value: Json | undefined, what: string, maxLength: number): string {
   if (typeof value !== 'string') throw new InvalidLauncherResponse(`${what} is not a string`)
   if (value.length > maxLength) throw new InvalidLauncherResponse(`${what} is longer than ${maxLength}`)
-  // It is shown on terminals.
-  return value.replaceAll(controlCharacters, '\uFFFD')
+  return shownText(value)
 }
 
 function parseCount(value: Json | undefined, what: string): number {
