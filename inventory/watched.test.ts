@@ -110,9 +110,9 @@ test('capabilities follow the profiles that nodes publish, and are combined once
   closing.push(() => api.close())
   const kube = createKubeClient({ access: api.access, userAgent: 'test' })
   closing.push(() => kube.close())
-  const publish = (node: string) => {
+  const publish = (node: string, more: object = {}) => {
     const { kind, spec } = nodeProfile(node)
-    api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: node }, spec })
+    api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: node }, spec: { ...spec, ...more } })
   }
   publish('one')
   const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
@@ -124,6 +124,15 @@ test('capabilities follow the profiles that nodes publish, and are combined once
   publish('two')
   await until(() => nodes()[0]?.nodes.length === 2)
   expect(nodes()).toEqual([{ nodes: ['one', 'two'], capabilities: bundledCapabilities }])
+
+  // Each change that counts makes the controller check all VMs that wait.
+  let changes = 0
+  inventory.onChange(() => changes++)
+  for (let index = 0; index < 50; index++) publish('hostile', { libvirtVersion: `11.3.${index}` })
+  publish('three')
+  await until(() => nodes()[0]?.nodes.includes('three'))
+  expect(nodes()[0]?.nodes).toEqual(['hostile', 'one', 'three', 'two'])
+  expect(changes).toBe(11)
 })
 
 test('a stored profile that exceeds the limits of its schema is ignored, whatever its size', async () => {

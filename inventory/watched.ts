@@ -6,6 +6,7 @@ import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset, type QuarantinedPreset } from '../presets/compile.ts'
+import type { Rate } from '../runtime/bucket.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -22,6 +23,7 @@ import {
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { isTakenBy, unlabelledNamespace, type Inventory } from './inventory.ts'
+import { createSettled } from './settled.ts'
 
 export interface WatchOptions {
   readonly kube: KubeClient
@@ -64,14 +66,25 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   )
   for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, log))
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, slim: slimNamespace })
-  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, slim: slimProfile(shareCapabilities()) })
+  const slim = slimProfile(shareCapabilities())
+  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, slim, eventRate: profileEvents })
+  const settled = createSettled(profileChanges, mostNodes, clock)
+  /** The profiles that count. Each change of these costs a check of every VM that waits. */
+  const counted = new Map<string, Persisted<NodeProfile>>()
+  const listeners: ((namespace: string | undefined) => void)[] = []
   let capabilities: NodeCapabilities | undefined
   const isUsable = createUsable()
-  profiles.onChange(({ kind, object }) => {
+  const count = (name: string): void => {
+    const profile = profiles.store.get(name)
+    const isCounted = profile !== undefined && isUsable(profile)
     capabilities = undefined
-    if (kind !== 'deleted' && !isUsable(object))
-      log.warn({ node: object.metadata.name }, 'a node profile that violates its schema is ignored')
-  })
+    if (isCounted) counted.set(name, profile)
+    else counted.delete(name)
+    if (profile !== undefined && !isCounted)
+      log.warn({ node: name }, 'a node profile that violates its schema is ignored')
+    for (const listener of listeners) listener(undefined)
+  }
+  profiles.onChange(({ object: { metadata } }) => settled.change(metadata.name, () => count(metadata.name)))
   const reflectors = [...presets, namespaceReflector, profiles]
   return {
     candidates,
@@ -82,7 +95,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
       return labels === undefined ? unlabelledNamespace(name) : { name, labels }
     },
     hasNamespace: (name) => namespaceReflector.store.get(name) !== undefined,
-    capabilities: () => (capabilities ??= nodeCapabilities(profiles.store.list().filter(isUsable))),
+    capabilities: () => (capabilities ??= nodeCapabilities([...counted.values()])),
     isMacTaken: (address, vm) => isTakenBy(withMac(address), vm),
     presets: () => presets.flatMap(({ store }) => store.list()),
     preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
@@ -98,7 +111,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
       namespaceReflector.onChange((change) => {
         if (isRelabelled(change)) listener(change.object.metadata.name)
       })
-      profiles.onChange(() => listener(undefined))
+      listeners.push(listener)
     },
     sessionEndpoint: (node) => profiles.store.get(node)?.spec.sessionEndpoint,
     hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
@@ -107,10 +120,20 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
     },
     reflectors,
     async stop() {
+      settled.stop()
       await Promise.all(reflectors.map((reflector) => reflector.stop()))
     },
   }
 }
+
+/**
+ * A node can publish its profile as often as it likes, of a megabyte if it is hostile. Reading one takes 10 to 20 ms; a
+ * handler publishes a new one after a change of the node or of its image.
+ */
+const profileEvents: Rate = { perSecond: 10, burst: 1000 }
+const profileChanges: Rate = { perSecond: 1 / 60, burst: 10 }
+/** Of more nodes, those that change seldom are forgotten, and can change at once. */
+const mostNodes = 10_000
 
 /**
  * Whether a profile conforms to its schema, whose limits bound the work of combining profiles. The API server validates

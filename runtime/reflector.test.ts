@@ -5,6 +5,7 @@ import type { FakeApiServer, Fault } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import type { FakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
+import type { Rate } from './bucket.ts'
 import { createKubeClient } from './kube.ts'
 import type { KubeClient } from './kube.ts'
 import { createLogger } from './log.ts'
@@ -28,7 +29,7 @@ afterEach(async () => {
   for (const one of opened.splice(0).reverse()) await one.stop()
 })
 
-async function setUp(options: { random?: () => number; fieldSelector?: string; name?: string } = {}) {
+async function setUp(options: { random?: () => number; fieldSelector?: string; name?: string; eventRate?: Rate } = {}) {
   const server = await startFakeApiServer()
   opened.push({ stop: () => server.close() })
   const clock = fakeClock()
@@ -44,6 +45,7 @@ async function setUp(options: { random?: () => number; fieldSelector?: string; n
       indexers: { node: ({ spec }) => (spec?.nodeName ? [spec.nodeName] : []) },
       ...(options.fieldSelector ? { fieldSelector: options.fieldSelector } : {}),
       ...(options.name ? { name: options.name } : {}),
+      ...(options.eventRate ? { eventRate: options.eventRate } : {}),
     })
     opened.push(reflector)
     return reflector
@@ -254,6 +256,22 @@ describe('reflector', () => {
       await clock.advance(20_000)
       expect(reflector.statistics()).toMatchObject({ lists: 1, watches: 1, failures: 0 })
     })
+  })
+
+  it('reads events at the rate that it is given, and lists without one', async () => {
+    const { server, clock, start } = await setUp({ eventRate: { perSecond: 1, burst: 2 } })
+    for (const name of ['a', 'b', 'c', 'd']) server.put(collection, pod(name))
+    const reflector = start()
+    await until(() => server.watchers() === 1)
+    expect(reflector.store.size).toBe(4)
+    for (const name of ['e', 'f', 'g', 'h', 'i']) server.put(collection, pod(name))
+    await until(() => reflector.store.size === 7)
+    await clock.advance(999)
+    expect(reflector.store.size).toBe(7)
+    await clock.advance(1)
+    await until(() => reflector.store.size === 8)
+    await clock.advance(1000)
+    await until(() => isEqual(reflector, server))
   })
 
   it('lists in small pages', async () => {

@@ -1,6 +1,7 @@
 import { isRecord } from '../api/schema.ts'
 import { ApiError, isUnavailable, isExpired } from './api-error.ts'
 import { createBackOff } from './back-off.ts'
+import { createBucket, type Rate } from './bucket.ts'
 import { sleep, systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import type { KubeClient } from './kube.ts'
@@ -28,6 +29,8 @@ interface ReflectorOptions<T extends KubeObject, Index extends string> {
    * annotation, which no cache stores.
    */
   readonly slim?: (object: Persisted<T>) => Persisted<T>
+  /** How many events of a watch are read; absent: as many as come. More of them wait in the API server. */
+  readonly eventRate?: Rate
   readonly clock?: Clock
   readonly random?: () => number
 }
@@ -107,7 +110,7 @@ class RolledBack extends Error {
 export function startReflector<T extends KubeObject, Index extends string = never>(
   options: ReflectorOptions<T, Index>,
 ): Reflector<T, Index> {
-  const { kube, resource, name, clock = systemClock, random = Math.random } = options
+  const { kube, resource, name, eventRate, clock = systemClock, random = Math.random } = options
   const log = options.log.child({ resource: resource.plural })
   const selection = {
     ...pick(options, 'namespace', 'labelSelector', 'fieldSelector'),
@@ -115,6 +118,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   }
   const store = createStore<T, Index>(options.indexers)
   const handlers: ((change: Change<T>) => void | Promise<void>)[] = []
+  const allowance = eventRate && createBucket(eventRate.perSecond, eventRate.burst, clock)
   const stopping = new AbortController()
   const firstList = Promise.withResolvers<void>()
   const counts = { lists: 0, watches: 0, failures: 0 }
@@ -229,6 +233,8 @@ export function startReflector<T extends KubeObject, Index extends string = neve
         if (isOlderVersion(next, version)) throw new RolledBack(version, next)
         version = next
         onReached(version)
+        const waitMs = allowance?.take() ?? 0
+        if (waitMs > 0) await sleep(clock, waitMs, signal)
       }
     } catch (error) {
       // undici's error does not have the reason of the abort.
