@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { request } from 'undici'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { ensureBinaries, ensureTool } from '../cluster/binaries.ts'
-import { run } from '../cluster/command.ts'
+import { lastLines, run } from '../cluster/command.ts'
 import { createProgress } from '../cluster/progress.ts'
 import { readSettings } from '../cluster/settings.ts'
 import { terminal } from '../cluster/terminal.ts'
@@ -20,6 +20,7 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import { resource, virtualMachineGroups, virtualMachines, type KubeObject } from '../runtime/resource.ts'
+import { pick } from '../runtime/slim.ts'
 import { startApiServer } from '../test/apiserver/apiserver.ts'
 import { copyOf, type RunningVm } from '../test/apiserver/at-rest.ts'
 import { writeToEtcd } from '../test/apiserver/etcd.ts'
@@ -112,7 +113,7 @@ async function measure(): Promise<object> {
         kind,
         metadata: { name: metadata.name, namespace, uid: metadata.uid, resourceVersion: metadata.resourceVersion },
         spec: { domain: {} },
-        status: status?.phase === undefined ? {} : { phase: status.phase },
+        status: pick(status ?? {}, 'phase', 'message'),
       }),
     }),
   )
@@ -124,11 +125,17 @@ async function measure(): Promise<object> {
   await vms.synced()
   await progress.step('A first VM', 'see the log', async () => {
     await kube.create(virtualMachines, vm('first'))
-    await until(() => runningAtMs.size === 1, often, patience)
+    const describe = () => `the first VM does not run: ${JSON.stringify(vms.store.list().map(({ status }) => status))}`
+    await until(() => runningAtMs.size === 1, often, { deadlineMs: 300_000, describe })
     await kube.delete(virtualMachines, { namespace, name: 'first' })
     await until(() => vms.store.list().length === 0, often, patience)
   })
   const empty = memoryMiB()
+  const ended = once(controller.child, 'exit').then(() => {
+    throw new Error(`the controller ended: ${lastLines(controller.log(), 5)}`)
+  })
+  // It is killed on purpose at the end.
+  ended.catch(() => {})
 
   /** Its duration, and the CPU time of each process for each of `vmCount` objects. */
   const timed = (title: string, work: () => Promise<void>) =>
@@ -136,7 +143,7 @@ async function measure(): Promise<object> {
       const before = usageByProgram()
       const beganMs = performance.now()
       const show = setInterval(() => step.show(`${runningAtMs.size} VMs run`), 1000)
-      await work().finally(() => clearInterval(show))
+      await Promise.race([work(), ended]).finally(() => clearInterval(show))
       const seconds = (performance.now() - beganMs) / 1000
       const machinePercent = Math.round(cpuPer(1, before).all / 10 / seconds / cpus().length)
       const cpuMs = cpuPer(vmCount, before)

@@ -16,8 +16,7 @@ import { accessAs, accountOf } from '../../test/apiserver/accounts.ts'
  *     node bench/scale/handlers.ts KUBECONFIG NODE…
  */
 const [file = '', ...nodeNames] = process.argv.slice(2)
-// Only virtset's accounts can write status.
-const access = accessAs(accountOf('handler'), await kubeconfigAccess({ file }))
+const access = await kubeconfigAccess({ file })
 const log = createLogger({ process: 'handler', level: 'warn' })
 const clock = systemClock
 const launchers = new Map<string, Launcher>()
@@ -71,7 +70,9 @@ function launcherOf(podUID: string): Launcher {
 }
 
 for (const nodeName of nodeNames) {
-  const kube = createKubeClient({ access, userAgent: 'virtset-handler' })
+  // Only virtset's accounts can write status, and only those of a node the events of its handler.
+  const ofNode = accessAs(accountOf('handler'), access, nodeName)
+  const kube = createKubeClient({ access: ofNode, userAgent: 'virtset-handler' })
   const recorder = createEventRecorder({ kube, log, component: 'virtset-handler', instance: nodeName })
   startHandler({
     kube,
