@@ -23,10 +23,10 @@ const name = 'virtset-controller'
 
 /** The controller: watches everything, and acts on VMs, configs, groups and presets while it leads. */
 async function main(settings: Settings, log: Logger): Promise<void> {
-  const { namespace, identity, launcherImage, healthPort, metricsPort } = settings
+  const { namespace, identity, launcherImage, healthPort, metricsPort, concurrency, connections } = settings
   const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
-  const kube = createKubeClient({ access: await defaultAccess(process.env), userAgent: name })
+  const kube = createKubeClient({ access: await defaultAccess(process.env), userAgent: name, connections })
   const registry = createMetrics()
   const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
   const isLeader = () => election.isLeader()
@@ -34,7 +34,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const inventory = watchInventory({ kube, log, clock, withMac })
   const engine = cacheRefusals(createEngine(inventory), inventory)
   const context = { kube, events, log, isLeader, clock }
-  const controller = startVmController({ ...context, engine, image: launcherImage })
+  const controller = startVmController({ ...context, engine, image: launcherImage, concurrency })
   const { vms } = controller
   const orphans = startOrphanController({ ...context, vms, pods: controller.pods })
   const presets = startPresetController({ ...context, inventory, vms, engine })

@@ -8,6 +8,8 @@ test('a controller needs only the launcher image', () => {
     launcherImage: 'launcher:1',
     healthPort: 8080,
     logLevel: 'info',
+    concurrency: 10,
+    connections: 8,
   })
   expect(() => readSettings({ LAUNCHER_IMAGE: '' }, 7)).toThrow('LAUNCHER_IMAGE')
 })
@@ -21,6 +23,8 @@ test('everything else can be set', () => {
     HEALTH_PORT: '1',
     METRICS_PORT: '2',
     LOG_LEVEL: 'debug',
+    CONCURRENCY: '40',
+    CONNECTIONS: '32',
   }
   expect(readSettings(env, 7)).toEqual({
     namespace: 'system',
@@ -29,9 +33,16 @@ test('everything else can be set', () => {
     healthPort: 1,
     metricsPort: '2',
     logLevel: 'debug',
+    concurrency: 40,
+    connections: 32,
   })
 })
 
 test('without a pod, the identity is that of the process', () => {
   expect(readSettings({ LAUNCHER_IMAGE: 'launcher:1', HOSTNAME: 'host' }, 7).identity).toBe('host-7')
+})
+
+test.each(['0', '-1', '1.5', '10000', 'many', ''])('a number of connections is not %j', (text) => {
+  const read = () => readSettings({ LAUNCHER_IMAGE: 'launcher:1', CONNECTIONS: text }, 7)
+  expect(read).toThrow(`CONNECTIONS is "${text}", but must be an integer from 1 to 9999`)
 })

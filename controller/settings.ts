@@ -11,9 +11,13 @@ export interface Settings {
   /** Absent: no metrics are served. */
   readonly metricsPort?: string
   readonly logLevel: LogLevel
+  /** VMs worked on at once. */
+  readonly concurrency: number
+  /** To the API server, besides watches. */
+  readonly connections: number
 }
 
-/** @throws where LAUNCHER_IMAGE is not set */
+/** @throws where LAUNCHER_IMAGE is not set, or a number is not a positive integer */
 export function readSettings(env: { readonly [name: string]: string | undefined }, pid: number): Settings {
   const { LAUNCHER_IMAGE: launcherImage, METRICS_PORT: metricsPort } = env
   if (!launcherImage) throw new Error('LAUNCHER_IMAGE must name the launcher image')
@@ -24,5 +28,14 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     healthPort: Number(env['HEALTH_PORT'] ?? 8080),
     ...(metricsPort === undefined ? {} : { metricsPort }),
     logLevel: logLevelOf(env['LOG_LEVEL']),
+    // A pass over a VM is a few requests in a row, so slightly more VMs than connections keep these busy.
+    concurrency: countOf(env, 'CONCURRENCY', 10),
+    connections: countOf(env, 'CONNECTIONS', 8),
   }
+}
+
+function countOf(env: { readonly [name: string]: string | undefined }, name: string, byDefault: number): number {
+  const text = env[name] ?? `${byDefault}`
+  if (/^[1-9]\d{0,3}$/.test(text)) return Number(text)
+  throw new Error(`${name} is "${text}", but must be an integer from 1 to 9999`)
 }

@@ -56,6 +56,7 @@ async function setUp() {
       events,
       log,
       image: 'launcher:1',
+      concurrency: 10,
       isLeader: () => true,
       clock,
       ...over,

@@ -52,6 +52,8 @@ interface VmControllerOptions extends ControllerContext {
   readonly engine: Engine
   /** The launcher's image. */
   readonly image: string
+  /** VMs worked on at once. */
+  readonly concurrency: number
 }
 
 /**
@@ -75,15 +77,13 @@ interface VmController {
 const { accepts: _accepts, ...kind } = virtualMachines
 const cachedVms = resource<CachedVm>(kind)
 
-/** VMs worked on at once; a pass is a few requests, so this many fill the pool of connections. */
-const concurrency = 10
 /** Users can change labels many times a second; a pass follows once for all changes. */
 const gatherMs = 1000
 /** A pod existed when it was created, and no longer when it was read. */
 const goneMs = 100
 
 export function startVmController(options: VmControllerOptions): VmController {
-  const { kube, engine, log, image, clock } = options
+  const { kube, engine, log, image, clock, concurrency } = options
   const startingVms = createStartingVms()
   const slimVm = vmSlimmer((vm) => engine.presetsOf(vm), startingVms)
   const vms = startReflector({

@@ -111,6 +111,8 @@ interface KubeOptions {
   /** Such as `virtset-controller`; appears in the audit log and as field manager of writes. */
   readonly userAgent: string
   readonly clock?: Clock
+  /** Besides one for each watch. */
+  readonly connections?: number
   /** The longest time without a byte of the response. */
   readonly timeoutMs?: number
 }
@@ -123,7 +125,7 @@ const contentTypes = {
 
 /** The API server limits a request to 60 s, but responds within 34 s when a webhook is slow. */
 const defaultTimeoutMs = 35_000
-const connections = 8
+const defaultConnections = 8
 const tries = 5
 /** The client does not wait for a longer Retry-After: the caller has its own back-off. */
 const longestRetryAfterMs = 30_000
@@ -144,6 +146,7 @@ interface Call {
 
 export function createKubeClient(options: KubeOptions): KubeClient {
   const { access, userAgent, clock = systemClock, timeoutMs = defaultTimeoutMs } = options
+  const { connections = defaultConnections } = options
   let pools: Pools | undefined
 
   /** A renewed CA or client certificate requires new connections; those in use end by themselves. */
