@@ -13,8 +13,9 @@ export function unfitNodes(spec: VirtualMachineSpec, capabilities: NodeCapabilit
     const context = { originOf: () => ({ by: 'user' as const }), isGranted: () => true, capabilities: one }
     return checkRules(spec, context).causes.some(({ missingCapability }) => missingCapability !== undefined)
   }
-  // Nearly every VM is satisfied by the common capabilities.
-  const unfit = isUnfit(provided.capabilities) ? provided.groups.filter((group) => isUnfit(group.capabilities)) : []
+  // Of nodes that are all equal, none is avoided. Nearly every VM is satisfied by the common capabilities.
+  const isMixed = provided.groups.length > 1 && isUnfit(provided.capabilities)
+  const unfit = isMixed ? provided.groups.filter((group) => isUnfit(group.capabilities)) : []
   const avoided = unfit.length < provided.groups.length ? unfit : []
   return [...provided.outliers, ...avoided].flatMap(({ nodes }) => nodes).toSorted()
 }
