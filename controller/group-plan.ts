@@ -71,7 +71,7 @@ const maxCreations = 63
 export function planGroup(observed: ObservedGroup): GroupAction[] {
   const { group, deleted, backOffMs } = observed
   if (group.metadata.deletionTimestamp !== undefined) return []
-  const members = membersOf(observed)
+  const { members, claims } = selectMembers(observed)
   const sorted = sort(members, observed)
   const { active, terminating, finished, uncounted } = sorted
   const { replicas: desired = 1 } = group.spec
@@ -84,7 +84,7 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
   const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus]
   return [
-    ...claims(observed, new Set(members)),
+    ...claims,
     ...update,
     ...uncounted.flatMap(reportEnd),
     ...(removed.length === 0 ? [] : [{ do: 'deleteVms', vms: removed } as const]),
@@ -117,31 +117,30 @@ function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
   return isDeepStrictEqual(budget?.spec, desired.spec) ? [] : [{ do: 'applyBudget', budget: desired }]
 }
 
-/** Adopts only VMs without a controller, so two groups with overlapping selectors do not fight. */
-function claims({ group, vms, deleted }: ObservedGroup, members: ReadonlySet<Vm>): GroupAction[] {
-  return vms.flatMap((vm): GroupAction[] => {
-    const isOwn = isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata: group.metadata })
-    if (isOwn && !members.has(vm) && !isTerminating(vm, deleted)) return [{ do: 'releaseVm', vm }]
-    return !isOwn && members.has(vm) ? [{ do: 'adoptVm', vm }] : []
-  })
-}
-
 /**
- * The VMs of the group and those that it adopts, without those that it releases. A paused group adopts and releases
- * none.
+ * The VMs of the group, with those that it adopts and without those that it releases, and the actions for both. It
+ * adopts only VMs without a controller, so two groups with overlapping selectors do not fight. A paused group adopts
+ * and releases none. One pass: the plan of a group of 10,000 is made several times a second.
  */
-function membersOf({ group, vms, deleted }: ObservedGroup): readonly Vm[] {
+function selectMembers({ group, vms, deleted }: ObservedGroup): { members: readonly Vm[]; claims: GroupAction[] } {
   const paused = isPaused(group)
   const compiled = compileStoredSelector(group.spec.selector)
-  return vms.filter((vm) => {
-    if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata: group.metadata })) {
-      return paused || isTerminating(vm, deleted) || isSelected(compiled, vm.metadata.labels ?? {})
+  const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
+  const members: Vm[] = []
+  const claims: GroupAction[] = []
+  for (const vm of vms) {
+    const isChosen = () => isSelected(compiled, vm.metadata.labels ?? {})
+    if (isControlledBy(vm, owner)) {
+      if (paused || isTerminating(vm, deleted) || isChosen()) members.push(vm)
+      else claims.push({ do: 'releaseVm', vm })
+      // A VM that the group did not create has no number, and none of its claims.
+    } else if (controllerOf(vm) === undefined && !paused && group.hasClaims !== true) {
+      if (isFinished(vm) || isTerminating(vm, deleted) || !isChosen()) continue
+      members.push(vm)
+      claims.push({ do: 'adoptVm', vm })
     }
-    // A VM that the group did not create has no number, and none of its claims.
-    if (controllerOf(vm) !== undefined || paused || group.hasClaims === true) return false
-    const isAlive = !isFinished(vm) && !isTerminating(vm, deleted)
-    return isAlive && isSelected(compiled, vm.metadata.labels ?? {})
-  })
+  }
+  return { members, claims }
 }
 
 interface Sorted {
@@ -155,15 +154,17 @@ interface Sorted {
 /** A VM that was deleted before it finished did not end on its own: it is neither counted nor reported. */
 function sort(members: readonly Vm[], { group, deleted }: ObservedGroup): Sorted {
   const countedUids = new Set(group.status?.countedUids)
-  const isCounted = ({ metadata }: Vm): boolean => countedUids.has(metadata.uid)
-  const finished = members.filter((vm) => isFinished(vm) && (isCounted(vm) || !isTerminating(vm, deleted)))
-  const unfinished = members.filter((vm) => !isFinished(vm))
-  return {
-    active: unfinished.filter((vm) => !isTerminating(vm, deleted)),
-    terminating: unfinished.filter((vm) => isTerminating(vm, deleted)),
-    finished,
-    uncounted: finished.filter((vm) => !isCounted(vm)),
+  const sorted = { active: [] as Vm[], terminating: [] as Vm[], finished: [] as Vm[], uncounted: [] as Vm[] }
+  for (const vm of members) {
+    const isEnding = isTerminating(vm, deleted)
+    if (!isFinished(vm)) (isEnding ? sorted.terminating : sorted.active).push(vm)
+    else if (countedUids.has(vm.metadata.uid)) sorted.finished.push(vm)
+    else if (!isEnding) {
+      sorted.finished.push(vm)
+      sorted.uncounted.push(vm)
+    }
   }
+  return sorted
 }
 
 function reportEnd(vm: Vm): GroupAction[] {
