@@ -12,11 +12,13 @@ import { pods } from '../../controller/pod.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
+import type { JsonObject } from '../../runtime/launcher-api.ts'
 import { clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
-import type { KubeObject, Resource } from '../../runtime/resource.ts'
+import type { KubeObject, Persisted, Resource } from '../../runtime/resource.ts'
+import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
 import { sized } from '../soak.ts'
 import { until } from '../until.ts'
-import { accessAs, accountOf, kubernetesAccount } from './accounts.ts'
+import { accessAs, kubernetesAccount } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { copyOf, type RunningVm } from './at-rest.ts'
@@ -26,18 +28,20 @@ import type { Processes, Replica } from './processes.ts'
 import { readAudit } from './rights.ts'
 import { startSimulatedNode } from './simulated-node.ts'
 
-/** The controller within the memory of its manifest, in a cluster whose VMs all run. */
+/** Each process within the memory of its manifest, in a cluster whose VMs all run. */
 const vmCount = sized(3000, 10_000)
 const presetCount = sized(300, 1000)
+/** VMs of the node whose handler starts. */
+const nodeVmCount = sized(50, 200)
 const deadline = { deadlineMs: 600_000 }
 /** Between two looks: the API server and the controller need the CPU. */
 const pause = () => delay(500)
 
 let api: TestApiServer
 let kube: KubeClient
-let handler: KubeClient
 let kubelet: KubeClient
 let processes: Processes
+const launchers: FakeLauncher[] = []
 
 const auditPolicy = {
   apiVersion: 'audit.k8s.io/v1',
@@ -50,14 +54,13 @@ beforeAll(async () => {
   api = await startApiServer(undefined, { auditPolicy })
   const access = await kubeconfigAccess({ file: api.kubeconfig })
   kube = createKubeClient({ access, userAgent: 'test' })
-  handler = createKubeClient({ access: accessAs(accountOf('handler'), access), userAgent: 'test' })
   kubelet = createKubeClient({ access: accessAs(kubernetesAccount, access), userAgent: 'test' })
   processes = await installProcesses(api)
 })
 afterAll(async () => {
   await processes?.stop()
+  for (const launcher of launchers) await launcher.close()
   await kube?.close()
-  await handler?.close()
   await kubelet?.close()
   await api?.stop()
 })
@@ -76,28 +79,46 @@ async function runOne(): Promise<RunningVm> {
     metadata: { ...ref, labels: { app: 'web', tier: 'front' } },
     spec: { domain: { ...domain, devices: { interfaces } } },
   } as VirtualMachine)
-  const running = await until(
-    async () => {
-      const vm = await kube.get(virtualMachines, ref)
-      return vm.status?.phase === 'Running' ? vm : undefined
-    },
-    pause,
-    { ...deadline, describe: () => controller.log() },
-  )
+  const phase = async () => (await kube.get(virtualMachines, ref)).status?.phase
+  await until(async () => (await phase()) === 'Running', pause, { ...deadline, describe: () => controller.log() })
   await node.stop()
   controller.child.kill('SIGKILL')
   await once(controller.child, 'exit')
-  const status = { domain: running.spec.domain, interfaces: [{ name: 'net0' }], podIP: '10.0.0.1' }
-  const vm = await handler.patch(virtualMachines, ref, { type: 'merge', body: { status } }, { subresource: 'status' })
-  const podRef = { namespace: 'default', name: podName(vm) }
+  const stored = await kube.get(virtualMachines, ref)
+  const podRef = { namespace: 'default', name: podName(stored) }
+  await startLauncher(stored, (await kube.get(pods, podRef)).metadata.uid)
+  const handler = await processes.startHandler('first-handler', 'n1')
+  const reported = async () => {
+    const found = await kube.get(virtualMachines, ref)
+    return found.status?.domain === undefined ? undefined : found
+  }
+  const vm = await until(reported, pause, { ...deadline, describe: () => handler.log() })
+  handler.child.kill('SIGKILL')
+  await once(handler.child, 'exit')
   const containerStatuses = [{ name: 'compute', ready: true, image: 'i', imageID: 'i', restartCount: 0, state: {} }]
   const body = { status: { phase: 'Running', podIP: '10.0.0.1', containerStatuses } }
   return { vm, pod: await kubelet.patch(pods, podRef, { type: 'merge', body }, { subresource: 'status' }) }
 }
 
-function* cluster(one: RunningVm): Generator<readonly [Resource<KubeObject>, KubeObject]> {
-  for (let count = 0; count < vmCount; count++) {
-    const { vm, pod } = copyOf(one, `vm-${count}`)
+/** The launcher of a VM whose guest runs. */
+async function startLauncher({ metadata: { uid }, spec }: Persisted<VirtualMachine>, podUID: string): Promise<void> {
+  const launcher = await startFakeLauncher(api.directory, podUID)
+  launchers.push(launcher)
+  launcher.become({ vmUID: uid, phase: 'Running', reason: 'booted', domain: spec.domain as unknown as JsonObject })
+}
+
+/** Copies of a VM and its pod: the first `nodeVmCount` on its node, the others on another. */
+function copiesOf(one: RunningVm): readonly RunningVm[] {
+  return Array.from({ length: vmCount }, (_, index) => {
+    const { vm, pod } = copyOf(one, `vm-${index}`)
+    if (index < nodeVmCount) return { vm, pod }
+    const nodeName = 'n2'
+    return { vm: { ...vm, status: { ...vm.status, nodeName } }, pod: { ...pod, spec: { ...pod.spec, nodeName } } }
+  })
+}
+
+function* cluster(copies: readonly RunningVm[]): Generator<readonly [Resource<KubeObject>, KubeObject]> {
+  for (const { vm, pod } of copies) {
     yield [virtualMachines, vm]
     yield [pods, pod]
   }
@@ -121,30 +142,46 @@ const metric = async ({ healthPort }: Replica, line: string): Promise<number> =>
 const leasePath = '/apis/coordination.k8s.io/v1/namespaces/virtset-system/leases/virtset-controller'
 const lease = async () => ((await kube.request('GET', leasePath)) as { readonly spec: object }).spec
 
-test(`${vmCount} VMs and ${presetCount} presets at rest: the controller starts, leads and writes only presets' status`, async () => {
+test(`${vmCount} VMs and ${presetCount} presets at rest: each process starts, and only presets' status is written`, async () => {
   const one = await runOne()
-  await kube.create(nodes, { metadata: { name: 'n1' } })
-  await writeToEtcd(api, cluster(one))
+  for (const name of ['n1', 'n2']) await kube.create(nodes, { metadata: { name } })
+  const copies = copiesOf(one)
+  await writeToEtcd(api, cluster(copies))
+  for (const { vm, pod } of copies.slice(0, nodeVmCount)) await startLauncher(vm, pod.metadata.uid)
+  const reads = launchers.map((launcher) => launcher.reads)
   const before = readAudit(join(api.directory, 'audit.log')).length
   const controller = await processes.startController('second')
-  const describe = () => `${JSON.stringify(controller.usage())} ${controller.log().slice(-3000)}`
-  const isDown = () => controller.child.exitCode !== null || controller.child.signalCode !== null
+  const handler = await processes.startHandler('second-handler', 'n1')
+  const webhooks = await processes.startWebhooks('webhooks')
+  const replicas = [controller, handler, webhooks]
+  const describe = () =>
+    replicas.map((replica) => `${replica.name} ${JSON.stringify(replica.usage())} ${replica.log().slice(-2000)}`).join()
+  const isDown = ({ child }: Replica) => child.exitCode !== null || child.signalCode !== null
   const looked = async () => {
-    if (isDown()) return true
+    if (replicas.some(isDown)) return true
     // It does not respond before it has started.
     const done = await metric(controller, 'virtset_queue{queue="vms",state="done"}').catch(() => 0)
-    if (!(done >= vmCount)) return false
+    if (!(done >= vmCount) || launchers.some((launcher, index) => launcher.reads === reads[index])) return false
     const presets = (await kube.list(clusterVirtualMachinePresets)).items
     return presets.every(({ status }) => status?.conditions?.length === 2)
   }
   await until(looked, pause, { ...deadline, describe })
-  expect([controller.usage().oomKills, isDown()], describe()).toEqual([0, false])
+  const ends = replicas.map((replica) => [replica.name, replica.usage().oomKills, isDown(replica)])
+  expect(ends, describe()).toEqual(replicas.map(({ name }) => [name, 0, false]))
   expect(await lease()).toMatchObject({ holderIdentity: 'second', leaseTransitions: 1 })
   expect(await metric(controller, 'virtset_vms{phase="Running"}')).toBe(vmCount + 1)
+  expect(await metric(controller, 'virtset_events_dropped_total')).toBe(0)
   const requests = readAudit(join(api.directory, 'audit.log')).slice(before)
-  const kinds = new Set(requests.map(({ verb, resource }) => `${verb} ${resource}`))
-  const lists = [...kinds].filter((kind) => !/^(list|watch) /.test(kind))
-  expect(lists.toSorted()).toEqual(['get leases', 'patch clustervirtualmachinepresets/status', 'update leases'])
+  const kindsOf = (account: string) => {
+    const own = requests.filter((one) => one.account === account && !/^(list|watch)$/.test(one.verb))
+    return [...new Set(own.map(({ verb, resource }) => `${verb} ${resource}`))].toSorted()
+  }
+  expect(kindsOf('virtset-controller')).toEqual([
+    'get leases',
+    'patch clustervirtualmachinepresets/status',
+    'update leases',
+  ])
+  expect(kindsOf('virtset-handler')).toEqual([])
   const statuses = requests.filter(({ resource }) => resource === 'clustervirtualmachinepresets/status')
   expect(statuses.length).toBe(presetCount)
 }, 1_800_000)
