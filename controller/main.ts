@@ -26,7 +26,10 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const { namespace, identity, launcherImage, healthPort, metricsPort, concurrency, connections } = settings
   const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
-  const kube = createKubeClient({ access: await defaultAccess(process.env), userAgent: name, connections })
+  const access = await defaultAccess(process.env)
+  const kube = createKubeClient({ access, userAgent: name, connections })
+  // The lease must not wait until slow requests for VMs leave a connection.
+  const leaseKube = createKubeClient({ access, userAgent: name, connections: 1 })
   const registry = createMetrics()
   const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
   const isLeader = () => election.isLeader()
@@ -62,7 +65,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const ready = (signal: AbortSignal) =>
     Promise.all([inventory.synced(signal), ...own.map((reflector) => reflector.synced(signal))])
   const lease = { namespace, name }
-  const election = startLeaderElection({ kube, log, lease, identity, ready, onLeading, onLost })
+  const election = startLeaderElection({ kube: leaseKube, log, lease, identity, ready, onLeading, onLost })
 
   observeReflectors(registry, [...own, ...inventory.reflectors])
   observeController(registry, {
@@ -92,6 +95,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   shutdown.step('events', () => events.stop())
   shutdown.step('metrics', () => metrics?.close())
   shutdown.step('client', () => kube.close())
+  shutdown.step('client for the lease', () => leaseKube.close())
   shutdown.step('health', () => health.close())
 }
 
