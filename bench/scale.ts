@@ -147,7 +147,11 @@ async function measure(): Promise<object> {
       const seconds = (performance.now() - beganMs) / 1000
       const machinePercent = Math.round(cpuPer(1, before).all / 10 / seconds / cpus().length)
       const cpuMs = cpuPer(vmCount, before)
-      step.show(`${cpuMs.all} ms of CPU for each, ${machinePercent} % of the machine`)
+      const { all, ...programs } = cpuMs
+      const largest = Object.entries(programs)
+        .toSorted(([, one], [, other]) => other - one)
+        .map(([program, ms]) => `${program} ${ms}`)
+      step.show(`${all} ms of CPU for each (${largest.join(', ')}), ${machinePercent} % of the machine`)
       return { seconds: round(seconds), perSecond: round(vmCount / seconds), machinePercent, cpuMs }
     })
 
