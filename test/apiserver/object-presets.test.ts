@@ -125,7 +125,7 @@ async function ask(method: 'POST' | 'GET' | 'PUT' | 'DELETE', path: string, body
 interface Answer {
   readonly [key: string]: unknown
   readonly message?: string
-  readonly metadata: { readonly annotations?: { readonly [key: string]: string } }
+  readonly metadata: { readonly name?: string; readonly annotations?: { readonly [key: string]: string } }
   readonly spec: { readonly [key: string]: unknown }
   readonly details?: { readonly causes?: readonly { readonly field: string; readonly message: string }[] }
   readonly status?: { readonly conditions?: readonly { readonly status: string; readonly message: string }[] }
@@ -474,6 +474,35 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     const path = 'api/v1/namespaces/default/pods?dryRun=All&fieldManager=kubectl-client-side-apply'
     const created = await ask('POST', path, { ...pod, metadata: { ...metadata, annotations } })
     expect(created).toMatchObject({ metadata: { annotations: { team: 'a' } } })
+  })
+
+  test('presets that are not applied any more still count in the limit of their namespace', async () => {
+    const target = { apiVersion: 'v1', kind: 'ConfigMap' }
+    const spec = { ...target, failurePolicy: 'Ignore' }
+    const stating = (object: object) => ({ target, selector: { matchLabels: { a: 'b' } }, object })
+    await createTarget('configmaps', spec)
+    const large = stating({ data: { text: 'x'.repeat(60_000) } })
+    await eventually(async () => (await createPreset('large-0', large)).metadata.name === 'large-0')
+    for (let index = 1; index < 17; index++) await createPreset(`large-${index}`, large)
+    const path = `${presetsOf}/presettargets/configmaps`
+    const restricted = own('PresetTarget', 'configmaps', { ...spec, restricted: ['data'] })
+    // The webhooks write its status meanwhile.
+    await eventually(async () => {
+      const { metadata } = await ask('GET', path)
+      return (await ask('PUT', path, { ...restricted, metadata })).spec !== undefined
+    })
+    const small = stating({ data: { text: 'x' } })
+    const isRestricted = async () => JSON.stringify(causesOf(await createPreset('small', small))).includes('restricted')
+    await eventually(isRestricted)
+    const other = stating({ metadata: { annotations: { text: 'x'.repeat(30_000) } } })
+    expect(causesOf(await createPreset('other', other))).toEqual(
+      containing('the presets of namespace "default" must have at most 1048576 bytes of JSON together'),
+    )
+    for (let index = 0; index < 17; index++) {
+      await ask('DELETE', `${presetsOf}/namespaces/default/objectpresets/large-${index}`)
+    }
+    await ask('DELETE', path)
+    await eventually(async () => !JSON.stringify(await registered()).includes('configmaps'))
   })
 
   test('a replica that cannot read the schemas of kinds leaves their webhooks registered', async () => {
