@@ -36,6 +36,8 @@ export interface Capabilities {
 /** By the domain's `type`: `kvm` or `qemu` (TCG). */
 export interface Accelerator {
   readonly cpuModels: readonly CpuModel[]
+  /** The features of the host's CPU that guests can have. Absent: unknown, or emulated. */
+  readonly cpuFeatures?: readonly string[]
   /** The CPU that `mode: host-model` yields on this node. */
   readonly hostModel?: HostModel
 }
@@ -132,6 +134,7 @@ const accelerator = (description: string): Schema =>
     description,
     {
       cpuModels: list('The CPU models it supports.', cpuModel, { maxItems }),
+      cpuFeatures: names("The features of the node's CPU that guests can have. Unknown features are not checked."),
       hostModel: closed(
         'The CPU that `mode: host-model` yields.',
         {

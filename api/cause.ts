@@ -40,4 +40,9 @@ export interface Cause {
   readonly suggestion?: string
   /** What the node does not have, e.g. `machine type pc-q35-10.1`. Another node may not have this cause. */
   readonly missingCapability?: string
+  /**
+   * The capability is of the hardware, which differs between healthy nodes: one node that has it is enough. `labeled`:
+   * the node's labels show it, so the VM's pod selects nodes by them.
+   */
+  readonly hardware?: 'labeled' | 'unlabeled'
 }

@@ -1,3 +1,5 @@
+import type { Capabilities } from '../api/capabilities.ts'
+import { cpuLabelsOf, isCpuLabel } from '../api/cpu-label.ts'
 import type { NodeProfile, Taint } from '../api/node-profile.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { NodeRequirement, NodeTerm, Toleration } from '../api/placement.ts'
@@ -5,7 +7,10 @@ import type { NodeRequirement, NodeTerm, Toleration } from '../api/placement.ts'
 /** The fields of a VM that decide on which nodes its pod may run. */
 export type Place = Pick<VirtualMachineSpec, 'nodeSelector' | 'affinity' | 'tolerations'>
 
-type Labels = { readonly [key: string]: string }
+interface Labelled {
+  readonly labels: { readonly [key: string]: string }
+  readonly capabilities: Capabilities
+}
 
 /**
  * Whether the scheduler may place a VM's pod on a node, by labels and taints. Other pods and free resources
@@ -16,21 +21,32 @@ export function fitsOn({ nodeSelector = {}, affinity, tolerations = [] }: Place)
   const terms =
     affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms.map(compileTerm)
   return ({ metadata: { name = '', labels = {} }, spec }) =>
-    selected.every(([key, value]) => valueOf(labels, key) === value) &&
-    (terms === undefined || terms.some((isMet) => isMet(name, labels))) &&
+    selected.every(([key, value]) => valueOf({ labels, ...spec }, key) === value) &&
+    (terms === undefined || terms.some((isMet) => isMet(name, { labels, ...spec }))) &&
     spec.taints.every((taint) => isPreference(taint) || tolerations.some((one) => tolerates(one, taint)))
 }
 
-const valueOf = (labels: Labels, key: string): string | undefined =>
-  Object.hasOwn(labels, key) ? labels[key] : undefined
+/** A profile omits the labels for CPUs, which follow from its capabilities. */
+function valueOf({ labels, capabilities }: Labelled, key: string): string | undefined {
+  const of = isCpuLabel(key) ? cpuLabels(capabilities) : labels
+  return Object.hasOwn(of, key) ? of[key] : undefined
+}
+
+const cached = new WeakMap<Capabilities, Labelled['labels']>()
+
+function cpuLabels(capabilities: Capabilities): Labelled['labels'] {
+  const labels = cached.get(capabilities) ?? cpuLabelsOf(capabilities.accelerators.kvm)
+  cached.set(capabilities, labels)
+  return labels
+}
 
 /** As in Kubernetes, no node meets a term without requirements. */
-function compileTerm({ matchExpressions = [], matchFields = [] }: NodeTerm): (name: string, labels: Labels) => boolean {
+function compileTerm({ matchExpressions = [], matchFields = [] }: NodeTerm): (name: string, node: Labelled) => boolean {
   const onLabels = matchExpressions.map((one) => ({ key: one.key, holds: compileRequirement(one) }))
   const onFields = matchFields.map((one) => ({ key: one.key, holds: compileRequirement(one) }))
   if (onLabels.length + onFields.length === 0) return () => false
-  return (name, labels) =>
-    onLabels.every(({ key, holds }) => holds(valueOf(labels, key))) &&
+  return (name, node) =>
+    onLabels.every(({ key, holds }) => holds(valueOf(node, key))) &&
     onFields.every(({ key, holds }) => holds(key === 'metadata.name' ? name : undefined))
 }
 

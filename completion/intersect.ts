@@ -120,6 +120,7 @@ function meetAccelerators(a: Accelerator | undefined, b: Accelerator | undefined
       const blockers = [...new Set([...model.blockers, ...other.blockers])].toSorted()
       return [{ name: model.name, ...agreed('vendor', model, other), ...agreed('canonical', model, other), blockers }]
     }),
+    ...given('cpuFeatures', a.cpuFeatures && b.cpuFeatures && common(a.cpuFeatures, b.cpuFeatures)),
     ...agreed('hostModel', a, b),
   }
 }

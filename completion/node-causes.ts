@@ -13,7 +13,8 @@ export interface Checked {
 /**
  * Names nodes in causes that depend on them: those without the capability, and those with it so that the user can
  * select them. If only a few nodes do not have it, the cause becomes a warning instead: the VM's pod avoids them
- * (`unfitNodes`).
+ * (`unfitNodes`). Hardware differs between healthy nodes, so a cause about it remains only if no node has all that the
+ * VM requires.
  * @param check returns the causes on a node with these capabilities
  */
 export function nameNodes(
@@ -28,7 +29,7 @@ export function nameNodes(
   const avoided = new Set<string>()
   const warnings: string[] = []
   const named = causes.flatMap((cause) => {
-    if (cause.missingCapability === undefined) return [cause]
+    if (cause.missingCapability === undefined || cause.hardware !== undefined) return [cause]
     const isSame = (other: Cause): boolean => other.rule === cause.rule && other.field === cause.field
     const without = results.filter((one) => one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
     const having = results.filter((one) => !one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
@@ -50,7 +51,37 @@ export function nameNodes(
       },
     ]
   })
-  return { causes: named, warnings }
+  const fits = results.some(
+    ({ nodes, causes: of }) =>
+      nodes.some((node) => !avoided.has(node)) && of.every(({ hardware }) => hardware === undefined),
+  )
+  return {
+    causes: named.flatMap((cause) => {
+      if (cause.hardware === undefined) return [cause]
+      return fits ? [] : [{ ...cause, message: missingByNode(cause, results) }]
+    }),
+    warnings,
+  }
+}
+
+interface NodeResult {
+  readonly nodes: readonly string[]
+  readonly causes: readonly Cause[]
+}
+
+/** What each node does not have: their hardware differs. */
+function missingByNode(cause: Cause, results: readonly NodeResult[]): string {
+  const missing = results.flatMap(({ nodes, causes }) => {
+    const own = causes.find(({ rule, field }) => rule === cause.rule && field === cause.field)
+    return own?.missingCapability === undefined ? [] : [{ nodes, what: own.missingCapability }]
+  })
+  const byWhat = Map.groupBy(missing, ({ what }) => what)
+  return [...byWhat]
+    .map(([what, of]) => {
+      const nodes = of.flatMap((one) => one.nodes)
+      return `${nodesText(nodes)} ${nodes.length === 1 ? 'does' : 'do'} not have ${what}`
+    })
+    .join('; ')
 }
 
 const nodesText = (nodes: readonly string[]): string => `${nodes.length === 1 ? 'node' : 'nodes'} ${nameSome(nodes)}`

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Domain } from '../api/domain/domain.ts'
 import type { VirtualMachineSpec, VirtualMachine } from '../api/virtual-machine.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import { createCandidates } from '../presets/candidates.ts'
@@ -190,6 +191,54 @@ describe('completion', () => {
       const [one, two] = ['small-1', 'small-2'].map((name) => nodeProfile(name, without))
       const outcome = complete(asking, options([...honest, ...(one ? [one] : []), ...(two ? [two] : [])]))
       expect(outcome.outcome).toBe('refused')
+    })
+  })
+
+  describe('of a CPU', () => {
+    const warningsOf = (given: VirtualMachine, how: CompleteOptions): unknown => {
+      const outcome = complete(given, how)
+      return outcome.outcome === 'completed' ? outcome.warnings : outcome
+    }
+    const withCpu = (name: string, blockers: string[], cpuFeatures: string[]) =>
+      nodeProfile(name, {
+        ...bundledCapabilities,
+        accelerators: { kvm: { cpuModels: [{ name: 'EPYC', blockers }], cpuFeatures } },
+      })
+    const intel = withCpu('intel', ['svm'], ['aes', 'vmx'])
+    const amd = withCpu('amd', [], ['aes', 'svm'])
+    const old = withCpu('old', ['aes', 'svm'], [])
+    const asking = (cpu: Domain['cpu'] = {}) => vm({ domain: { ...vm().spec.domain, type: 'kvm', cpu } })
+    const epyc = asking({ model: { value: 'EPYC' } })
+
+    test('admits a VM without a warning if one node has it', () => {
+      expect(warningsOf(epyc, options([intel, amd, old]))).toEqual(
+        warningsOf(asking({ mode: 'host-model' }), options([amd])),
+      )
+    })
+
+    test('refuses what no node has, and names what each does not have', () => {
+      expect(causesOf(epyc, options([intel, old]))).toEqual([
+        [
+          'spec.domain.cpu.model.value',
+          'node intel does not have CPU feature svm of model EPYC; node old does not have CPU features aes, svm of model EPYC',
+          'mode: host-model',
+        ],
+      ])
+    })
+
+    test('refuses what no node has at once', () => {
+      const both = asking({ mode: 'host-passthrough', features: [{ name: 'svm' }, { name: 'vmx' }] })
+      expect(causesOf(both, options([intel, amd]))).toEqual([
+        ['spec.domain.cpu.features[0].name', 'node intel does not have CPU feature svm', undefined],
+        ['spec.domain.cpu.features[1].name', 'node amd does not have CPU feature vmx', undefined],
+      ])
+    })
+
+    test('counts only the nodes that the VM selects by the labels of CPUs', () => {
+      const selecting = { ...epyc, spec: { ...epyc.spec, nodeSelector: { 'cpu-feature.virtset.io/vmx': 'true' } } }
+      expect(causesOf(selecting, options([intel, amd, old]))).toEqual([
+        ['spec.domain.cpu.model.value', 'node intel does not have CPU feature svm of model EPYC', 'mode: host-model'],
+      ])
     })
   })
 

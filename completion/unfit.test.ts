@@ -13,12 +13,23 @@ const spec = (machine: string, more: Partial<VirtualMachineSpec> = {}): VirtualM
 const two = [nodeProfile('new', bundledCapabilities), nodeProfile('old', old)]
 const three = [...two, nodeProfile('newer', bundledCapabilities)]
 
+const withFeatures = (...cpuFeatures: string[]) => ({
+  ...bundledCapabilities,
+  accelerators: { kvm: { cpuModels: [], cpuFeatures } },
+})
+const cpus = [nodeProfile('amd', withFeatures('svm')), nodeProfile('intel', withFeatures('vmx'))]
+const kvm = (feature: { name: string; policy?: 'forbid' }): VirtualMachineSpec => ({
+  domain: { ...spec('pc-q35-9.2').domain, type: 'kvm', cpu: { mode: 'host-model', features: [feature] } },
+})
+
 test.each<[string, Parameters<typeof nodeCapabilities>[0], VirtualMachineSpec, string[]]>([
   ['none if no node has published capabilities', [], spec('pc-q35-10.0'), []],
   ['none if all can run it', two, spec('pc-q35-9.2'), []],
   ['a node without the machine type', two, spec('pc-q35-10.0'), ['old']],
   ['none if no node can run it', [nodeProfile('old', old)], spec('pc-q35-10.0'), []],
   ['an outlier, regardless of what the VM needs', three, spec('pc-q35-9.2'), ['old']],
+  ['not a node whose labels show that it does not have the CPU', cpus, kvm({ name: 'svm' }), []],
+  ['a node whose CPU has what the VM forbids', cpus, kvm({ name: 'svm', policy: 'forbid' }), ['amd']],
   [
     'not an outlier that the VM selects',
     three,

@@ -11,10 +11,15 @@ export function unfitNodes(spec: VirtualMachineSpec, capabilities: NodeCapabilit
   const provided = capabilities.providedFor(spec)
   const isUnfit = (one: Capabilities): boolean => {
     const context = { originOf: () => ({ by: 'user' as const }), isGranted: () => true, capabilities: one }
-    return checkRules(spec, context).causes.some(({ missingCapability }) => missingCapability !== undefined)
+    // The labels of a node show its CPU, and the pod selects nodes by them.
+    return checkRules(spec, context).causes.some(
+      ({ missingCapability, hardware }) => missingCapability !== undefined && hardware !== 'labeled',
+    )
   }
-  // Of nodes that are all equal, none is avoided. Nearly every VM is satisfied by the common capabilities.
-  const isMixed = provided.groups.length > 1 && isUnfit(provided.capabilities)
+  // Nearly every VM is satisfied by the common capabilities. They cannot show that a node has too much.
+  const isUnsure = (spec.domain.cpu?.features ?? []).some(({ policy }) => policy === 'forbid')
+  // Of nodes that are all equal, none is avoided.
+  const isMixed = provided.groups.length > 1 && (isUnsure || isUnfit(provided.capabilities))
   const unfit = isMixed ? provided.groups.filter((group) => isUnfit(group.capabilities)) : []
   const avoided = unfit.length < provided.groups.length ? unfit : []
   return [...provided.outliers, ...avoided].flatMap(({ nodes }) => nodes).toSorted()

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { Domain } from '../api/domain/domain.ts'
 import type { Placement } from '../api/placement.ts'
 import type { Volume } from '../api/volume.ts'
 import { storedVm } from '../test/stored-vm.ts'
@@ -25,6 +26,14 @@ const block = (claim: Claim['spec']): Claim => ({ metadata: { name: 'c' }, spec:
 const http = { url: 'https://example.com/disk', checksum: 'sha256:00' }
 
 describe('launcher pod', () => {
+  it('selects nodes whose CPU has what the VM requires, beside those that the VM selects', () => {
+    const domain: Domain = { ...spec.domain, type: 'kvm', cpu: { mode: 'host-model', features: [{ name: 'aes' }] } }
+    expect(podOf({ spec: { ...spec, domain, nodeSelector: { zone: 'a' } } }).spec.nodeSelector).toEqual({
+      zone: 'a',
+      'cpu-feature.virtset.io/aes': 'true',
+    })
+  })
+
   it('is this, and nothing more', () => {
     expect(podOf()).toEqual({
       metadata: {

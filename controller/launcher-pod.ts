@@ -6,6 +6,7 @@ import {
   type ClaimVolume,
 } from '../api/claim-volume.ts'
 import { imageOfPod, type ImageSource } from '../api/image-source.ts'
+import { requiredCpuLabels } from '../api/cpu-label.ts'
 import { hugePageDemand, pageName } from '../api/huge-pages.ts'
 import { cutName } from '../api/label.ts'
 import { hugePagesDirectory } from '../api/launcher-directory.ts'
@@ -77,6 +78,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
   const { spec } = vm
   const volumes = (spec.volumes ?? []).map((volume, index) => placed(volume, index, options.claims))
   const pageNames = pageNamesOf(vm)
+  const nodeSelector = { ...spec.nodeSelector, ...requiredCpuLabels(spec.domain) }
   return {
     metadata: {
       name: podName(vm),
@@ -107,7 +109,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
         ...pageNames.map((page) => ({ name: pageVolume(page), emptyDir: { medium: `HugePages-${page}` } })),
         ...volumes.flatMap(({ volumes: ofPod }) => ofPod),
       ],
-      ...(spec.nodeSelector ? { nodeSelector: spec.nodeSelector } : {}),
+      ...(Object.keys(nodeSelector).length > 0 ? { nodeSelector } : {}),
       ...(spec.affinity ? { affinity: spec.affinity } : {}),
       ...(spec.tolerations ? { tolerations: spec.tolerations } : {}),
       ...(spec.priorityClassName === undefined ? {} : { priorityClassName: spec.priorityClassName }),

@@ -13,7 +13,12 @@ const found = { libvirtVersion: '11.3.0', capabilities: bundledCapabilities }
 
 describe('the profile of a node', () => {
   const node: Persisted<Node> = {
-    metadata: { name: 'one', uid: 'u', resourceVersion: '1', labels: { zone: 'a' } },
+    metadata: {
+      name: 'one',
+      uid: 'u',
+      resourceVersion: '1',
+      labels: { zone: 'a', 'cpu-model.virtset.io/EPYC': 'true' },
+    },
     spec: {
       taints: [
         { key: 'gpu', value: 'a100', effect: 'NoSchedule' },
@@ -67,7 +72,8 @@ describe('a handler', () => {
   const put = (metadata: Partial<FakeObject['metadata']>) =>
     api.put('/api/v1/nodes', { metadata: { name: 'one', ...metadata } })
   const stored = () => api.find(path, undefined, 'one')
-  const writes = () => api.requests.filter(({ method }) => method === 'PATCH').length
+  const writes = () => api.requests.filter((one) => one.method === 'PATCH' && one.path.startsWith(path)).length
+  const labelsOfNode = () => api.find('/api/v1/nodes', undefined, 'one')?.metadata.labels ?? {}
 
   beforeEach(async () => {
     written = undefined
@@ -114,6 +120,22 @@ describe('a handler', () => {
     write({ ...found, capabilities: emulatedCapabilities })
     await later(() => writes() === 3)
     expect(stored()).toMatchObject({ spec: { kvm: false } })
+  })
+
+  test('labels its node with what its CPU can do, and repairs the labels', async () => {
+    const model = 'cpu-model.virtset.io/Nehalem'
+    put({ labels: { zone: 'a', 'cpu-feature.virtset.io/gone': 'true' } })
+    write(found)
+    await later(() => labelsOfNode()[model] === 'true')
+    expect(labelsOfNode()).toMatchObject({ zone: 'a' })
+    expect(Object.keys(labelsOfNode())).not.toContain('cpu-feature.virtset.io/gone')
+    await later(() => stored() !== undefined)
+    expect(stored()?.metadata.labels).toEqual({ zone: 'a' })
+    put({ labels: { zone: 'a' } })
+    await later(() => labelsOfNode()[model] === 'true')
+    write({ ...found, capabilities: emulatedCapabilities })
+    await later(() => labelsOfNode()[model] === undefined)
+    expect(labelsOfNode()).toEqual({ zone: 'a' })
   })
 
   test('writes nothing without a change, except to repair a changed profile', async () => {

@@ -1,4 +1,5 @@
 import { readCapabilities } from '../api/capabilities.ts'
+import { cpuLabelsOf } from '../api/cpu-label.ts'
 import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import type { LibvirtProfile, NodeProfile, Taint } from '../api/node-profile.ts'
 import { apiVersion } from '../api/object.ts'
@@ -10,6 +11,7 @@ import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { nodeProfiles, resource, type KubeObject, type Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
+import { cpuLabelPatch, withoutCpuLabels } from './node-labels.ts'
 
 /** The part of Kubernetes' Node that a profile copies. */
 export interface Node extends KubeObject {
@@ -17,6 +19,8 @@ export interface Node extends KubeObject {
 }
 
 const nodes = resource<Node>({ group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false })
+
+type Labels = { readonly [key: string]: string }
 
 export interface ProfilePublisher {
   readonly node: Reflector<Node>
@@ -33,7 +37,8 @@ const repairMs = 600_000
 
 /**
  * Publishes the capabilities of a node, as the pod with libvirt has written them to a file, with the node's labels and
- * taints, as the NodeProfile with the node's name. It does so whenever they change.
+ * taints, as the NodeProfile with the node's name, and labels the node with what its CPU can do. It does so whenever
+ * they change.
  */
 export function publishProfile(options: {
   readonly kube: KubeClient
@@ -63,7 +68,11 @@ export function publishProfile(options: {
     const found = parseProfile(await read(profileFile, maxBytes))
     const own = node.store.get(nodeName)
     if (found === undefined || own === undefined) return
-    const profile = nodeProfile(own, found, sessionEndpoint)
+    await publish(nodeProfile(own, found, sessionEndpoint))
+    await labelNode(own, cpuLabelsOf(found.capabilities.accelerators.kvm))
+  }
+
+  async function publish(profile: NodeProfile): Promise<void> {
     const text = JSON.stringify(profile)
     if (published?.text === text && clock.monotonic() - published.atMs < repairMs) return
     await kube.patch(
@@ -72,8 +81,17 @@ export function publishProfile(options: {
       { type: 'apply', body: profile, fieldManager: 'virtset-handler', force: true },
     )
     if (published?.text !== text)
-      log.info({ nodeName, qemu: found.capabilities.version }, 'published the profile of the node')
+      log.info({ nodeName, qemu: profile.spec.capabilities.version }, 'published the profile of the node')
     published = { text, atMs: clock.monotonic() }
+  }
+
+  async function labelNode({ metadata }: Persisted<Node>, wanted: Labels): Promise<void> {
+    const labels = cpuLabelPatch(metadata.labels ?? {}, wanted)
+    if (labels === undefined) return
+    // The uid: not the labels of a new node of this name.
+    const body = { metadata: { uid: metadata.uid, labels } }
+    await kube.patch(nodes, { name: nodeName }, { type: 'merge', body })
+    log.info({ nodeName, changed: Object.keys(labels).length }, 'labeled the node with what its CPU can do')
   }
 
   return {
@@ -95,7 +113,12 @@ export function nodeProfile(
   return {
     apiVersion,
     kind: 'NodeProfile',
-    metadata: { name, labels, ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid }] },
+    // Those for its CPU follow from its capabilities, and would make each profile larger by a tenth.
+    metadata: {
+      name,
+      labels: withoutCpuLabels(labels),
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid }],
+    },
     spec: {
       libvirtVersion,
       kvm: capabilities.accelerators.kvm !== undefined,

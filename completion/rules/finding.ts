@@ -43,3 +43,9 @@ export function forbidEach(holder: object, at: string, fields: readonly string[]
 
 /** A finding that a node with `what` would not report. */
 export const missingCapability = (what: string, of: Finding): Finding => ({ ...of, missingCapability: what })
+
+/** The same for hardware, of which the VM needs only one node. */
+export const missingHardware = (what: string, hardware: 'labeled' | 'unlabeled', of: Finding): Finding => ({
+  ...missingCapability(what, of),
+  hardware,
+})

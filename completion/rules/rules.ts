@@ -12,6 +12,7 @@ import { clockTimers } from './clock.ts'
 import { consoleSerial } from './console.ts'
 import { controllerRules } from './controller.ts'
 import { crypto } from './crypto.ts'
+import { cpuHost } from './cpu-host.ts'
 import { cpuRules } from './cpu.ts'
 import { cputuneRules } from './cputune.ts'
 import { diskNetworkRules } from './disk-network.ts'
@@ -81,6 +82,7 @@ export const rules: readonly Rule[] = [
   hugePages,
   ...numaRules,
   ...cpuRules,
+  cpuHost,
   ...cputuneRules,
   ...iothreadRules,
   ...firmwareRules,

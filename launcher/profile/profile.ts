@@ -1,5 +1,6 @@
 import type { Accelerator, Capabilities, CpuModel, Firmware, HostModel, MachineType } from '../../api/capabilities.ts'
 import { type Element, find, readElement } from './element.ts'
+import { create } from 'xmlbuilder2'
 import { readFirmware } from './firmware.ts'
 
 /** libvirt's descriptions of its QEMU, in libvirt's XML. */
@@ -8,6 +9,8 @@ interface ProfileSources {
   readonly qemu: string
   /** The results of virConnectGetDomainCapabilities for the default machine type. */
   readonly domains: { readonly kvm?: string; readonly qemu: string }
+  /** The CPU of mode host-model under KVM with all of its features, as `<cpu>`; if absent, they are unknown. */
+  readonly cpu?: string
   /** The result of virConnectGetCapabilities; if absent, the host is unknown. */
   readonly host?: string
   /** The texts of firmware descriptors by file name; an empty text hides one. */
@@ -32,7 +35,13 @@ export function profileOf(sources: ProfileSources): Capabilities {
         .map(machine),
     ),
     devices: namesOf(find(qemu, 'qemuCaps', 'flag')).toSorted(),
-    accelerators: { ...optional('kvm', domains.kvm, accelerator), qemu: accelerator(domains.qemu) },
+    accelerators: {
+      ...optional('kvm', domains.kvm, (kvm) => ({
+        ...accelerator(kvm),
+        ...optional('cpuFeatures', sources.cpu, featuresOf),
+      })),
+      qemu: accelerator(domains.qemu),
+    },
     hyperv: namesOf(find(qemu, 'qemuCaps', 'hypervCapabilities', 'cap')).toSorted(),
     words: words(domains.kvm ?? domains.qemu),
     ...optional('host', sources.host, (host) => hostOf(readElement(host))),
@@ -86,6 +95,25 @@ function accelerator(domain: Element): Accelerator {
       blockers: blockers.get(text) ?? [],
     }))
   return { cpuModels: byName(cpuModels), ...optional('hostModel', mode('host-model')[0], hostModel) }
+}
+
+/** The features that a CPU has, by name. */
+const featuresOf = (cpu: string): string[] =>
+  namesOf(
+    find(readElement(cpu), 'cpu', 'feature').filter(({ attributes }) => attributes['policy'] !== 'disable'),
+  ).toSorted()
+
+/** The CPU of mode host-model as a `<cpu>` element, from domain capabilities; undefined if the mode is unsupported. */
+export function hostCpuXml(domain: string): string | undefined {
+  const modes = find(readElement(domain), 'domainCapabilities', 'cpu', 'mode')
+  const host = modes.find(({ attributes }) => attributes['name'] === 'host-model' && attributes['supported'] === 'yes')
+  if (host === undefined) return undefined
+  const { model, vendor, features } = hostModel(host)
+  const cpu = create().ele('cpu', { mode: 'custom', match: 'exact' })
+  cpu.ele('model').txt(model)
+  if (vendor !== undefined) cpu.ele('vendor').txt(vendor)
+  for (const { name, policy } of features) cpu.ele('feature', { name, policy })
+  return cpu.toString()
 }
 
 function hostModel(mode: Element): HostModel {

@@ -5,7 +5,7 @@ import { LibvirtError, ProtocolError } from '../libvirt/errors.ts'
 import { errorCodes } from '../libvirt/protocol.ts'
 import type { Value } from '../libvirt/xdr.ts'
 import { readDescriptors } from './descriptors.ts'
-import { profileOf, versionText } from './profile.ts'
+import { hostCpuXml, profileOf, versionText } from './profile.ts'
 
 /** The first call makes libvirt start QEMU twice for each accelerator: 2 to 5 s on a busy node. */
 const deadlineMs = 60_000
@@ -30,13 +30,30 @@ export async function queryProfile(
     if (error instanceof LibvirtError && error.code === errorCodes.invalidArgument) return undefined
     throw error
   })
+  const cpu = kvm === undefined ? undefined : await hostCpu(client, kvm)
   const capabilities = profileOf({
+    ...(cpu === undefined ? {} : { cpu }),
     qemu: (await readCapabilities(at.cache)).text,
     domains: { qemu, ...(kvm === undefined ? {} : { kvm }) },
     host: textOf(host),
     firmware: await readDescriptors(at.root),
   })
   return { libvirtVersion: versionText(Number(version)), capabilities }
+}
+
+/** VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES. */
+const expandFeatures = 1
+
+/** Domain capabilities list only the differences from the model. */
+async function hostCpu(client: Pick<Client, 'read'>, domain: string): Promise<string | undefined> {
+  const host = hostCpuXml(domain)
+  if (host === undefined) return undefined
+  const { cpu } = await client.read(
+    'connect_baseline_hypervisor_cpu',
+    { emulator: null, arch: 'x86_64', machine: null, virttype: 'kvm', xmlcp_us: [host], flags: expandFeatures },
+    deadlineMs,
+  )
+  return textOf(cpu)
 }
 
 function textOf(value: Value): string {

@@ -353,7 +353,7 @@ describe('a handler', () => {
 
   /** As the kubelet requests it: bound to a pod and so to a node. */
   async function tokenOf(node: string): Promise<string> {
-    await ask('POST', '/api/v1/nodes', { metadata: { name: node } })
+    await ask('POST', '/api/v1/nodes', { metadata: { name: node, labels: { pool: 'a' } } })
     const pod = {
       metadata: { name: `handler-${node}` },
       spec: { nodeName: node, serviceAccountName: 'virtset-handler', containers: [{ name: 'c', image: 'i' }] },
@@ -436,6 +436,32 @@ describe('a handler', () => {
   ])('%s', async (_, who, path, patch, code, message) => {
     const response = await ask('PATCH', `${vms}/${path}`, patch, { token: tokens[who] ?? '' })
     expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  const label = 'cpu-model.virtset.io/EPYC'
+  test.each<[string, string, string, object, number, string]>([
+    ['labels its node with CPU models', 'node1', 'node1', { labels: { [label]: 'true' } }, 200, ''],
+    ['removes such a label', 'node1', 'node1', { labels: { [label]: null } }, 200, ''],
+    ['not another node', 'node2', 'node1', { labels: { [label]: 'true' } }, 422, 'only its own node'],
+    ['not without a node', 'unbound', 'node1', { labels: { [label]: 'true' } }, 422, 'only its own node'],
+    ['adds no other label', 'node1', 'node1', { labels: { zone: 'b' } }, 422, 'only the labels cpu-model'],
+    ['changes no other label', 'node1', 'node1', { labels: { pool: 'b' } }, 422, 'only the labels cpu-model'],
+    ['removes no other label', 'node1', 'node1', { labels: { pool: null } }, 422, 'only the labels cpu-model'],
+    ['writes no annotation', 'node1', 'node1', { annotations: { a: 'b' } }, 422, 'only labels'],
+    ['writes no finalizer', 'node1', 'node1', { finalizers: ['a.b/c'] }, 422, 'only labels'],
+  ])('and Node objects: %s', async (_, who, node, metadata, code, message) => {
+    const response = await ask('PATCH', `/api/v1/nodes/${node}`, { metadata }, { token: tokens[who] ?? '' })
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  test('cannot write the spec or the status of its node', async () => {
+    const own = { token: tokens['node1'] ?? '' }
+    const spec = { taints: [{ key: 'a', effect: 'NoSchedule' }] }
+    expect(await ask('PATCH', '/api/v1/nodes/node1', { spec }, own)).toMatchObject({
+      code: 422,
+      message: expect.stringContaining('only labels'),
+    })
+    expect((await ask('PATCH', '/api/v1/nodes/node1/status', { status: {} }, own)).code).toBe(403)
   })
 
   const about = (apiVersion: string, kind: string, component = 'virtset-handler', instance = 'node1') =>

@@ -1,6 +1,7 @@
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
+import type { Accelerator } from '../../api/capabilities.ts'
 import { deaf } from './vms.ts'
 
 /** The nodes are on this machine: they have KVM if it has. */
@@ -57,6 +58,48 @@ async function runUnderKvm(): Promise<Outcome> {
   return [seen, { first: 1, firstAfterwards: qemus, second: 1, podsOfSecond: 1, mode }]
 }
 
+/** KVM on a virtual node announces this feature, but its hypervisor may not let QEMU set its register. */
+const safe = { features: [{ name: 'arch-capabilities', policy: 'disable' }] }
+
+/** VMs with each kind of CPU, the nodes that their pods select, and the CPUs of their QEMUs. */
+async function runCpus(): Promise<Outcome> {
+  const kvm: Accelerator = JSON.parse(
+    await cluster.kubectl('get', 'nodeprofile', 'node1', '-o', 'jsonpath={.spec.capabilities.accelerators.kvm}'),
+  )
+  const usable = kvm.cpuModels.filter(({ blockers }) => blockers.length === 0).map(({ name }) => name)
+  const model = usable.find((name) => ['Nehalem', 'Opteron_G1', 'pentium3'].includes(name)) ?? 'none'
+  const feature = kvm.cpuFeatures?.includes('sse2') ? 'sse2' : 'no features'
+  const cpus = {
+    'host-model': { mode: 'host-model', features: [{ name: 'sse2' }, ...safe.features] },
+    'host-passthrough': { mode: 'host-passthrough', ...safe },
+    maximum: { mode: 'maximum', ...safe },
+    named: { model: { value: model } },
+  }
+  const names = Object.keys(cpus)
+  for (const [name, cpu] of Object.entries(cpus)) await cluster.apply(deaf(name, impatient, { type: 'kvm', cpu }))
+  const running: VirtualMachine[] = []
+  for (const name of names) running.push(await cluster.untilVm(name, 'runs', isRunning))
+  const cpuOf = (pid: number) =>
+    / -cpu ([^, ]+)/.exec(readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '))
+  const selectors = ['host-model', 'named'].map((name) =>
+    cluster.kubectl('get', 'pods', '-l', `virtset.io/vm-name=${name}`, '-o', 'jsonpath={.items[*].spec.nodeSelector}'),
+  )
+  // No CPU has the virtualization of both vendors.
+  const both = { mode: 'host-model', features: [{ name: 'vmx' }, { name: 'svm' }] }
+  const seen = {
+    qemu: running.map((vm) => qemusOf(vm).map((pid) => cpuOf(pid)?.[1])),
+    selectors: (await Promise.all(selectors)).map((one) => JSON.parse(one)),
+    refused: await cluster.create(deaf('refused', impatient, { type: 'kvm', cpu: both })),
+  }
+  for (const name of names) await cluster.kubectl('delete', 'vm', name, '--wait=false')
+  const expected = {
+    qemu: [[kvm.hostModel?.model], ['host'], ['max'], [model]],
+    selectors: [{ [`cpu-feature.virtset.io/${feature}`]: 'true' }, { [`cpu-model.virtset.io/${model}`]: 'true' }],
+    refused: { status: 1, output: expect.stringMatching(/nodes? node1\b.* not have CPU feature (vmx|svm)/) },
+  }
+  return [seen, expected]
+}
+
 async function createWithoutKvm(): Promise<Outcome> {
   const profiles = () => cluster.kubectl('get', 'nodeprofiles', '-o', 'name')
   await cluster.until('the node has a profile', async () => ((await profiles()) === '' ? undefined : true))
@@ -69,5 +112,16 @@ async function createWithoutKvm(): Promise<Outcome> {
 
 test(`a VM of type kvm ${hasKvm ? 'runs under KVM, also if the handler restarts' : 'is refused: this machine has no KVM'}`, async () => {
   const [seen, expected] = await (hasKvm ? runUnderKvm() : createWithoutKvm())
+  expect(seen).toEqual(expected)
+})
+
+/** Without KVM, nodes have no labels for CPUs. */
+async function labelsWithoutKvm(): Promise<Outcome> {
+  const labels = await cluster.kubectl('get', 'nodes', '-o', 'jsonpath={.items[*].metadata.labels}')
+  return [{ labels: labels.match(/cpu-(model|feature)\.virtset\.io/) }, { labels: null }]
+}
+
+test(`a VM gets ${hasKvm ? 'the CPU of its node or a named model' : 'no CPU of a node: this machine has no KVM'}`, async () => {
+  const [seen, expected] = await (hasKvm ? runCpus() : labelsWithoutKvm())
   expect(seen).toEqual(expected)
 })
