@@ -13,12 +13,13 @@ import { kubeconfigAccess } from '../runtime/access.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { virtualMachines, type KubeObject, type Persisted, type Resource } from '../runtime/resource.ts'
 import { processesOfPod } from '../test/cluster/cluster.ts'
+import { followPod, waits, waitsOf } from './vm-timeline.ts'
 
 /**
  * On the cluster of `make up`: the time from a VM's creation until it is Running, compared with a bare pod of the same
- * image plus libvirtd alone (its start, define and start of the same domain); how long the VM's own libvirtd takes to
- * define the domain, with the capabilities that the handler has sent; how often virtset writes to the API
- * server during a VM's life, except events; and the memory of a launcher pod without QEMU.
+ * image plus libvirtd alone (its start, define and start of the same domain); what each part of that time waits for;
+ * how often virtset writes to the API server during a VM's life, except events; and the memory of a launcher pod
+ * without QEMU.
  *
  *     node bench/vm-start.ts [--count 10] [--json]
  */
@@ -43,23 +44,25 @@ async function timeUntil<T extends KubeObject>(
   of: Resource<T>,
   object: T,
   isReached: (object: Persisted<T>) => boolean,
-): Promise<{ ms: number; object: Persisted<T> }> {
+): Promise<{ ms: number; object: Persisted<T>; sentMs: number; answeredMs: number; runningMs: number }> {
   const { resourceVersion } = await kube.list(of, { namespace })
   const stop = new AbortController()
   const events = kube.watch(of, { namespace, resourceVersion, timeoutSeconds: 120, signal: stop.signal })
   const begin = performance.now()
-  const [, reached] = await Promise.all([
-    kube.create(of, object),
+  const sentMs = Date.now()
+  const [answeredMs, reached] = await Promise.all([
+    kube.create(of, object).then(() => Date.now()),
     (async () => {
       for await (const event of events) {
         if (!of.accepts(event.object) || event.object.metadata.name !== object.metadata.name) continue
-        if (isReached(event.object)) return { ms: performance.now() - begin, object: event.object }
+        if (isReached(event.object))
+          return { ms: performance.now() - begin, object: event.object, runningMs: Date.now() }
       }
       throw new Error(`${of.kind} ${object.metadata.name} did not reach the expected state`)
     })(),
   ])
   stop.abort()
-  return reached
+  return { ...reached, sentMs, answeredMs }
 }
 
 async function remove<T extends KubeObject>(of: Resource<T>, name: string): Promise<void> {
@@ -118,11 +121,10 @@ async function libvirtAlone(name: string): Promise<Libvirt> {
   throw new Error(`pod ${name} has not printed its times: ${JSON.stringify(await kube.request('GET', path))}`)
 }
 
-/** How long the VM's launcher waited for its libvirtd to define the domain, according to its log. */
-function defineTimeOf({ metadata: { name, uid }, spec }: Persisted<Pod>): number {
+/** The log of a VM's launcher. */
+function logOf({ metadata: { name, uid }, spec }: Persisted<Pod>): string {
   const pods = join(settings.state, 'nodes', spec.nodeName ?? '', 'log/pods')
-  const log = readFileSync(join(pods, `${namespace}_${name}_${uid}`, 'compute/0.log'), 'utf8')
-  return Number(/"defineMs":(\d+)/.exec(log)?.[1])
+  return readFileSync(join(pods, `${namespace}_${name}_${uid}`, 'compute/0.log'), 'utf8')
 }
 
 /** The proportional set size (PSS) of all processes of a pod except QEMU, in MiB. */
@@ -160,8 +162,12 @@ const median = (list: readonly number[]): number => {
 async function measure(index: number) {
   const name = `bench-vm-${index}`
   const auditBytes = statSync(auditLog).size
+  const following = await followPod(kube, namespace, name)
   const vm = await timeUntil(virtualMachines, vmWith(name), ({ status }) => status?.phase === 'Running')
+  const podTimes = await following.stop()
   const pod = await kube.get(pods, { namespace, name: podName(vm.object) })
+  const log = logOf(pod)
+  const waited = waitsOf({ ...vm, ...podTimes }, pod.metadata.uid, log)
   const bare = `bench-pod-${index}`
   const podRuns = await timeUntil(
     pods,
@@ -169,13 +175,13 @@ async function measure(index: number) {
     ({ status }) => status?.phase === 'Running',
   )
   const libvirt = await libvirtAlone(bare)
-  const ownDefineMs = defineTimeOf(pod)
+  const ownDefineMs = Number(/"defineMs":(\d+)/.exec(log)?.[1])
   const memoryMiB = memoryWithoutQemu(pod.metadata.uid)
   await remove(pods, bare)
   await remove(virtualMachines, name)
   const writes = writesSince(auditBytes, name, pod.metadata.name)
   const partsMs = podRuns.ms + libvirt.daemonMs + libvirt.defineMs + libvirt.startMs
-  return { vmMs: vm.ms, ownDefineMs, podMs: podRuns.ms, ...libvirt, partsMs, memoryMiB, writes }
+  return { vmMs: vm.ms, waited, ownDefineMs, podMs: podRuns.ms, ...libvirt, partsMs, memoryMiB, writes }
 }
 
 // The first round warms up.
@@ -199,17 +205,18 @@ const result = {
   launcherMiB: column(({ memoryMiB }) => memoryMiB),
   writes: column(({ writes }) => writes.length),
 }
+const timeline = waits.map((wait) => ({ wait, ...column(({ waited }) => waited[wait]) }))
 const ratio = result.vmMs.median / result.partsMs.median
 
-if (values.json) console.log(JSON.stringify({ ...result, ratio, writesOfLast: rounds.at(-1)?.writes }))
+if (values.json) console.log(JSON.stringify({ ...result, timeline, ratio, writesOfLast: rounds.at(-1)?.writes }))
 else {
   const line = (what: string, { median: middle, least, most }: { median: number; least: number; most: number }) =>
     console.log(
-      `${what.padEnd(52)} ${middle.toFixed(0).padStart(7)} ${least.toFixed(0).padStart(7)} ${most.toFixed(0).padStart(7)}`,
+      `${what.padEnd(70)} ${middle.toFixed(0).padStart(7)} ${least.toFixed(0).padStart(7)} ${most.toFixed(0).padStart(7)}`,
     )
-  console.log(`${`${count} of each, interleaved`.padEnd(52)}  median   least    most`)
+  console.log(`${`${count} of each, interleaved`.padEnd(70)}  median   least    most`)
   line('VM: created until Running, ms', result.vmMs)
-  line('  its domain defined, ms', result.ownDefineMs)
+  for (const { wait, ...times } of timeline) line(`  ${wait}, ms`, times)
   line('bare pod of the same image: created until Running, ms', result.podMs)
   line('  libvirtd alone: started until it responds, ms', result.daemonMs)
   line('  the domain defined, ms', result.defineMs)
