@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { checkMountedSources, mountedSources } from './mounted-source.ts'
-import type { Volume } from './volume.ts'
+import { checkMountedSources, mountedSources, type MountedVolume } from './mounted-source.ts'
 
 describe('a volume mounts', () => {
-  test.each<[string, Omit<Volume, 'name'>, ReturnType<typeof mountedSources>]>([
+  test.each<[string, MountedVolume, ReturnType<typeof mountedSources>]>([
     ['nothing for cloud-init in the VM', { cloudInit: { userData: 'x', networkData: 'y' } }, []],
-    ['nothing for an empty disk', { emptyDisk: { capacity: '1Gi' } }, []],
+    ['nothing for another kind of volume', {}, []],
     ['a ConfigMap', { configMap: { name: 'a' } }, [{ configMap: { name: 'a' } }]],
     ['a Secret', { secret: { secretName: 'vm.a', label: 'x' } }, [{ secret: { name: 'vm.a' } }]],
     [
@@ -16,14 +15,14 @@ describe('a volume mounts', () => {
         { secret: { name: 'vm.b', items: [{ key: 'net', path: 'network-config' }] } },
       ],
     ],
-  ])('%s', (_, source, mounted) => expect(mountedSources({ name: 'v', ...source })).toEqual(mounted))
+  ])('%s', (_, source, mounted) => expect(mountedSources(source)).toEqual(mounted))
 })
 
 describe('a volume is refused', () => {
-  const problems = (source: Omit<Volume, 'name'>) =>
-    checkMountedSources({ name: 'v', ...source }, 'v').map(({ rule, field }) => `${rule} ${field}`)
+  const problems = (source: MountedVolume) =>
+    checkMountedSources(source, 'v').map(({ rule, field }) => `${rule} ${field}`)
 
-  test.each<[string, Omit<Volume, 'name'>, string[]]>([
+  test.each<[string, MountedVolume, string[]]>([
     ['with a Secret that is not for VMs', { secret: { secretName: 'vm-a' } }, ['secret-name v.secret.secretName']],
     ['with a name of no Secret', { secret: { secretName: 'vm./a' } }, ['secret-name v.secret.secretName']],
     ['with a name of no ConfigMap', { configMap: { name: '../a' } }, ['config-map-name v.configMap.name']],

@@ -2,13 +2,29 @@ import type { Cause } from './cause.ts'
 import { invalidValue } from './field-error.ts'
 import { dnsSubdomainRule, isDnsSubdomain } from './label.ts'
 import { open, string, type SchemasOf } from './schema.ts'
-import type { Volume } from './volume.ts'
 
 /** A key of a Secret in the namespace of the VM. */
 export interface SecretKey {
   readonly name: string
   /** If absent: the name of the field that is replaced, `userData` or `networkData`. */
   readonly key?: string
+}
+
+export interface CloudInit {
+  readonly userData?: string
+  readonly userDataSecretRef?: SecretKey
+  readonly metaData?: string
+  readonly networkData?: string
+  readonly networkDataSecretRef?: SecretKey
+}
+
+/** The kinds of volume that the kubelet mounts into the pod, wholly or in part. */
+export interface MountedVolume {
+  /** A NoCloud ISO, label `cidata`. */
+  readonly cloudInit?: CloudInit
+  /** A read-only ISO with a file for each key. */
+  readonly configMap?: { readonly name: string; readonly label?: string }
+  readonly secret?: { readonly secretName: string; readonly label?: string }
 }
 
 /** A ConfigMap or Secret as a source of a pod's projected volume. */
@@ -49,18 +65,20 @@ export const secretKey = (field: string) =>
 
 export const secretVolume = open(
   'The keys of a Secret as files of a read-only ISO.',
-  { secretName, label: isoLabel } satisfies SchemasOf<Required<Volume>['secret']>,
+  { secretName, label: isoLabel } satisfies SchemasOf<Required<MountedVolume>['secret']>,
   ['secretName'],
 )
 
 export const configMapVolume = open(
   'The keys of a ConfigMap as files of a read-only ISO.',
-  { name: string('The name of the ConfigMap.'), label: isoLabel } satisfies SchemasOf<Required<Volume>['configMap']>,
+  { name: string('The name of the ConfigMap.'), label: isoLabel } satisfies SchemasOf<
+    Required<MountedVolume>['configMap']
+  >,
   ['name'],
 )
 
 /** What the kubelet mounts into the pod for a volume, and the launcher makes the volume of. */
-export function mountedSources({ cloudInit, secret, configMap }: Volume): readonly MountedSource[] {
+export function mountedSources({ cloudInit, secret, configMap }: MountedVolume): readonly MountedSource[] {
   if (secret !== undefined) return [{ secret: { name: secret.secretName } }]
   if (configMap !== undefined) return [{ configMap: { name: configMap.name } }]
   const { userDataSecretRef: user, networkDataSecretRef: network } = cloudInit ?? {}
@@ -75,7 +93,7 @@ const keyOf = ({ name, key }: SecretKey, defaultKey: string, path: string): Moun
 })
 
 /** Checks the names in a volume, and that each file of cloud-init has one source. */
-export function checkMountedSources({ cloudInit = {}, secret, configMap }: Volume, field: string): Cause[] {
+export function checkMountedSources({ cloudInit = {}, secret, configMap }: MountedVolume, field: string): Cause[] {
   const { userDataSecretRef: user, networkDataSecretRef: network } = cloudInit
   const at = `${field}.cloudInit`
   return [

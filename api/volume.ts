@@ -4,29 +4,23 @@ import { checkCapacity } from './capacity.ts'
 import { checkClaimVolume, claimVolume, type ClaimVolume } from './claim-volume.ts'
 import { checkImageSource, imageSourceFields, type ImageSource } from './image-source.ts'
 import { dnsLabelRule, isDnsLabel } from './label.ts'
-import { checkMountedSources, configMapVolume, secretKey, secretVolume, type SecretKey } from './mounted-source.ts'
+import {
+  checkMountedSources,
+  configMapVolume,
+  secretKey,
+  secretVolume,
+  type CloudInit,
+  type MountedVolume,
+} from './mounted-source.ts'
 import { list, open, quantity, string, union, type SchemasOf } from './schema.ts'
 
 /** A named source of data for disks, in Kubernetes' terms; exactly one kind is set. */
-export interface Volume {
+export interface Volume extends MountedVolume {
   readonly name: string
   /** A raw disk that is created empty with the pod and deleted with it. `capacity` is a Kubernetes quantity. */
   readonly emptyDisk?: { readonly capacity: string }
   readonly image?: ImageVolume
   readonly persistentVolumeClaim?: ClaimVolume
-  /** A NoCloud ISO, label `cidata`. */
-  readonly cloudInit?: CloudInit
-  /** A read-only ISO with a file for each key. */
-  readonly configMap?: { readonly name: string; readonly label?: string }
-  readonly secret?: { readonly secretName: string; readonly label?: string }
-}
-
-export interface CloudInit {
-  readonly userData?: string
-  readonly userDataSecretRef?: SecretKey
-  readonly metaData?: string
-  readonly networkData?: string
-  readonly networkDataSecretRef?: SecretKey
 }
 
 /** The disk in a container image. What the guest writes goes to a file of the launcher pod and is deleted with it. */

@@ -5,20 +5,16 @@ import { asSent } from '../completion/reproduce.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
-import { completeInput, uidOf, type CompleteSettings, type Outcome, type VmSettings } from './complete.ts'
+import { completeInput, uidOf, type Outcome, type VmSettings } from './complete.ts'
 import { considered, type Considered } from './considered.ts'
-import { below, explanationOf, type Explanation } from './explanation.ts'
+import { below, explanationOf, type Explanation, type ExplainSettings, type RefusedObject } from './explanation.ts'
 import { explanationText, presetLines } from './explanation-text.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { readInputs, type Input } from './input.ts'
 import { isForeign } from './foreign.ts'
 import type { Paint } from './paint.ts'
 import { explanationOfStored, ranksAmong } from './stored-explanation.ts'
-import type { Cluster, World } from './world.ts'
-
-export interface ExplainSettings extends CompleteSettings {
-  readonly cluster?: Cluster
-}
+import type { World } from './world.ts'
 
 type StoredSettings = Pick<ExplainSettings, 'cluster' | 'namespace' | 'scopes'>
 
@@ -54,12 +50,6 @@ export async function explain(
   }
   if (isFirst) throw new Usage(`${vm}: has nothing to explain`)
   return code
-}
-
-/** A refused object has no fields, but has presets in scope. */
-export interface RefusedObject {
-  readonly refusal: string
-  readonly presets: readonly Considered[]
 }
 
 async function print(

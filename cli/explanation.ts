@@ -6,8 +6,20 @@ import { originOf } from '../completion/origins.ts'
 import type { Provenance } from '../completion/provenance.ts'
 import type { Subject } from '../presets/kind.ts'
 import { layerOf, priorityOf } from '../presets/source.ts'
+import type { CompleteSettings } from './complete.ts'
 import type { Considered } from './considered.ts'
 import { creditOf, leavesOf, type Credit } from './provenance.ts'
+import type { Cluster } from './world.ts'
+
+export interface ExplainSettings extends CompleteSettings {
+  readonly cluster?: Cluster
+}
+
+/** A refused object has no fields, but has presets in scope. */
+export interface RefusedObject {
+  readonly refusal: string
+  readonly presets: readonly Considered[]
+}
 
 /** The output for one VM, or one object of another kind (`Pod team/web`). */
 export type Explanation = ({ readonly vm: string } | { readonly object: string }) & Explained

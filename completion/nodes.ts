@@ -6,7 +6,7 @@ import type { NodeProfile } from '../api/node-profile.ts'
 import { bundledCapabilities } from './capabilities.ts'
 import { fitsOn } from './fit.ts'
 import { intersect } from './intersect.ts'
-import { outliersOf } from './outliers.ts'
+import { outliersOf, type NodeGroup } from './outliers.ts'
 
 /** The capabilities that the nodes of a cluster have published. */
 export interface NodeCapabilities {
@@ -30,11 +30,6 @@ export interface Provided {
    * others have.
    */
   readonly outliers: readonly NodeGroup[]
-}
-
-export interface NodeGroup {
-  readonly nodes: readonly string[]
-  readonly capabilities: Capabilities
 }
 
 /** The maximum number of cached placements. A cluster has a handful; each result can be as large as a node profile. */

@@ -2,8 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Capabilities } from '../api/capabilities.ts'
 import { emulatedCapabilities, olderCapabilities } from '../test/node-profile.ts'
 import { bundledCapabilities } from './capabilities.ts'
-import type { NodeGroup } from './nodes.ts'
-import { outliersOf, tolerated } from './outliers.ts'
+import { outliersOf, tolerated, type NodeGroup } from './outliers.ts'
 
 test.each([
   [0, 0],

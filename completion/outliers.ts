@@ -1,6 +1,11 @@
 import type { Capabilities, MachineType } from '../api/capabilities.ts'
 import { compareVersions, familyOf } from './intersect.ts'
-import type { NodeGroup } from './nodes.ts'
+
+/** Nodes with equal capabilities. */
+export interface NodeGroup {
+  readonly nodes: readonly string[]
+  readonly capabilities: Capabilities
+}
 
 /**
  * The maximum number of outliers among `nodes`: a tenth, but one of three to nineteen, and none of two, because it is

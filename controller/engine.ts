@@ -5,7 +5,7 @@ import { decodeProvenance } from '../completion/provenance.ts'
 import { unfitNodes } from '../completion/unfit.ts'
 import { completeWith, ungrantedReachWith, type CreateRequest } from '../inventory/complete.ts'
 import type { Inventory } from '../inventory/inventory.ts'
-import type { CachedVm } from './slim-vm.ts'
+import type { CachedVm, Revision } from './slim-vm.ts'
 
 /** Completion with the caches that it needs; the webhooks use the same function. */
 export interface Engine {
@@ -24,9 +24,6 @@ export interface Engine {
   /** Releases what is cached about a VM that was deleted. */
   forget(uid: string): void
 }
-
-/** The hash of a preset's content. */
-export type Revision = string
 
 /**
  * A VM that bypassed admission has had none of its checks, so its shape is checked here first. No exemption from

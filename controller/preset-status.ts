@@ -6,8 +6,7 @@ import type { Candidates, Namespace } from '../presets/candidates.ts'
 import { setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import type { Revision } from './engine.ts'
-import type { CachedVm } from './slim-vm.ts'
+import type { CachedVm, Revision } from './slim-vm.ts'
 
 /** How VMs use a preset. */
 export interface Usage {

@@ -6,8 +6,10 @@ import { imageOf, type Volume } from '../api/volume.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
-import type { Revision } from './engine.ts'
 import type { StartingVms } from './starting-vms.ts'
+
+/** The hash of a preset's content. */
+export type Revision = string
 
 /** A VM as the controller caches it. */
 export interface CachedVm extends VirtualMachine {

@@ -14,7 +14,7 @@ import { findImageDisk } from './image-disk.ts'
 import { kindOf } from './path-kind.ts'
 import { downloadFailed, type fillingDisk } from '../runtime/launcher-api.ts'
 import { Refused } from './refused.ts'
-import type { VolumeSource } from './volume.ts'
+import type { VolumeSource } from './render.ts'
 
 interface ClaimContext {
   /** The claim, if it is a file system. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { CloudInit } from '../api/volume.ts'
+import type { CloudInit } from '../api/mounted-source.ts'
 import type { Identity } from './identity.ts'
 import type { FilesOfIso } from './iso.ts'
 

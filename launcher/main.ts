@@ -26,13 +26,13 @@ import { consoleAlias } from './live-domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
 import { Refused } from './refused.ts'
-import { diskVolumes, renderDomain } from './render.ts'
+import { diskVolumes, renderDomain, type VolumeSource } from './render.ts'
 import { createScreen } from './screen.ts'
 import { createScreenshots } from './screenshot.ts'
 import { launcherServer } from './server.ts'
 import { type Settings, readSettings } from './settings.ts'
 import { startLibvirt } from './start-libvirt.ts'
-import { type VolumeSource, prepareVolume } from './volume.ts'
+import { prepareVolume } from './volume.ts'
 
 /**
  * The launcher: one VM in one pod. tini is PID 1 and reaps QEMU immediately, which libvirt waits for. The launcher

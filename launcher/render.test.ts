@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Domain } from '../api/domain/domain.ts'
-import { renderDomain } from './render.ts'
-import type { VolumeSource } from './volume.ts'
+import { renderDomain, type VolumeSource } from './render.ts'
 
 const vm = { uid: '33a0a1b2-0000-4000-8000-000000000001', name: 'testvm' }
 const sources = new Map<string, VolumeSource>([

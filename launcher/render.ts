@@ -3,8 +3,21 @@ import { imageCacheBytes, translationCacheBytes } from '../api/launcher-memory.t
 import { isRecord } from '../api/schema.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { Identity } from './identity.ts'
+import type { Backing } from './image-disk.ts'
 import { Refused } from './refused.ts'
-import type { VolumeSource } from './volume.ts'
+
+/** The source of a disk that uses a volume. */
+export type VolumeSource =
+  | {
+      readonly kind: 'file'
+      readonly path: string
+      readonly isReadOnly: boolean
+      /** Whether it is on the disk of the node, and deleted with the pod. */
+      readonly isTemporary?: boolean
+    }
+  /** A qcow2 file that contains what differs from `backing`. */
+  | { readonly kind: 'overlay'; readonly path: string; readonly isReadOnly: boolean; readonly backing: Backing }
+  | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
 
 /**
  * The domain for libvirt: the VM's domain with limits on QEMU's memory, with a name and a UUID (the object's if the

@@ -6,24 +6,12 @@ import { sourceDeviceName } from '../api/claim-volume.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type OnProgress, prepareClaim } from './claim-disk.ts'
 import { seedFiles, seedLabel } from './cloud-init.ts'
-import { type Backing, prepareImageDisk } from './image-disk.ts'
+import { prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
 import { filesIn, longestLabel, makeIso } from './iso.ts'
 import { kindOf } from './path-kind.ts'
 import { Refused } from './refused.ts'
-
-/** The source of a disk that uses the volume. */
-export type VolumeSource =
-  | {
-      readonly kind: 'file'
-      readonly path: string
-      readonly isReadOnly: boolean
-      /** Whether it is on the disk of the node, and deleted with the pod. */
-      readonly isTemporary?: boolean
-    }
-  /** A qcow2 file that contains what differs from `backing`. */
-  | { readonly kind: 'overlay'; readonly path: string; readonly isReadOnly: boolean; readonly backing: Backing }
-  | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
+import type { VolumeSource } from './render.ts'
 
 /**
  * The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device, and `images/NAME`

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { request } from './api.ts'
+import type { Cluster } from './cluster.ts'
 import { textOf } from './failure.ts'
 import { html } from './html.ts'
 import { isPresetPlural, kinds } from './kinds.ts'
@@ -9,13 +10,6 @@ import { Preset } from './preset.ts'
 import { useStored } from './stored.ts'
 import { Vm } from './vm.ts'
 import { VmText } from './vm-text.ts'
-
-/** The user's context. */
-export interface Cluster {
-  readonly server: string
-  readonly namespace: string
-  readonly isNamespaceChosen: boolean
-}
 
 export function App() {
   const [place, setPlace] = useState(placeOf(location.hash))

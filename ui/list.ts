@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Cluster } from './app.ts'
+import type { Cluster } from './cluster.ts'
 import { Badge } from './badge.ts'
 import type { Failure } from './failure.ts'
 import { html } from './html.ts'

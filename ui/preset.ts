@@ -1,5 +1,5 @@
 import { collectionPath, type Metadata } from './api.ts'
-import type { Cluster } from './app.ts'
+import type { Cluster } from './cluster.ts'
 import { Edit, type EditedText } from './edit.ts'
 import { html } from './html.ts'
 import { Impact } from './impact.ts'

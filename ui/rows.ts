@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { collectionPath, request, watch, type WatchEvent } from './api.ts'
-import type { Cluster } from './app.ts'
+import type { Cluster } from './cluster.ts'
 import { Refused, textOf } from './failure.ts'
 import { isNamespaced, type Plural } from './kinds.ts'
 import { applied, rowsOf, type Row, type Table } from './table.ts'

@@ -1,4 +1,4 @@
-import type { Cluster } from './app.ts'
+import type { Cluster } from './cluster.ts'
 import { Edit, type EditedText } from './edit.ts'
 import { html } from './html.ts'
 import { kindNames, type Plural, type VmPlural } from './kinds.ts'

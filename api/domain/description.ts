@@ -1,11 +1,6 @@
 import { defaultMaxItems } from './limits.ts'
+import type { Reach } from './reach.ts'
 import type { Scalar, ScalarInput } from './scalar.ts'
-
-/**
- * What a field can affect when a VM runs with it: only the `guest`, the `pod` that the VM runs in, or the `host`. A
- * user cannot set a host-reaching field; only a ClusterVirtualMachinePreset can inject it.
- */
-export type Reach = 'guest' | 'pod' | 'host'
 
 interface Described {
   /** The name in libvirt's XML if it differs from the JSON key; see `xmlName`. */

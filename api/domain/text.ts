@@ -1,4 +1,4 @@
-import type { Reach } from './description.ts'
+import type { Reach } from './reach.ts'
 
 /**
  * A kind of text. Every text has a kind: how libvirt and QEMU use it (as a file name, as part of an option, as a string

@@ -1,4 +1,5 @@
-import { elementOf, type Element, type Field, type Reach } from './description.ts'
+import { elementOf, type Element, type Field } from './description.ts'
+import type { Reach } from './reach.ts'
 import { domain as root } from './domain.ts'
 import { isRecord } from '../schema.ts'
 import { shapeOf, type KnownKey } from './shape.ts'

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { elementOf, type Element, type Field, type Reach } from '../../api/domain/description.ts'
+import { elementOf, type Element, type Field } from '../../api/domain/description.ts'
+import type { Reach } from '../../api/domain/reach.ts'
 import { domain } from '../../api/domain/domain.ts'
 import { limitsOf, valueFault } from '../../api/domain/scalar-value.ts'
 import type { Scalar } from '../../api/domain/scalar.ts'

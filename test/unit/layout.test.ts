@@ -72,6 +72,27 @@ test.each(folders)('%s imports only allowed folders', (folder) => {
   expect(wrong).toEqual([])
 })
 
+/** Also of types: a reader should be able to read a file without those that read it. */
+test('no file imports itself by way of others', () => {
+  const edges = Map.groupBy(
+    folders.flatMap(importsBelow).filter(({ of }) => of.startsWith('.')),
+    ({ file }) => file,
+  )
+  const targetsOf = (file: string) =>
+    (edges.get(file) ?? []).map(({ of }) => relative(root, resolve(root, dirname(file), of)))
+  const done = new Set<string>()
+  const cycleFrom = (file: string, path: readonly string[]): readonly string[] => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
+    if (done.has(file)) return []
+    const found = targetsOf(file)
+      .map((target) => cycleFrom(target, [...path, file]))
+      .find(({ length }) => length > 0)
+    done.add(file)
+    return found ?? []
+  }
+  expect([...edges.keys()].map((file) => cycleFrom(file, [])).filter(({ length }) => length > 0)).toEqual([])
+})
+
 test.each(pure.filter((folder) => folders.includes(folder)))('%s is pure', (folder) => {
   const wrong = importsBelow(folder).filter(
     (one) => one.of.startsWith('node:') && !harmless.includes(one.of) && !isScript(one),

@@ -1,4 +1,5 @@
-import { attribute, content, element, type Reach, type Scale } from '../description.ts'
+import { attribute, content, element, type Scale } from '../description.ts'
+import type { Reach } from '../reach.ts'
 import { integerOf } from '../scalar-value.ts'
 import { uint64, unit } from '../scalar.ts'
 
