@@ -11,7 +11,7 @@ import { duplicateCauses } from './duplicates.ts'
 import { withoutStars } from './items.ts'
 import type { ObjectKind } from './object-kind.ts'
 import { parseRemovePath, type RemovePath } from './remove-path.ts'
-import type { ListStructure, Structure } from './structure.ts'
+import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 
 /** Checks a preset for objects beyond its schema, with the structure of its kind. */
@@ -29,7 +29,7 @@ export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Check
     ...duplicateCauses(kind.structure, object, 'spec.object'),
     ...forbiddenFields(object, 'spec.object'),
     ...checkRemoves(spec, { content: object, structure: kind.structure, whole: ['metadata', 'spec'], example }),
-    ...remove.flatMap(forbiddenRemoval),
+    ...remove.flatMap((text, index) => forbiddenRemoval(text, `spec.remove[${index}]`, kind.structure)),
   ]
   return { causes: [...capCauses(causes, 'spec')], warnings: warningsOf(preset) }
 }
@@ -118,10 +118,33 @@ function forbiddenFields(value: unknown, field: string): readonly Cause[] {
   )
 }
 
-function forbiddenRemoval(text: string, index: number): readonly Cause[] {
+function forbiddenRemoval(text: string, field: string, structure: ObjectStructure): readonly Cause[] {
   const steps: RemovePath['steps'] = parseRemovePath(text)?.steps ?? []
-  const isForbidden = steps.some((step) => step.kind === 'key' && forbidden.has(step.key))
-  return isForbidden ? [{ ...forbiddenField(`spec.remove[${index}]`), value: text }] : []
+  if (steps.some((step) => step.kind === 'key' && forbidden.has(step.key))) {
+    return [{ ...forbiddenField(field), value: text }]
+  }
+  const keys = steps.flatMap((step) => (step.kind === 'key' ? [step.key] : []))
+  const removed = keys.length < steps.length ? undefined : structureAt(structure, keys)
+  const account = removed === undefined ? undefined : accountIn(removed)
+  if (account === undefined) return []
+  return [{ ...forbiddenField(field), value: text, message: `would remove ${account}, which presets must not remove` }]
+}
+
+/**
+ * The field of an object that names a service account: without it, the pods would have the rights of another one. Whole
+ * items of lists can be removed with theirs.
+ */
+function accountIn(structure: Structure, path = '', visited = new Set<Structure>()): string | undefined {
+  if (structure.kind !== 'object' || visited.has(structure)) return undefined
+  visited.add(structure)
+  for (const key of structure.keys()) {
+    const at = joinPath(path, key)
+    if (key === 'serviceAccountName' || key === 'serviceAccount') return at
+    const below = structure.field(key)
+    const found = below === undefined ? undefined : accountIn(below, at, visited)
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
 function warningsOf({ kind, spec: { selector, object = {}, remove = [] } }: ObjectPreset): string[] {

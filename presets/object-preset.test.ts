@@ -21,6 +21,14 @@ function causesOf(value: unknown, kinds = gadgets, restricted: readonly string[]
     : []
 }
 
+const keyedBy = (key: string) => ({ 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': [key] })
+
+/** The definition of Gadgets with another spec. */
+const crdWith = (spec: Given) => {
+  const schema = { openAPIV3Schema: { type: 'object', properties: { spec } } }
+  return { ...gadgetCrd, spec: { ...gadgetCrd.spec, versions: [{ name: 'v1', served: true, storage: true, schema }] } }
+}
+
 const inSpec = (spec: Given) => ({ object: { spec } })
 
 describe('a preset for objects is refused for', () => {
@@ -154,6 +162,19 @@ describe('a preset for objects is refused for', () => {
     ],
     ['no target', { target: {} }, ['spec.target.apiVersion: must be given', 'spec.target.kind: must be given']],
   ])('%s', (_, spec, causes) => expect(causesOf(preset(spec))).toEqual(causes))
+
+  test('the removal of what contains a service account, but not of an item of a list', () => {
+    const text = { type: 'string' }
+    const some = (properties: Given) => ({ type: 'object', properties })
+    const job = some({ image: text, pod: some({ spec: some({ serviceAccountName: text }) }) })
+    const jobs = { type: 'array', items: { ...job, required: ['image'] }, ...keyedBy('image') }
+    const kinds = kindsIn(crdWith(some({ job, jobs, size: text })))
+    const remove = ['spec.job', 'spec.job.pod', 'spec.job.image', 'spec.jobs[image=a]', 'spec.jobs', 'spec.size']
+    expect(causesOf(preset({ strength: 'Enforce', remove }), kinds)).toEqual([
+      'spec.remove[0]: would remove pod.spec.serviceAccountName, which presets must not remove',
+      'spec.remove[1]: would remove spec.serviceAccountName, which presets must not remove',
+    ])
+  })
 
   test('more than 64 KiB, unless it is of the cluster', () => {
     const large = inSpec({ free: { text: 'x'.repeat(65_536) } })

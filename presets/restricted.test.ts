@@ -45,7 +45,9 @@ test.each<[string, object, readonly string[], readonly string[]]>([
   ['a removal below it', {}, ['spec.host.x'], ['spec.remove[0]']],
   ['a removal above it', {}, ['spec.x', 'spec.list[name=y].security'], ['spec.remove[1]']],
   ['a removal of its item', {}, ['spec.list[0]'], ['spec.remove[0]']],
-  ['a removal of a neighbour', {}, ['spec.list[0].name', 'status'], []],
+  ['a removal of the key of its item, and so of the item', {}, ['spec.list[0].name'], ['spec.remove[0]']],
+  ['a removal of a neighbour', {}, ['spec.list[0].level', 'spec.list[0].other', 'status'], []],
+  ['a removal of the key of another item', {}, ['spec.parts[0].name'], []],
   ['a removal that cannot be parsed', {}, ['spec..host'], []],
 ])('uses of restricted fields: %s', (_, object, remove, fields) => {
   expect(restrictedUses({ object: object as never, remove }, restricted, structure).map(({ field }) => field)).toEqual(
@@ -69,6 +71,26 @@ test.each<[string, object, readonly string[]]>([
 test('another branch of a union does not replace a restricted field beside the union', () => {
   const object = { spec: { source: { web: {} } } }
   expect(restrictedUses({ object, strength: 'Enforce' }, ['spec.source.size'], structure)).toEqual([])
+})
+
+test.each<[string, string, readonly string[]]>([
+  ['the branch of its union', 'spec.sources[0].git', ['spec.remove[0]']],
+  ['all of that branch', 'spec.sources[name=a].git.url', ['spec.remove[0]']],
+  ['one of its keys', 'spec.sources[0].zone', ['spec.remove[0]']],
+  ['another field', 'spec.sources[0].weight', []],
+])('to remove %s removes an item, with the restricted field in it', (_, remove, fields) => {
+  const branches = { git: some({ url: {} }), web: some({ url: {} }) }
+  const source = {
+    ...some({ name: {}, zone: {}, size: {}, weight: {}, ...branches }),
+    oneOf: spec.properties?.['source']?.oneOf,
+  }
+  const keys = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name', 'zone'] } as const
+  const sources = structureOf(
+    some({ spec: some({ sources: { type: 'array', items: source as PlainSchema, ...keys } }) }),
+  )
+  expect(restrictedUses({ remove: [remove] }, ['spec.sources[*].size'], sources).map(({ field }) => field)).toEqual(
+    fields,
+  )
 })
 
 test('any key of a map can be removed by name', () => {

@@ -36,8 +36,8 @@ export interface RestrictedUse {
 
 /**
  * The places at which a preset sets or removes a restricted field. To remove what is above a restricted field removes
- * the field. So does to set a single value that could contain it, or another branch of its union, because what the
- * preset sets replaces the whole.
+ * the field. So does to remove the key of the item that contains it, or to set a single value that could contain it, or
+ * another branch of its union, because what the preset sets replaces the whole.
  */
 export function restrictedUses(
   { object = {}, remove = [], strength }: Pick<ObjectPresetSpec, 'object' | 'remove' | 'strength'>,
@@ -46,7 +46,7 @@ export function restrictedUses(
 ): readonly RestrictedUse[] {
   const tree = treeOf(restricted)
   const removals = remove.flatMap((text, index): readonly RestrictedUse[] =>
-    removes(text, tree) ? [{ field: `spec.remove[${index}]`, path: text }] : [],
+    removes(text, tree, structure) ? [{ field: `spec.remove[${index}]`, path: text }] : [],
   )
   const isEnforced = strength === 'Enforce'
   return [...uses({ value: object, structure, tree, field: 'spec.object', path: '' }, isEnforced), ...removals]
@@ -96,17 +96,30 @@ function replacesBranch(value: unknown, structure: Structure, { below }: Tree): 
   return branch !== undefined && [...below.keys()].some((key) => key !== branch && union.owns(key))
 }
 
-function removes(text: string, tree: Tree): boolean {
+function removes(text: string, tree: Tree, structure: Structure): boolean {
   const path = parseRemovePath(text)
   // Refused for its form.
   if (path === undefined) return false
   let at: readonly Tree[] = [tree]
+  let [above, below]: readonly (Structure | undefined)[] = [undefined, structure]
   for (const step of path.steps) {
-    at = at.flatMap((one) => nextOf(one, step.kind === 'key' ? step.key : everyItem))
+    const key = step.kind === 'key' ? step.key : everyItem
+    if (above?.kind === 'list' && isRequired(key, above)) return at.length > 0
+    at = at.flatMap((one) => nextOf(one, key))
     if (at.some(({ isEnd }) => isEnd)) return true
+    ;[above, below] = [below, below === undefined ? undefined : structureBelow(below, key)]
   }
   return at.length > 0
 }
+
+const structureBelow = (structure: Structure, key: string): Structure | undefined => {
+  if (structure.kind === 'object') return structure.field(key)
+  return structure.kind === 'list' ? structure.item : undefined
+}
+
+/** Whether an item of the list is removed when it loses this field: its key, or the branch of its union. */
+const isRequired = (key: string, { keys, item }: ListStructure): boolean =>
+  keys.flat().some(([first]) => first === key) || (item.kind === 'object' && item.union?.owns(key) === true)
 
 /** A cause for each restricted path that the kind does not have, or that ends in no field. */
 export const restrictedPathCauses = (restricted: readonly string[], structure: Structure): readonly Cause[] =>
