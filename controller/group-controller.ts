@@ -25,7 +25,7 @@ import { createGroupIndex, isToAdopt, ownersOf } from './group-index.ts'
 import { createExpectations } from './group-expectations.ts'
 import type { Expectations } from './group-expectations.ts'
 import { vmPrefix } from './group-claims.ts'
-import { planGroup } from './group-plan.ts'
+import { maxBindings, planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
@@ -235,7 +235,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       case 'deleteVms':
         return deleteAll(group, memory, action.vms)
       case 'bindClaims':
-        return bindAll(group, memory, action.vms)
+        return bindAll(key, group, memory, action.vms)
       case 'backOff':
         memory.backOffUntilMs = clock.monotonic() + memory.backOff.next()
         return undefined
@@ -325,14 +325,17 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     }
   }
 
-  const bindAll = async (group: Group, { boundVms }: Memory, all: readonly Vm[]): Promise<undefined> => {
+  const bindAll = async (key: string, group: Group, { boundVms }: Memory, all: readonly Vm[]): Promise<undefined> => {
     const unbound = all.filter(({ metadata }) => !boundVms.has(metadata.uid))
     if (unbound.length === 0) return undefined
     const whole = await wholeOf(group)
-    for (const vm of unbound) {
+    for (const vm of unbound.slice(0, maxBindings)) {
+      // Another leader can have created another VM of this number, whose claims are the same.
+      loop.assertLeading()
       await bindClaims(kube, whole, vm)
       boundVms.add(vm.metadata.uid)
     }
+    if (unbound.length > maxBindings) loop.add(key)
     return undefined
   }
 

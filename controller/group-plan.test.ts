@@ -240,7 +240,7 @@ describe('a group of three', () => {
     [
       'lets the claims of VMs be deleted that it is scaled in by, until they are gone',
       observed({ ...scaledIn, deletesClaims: true }, [...numbered, vm('web-3', 'Running', ending)]),
-      ['delete web-2', 'delete web-1', 'bind web-3', 'bind web-2', 'bind web-1'],
+      ['delete web-2', 'delete web-1', 'bind web-2', 'bind web-1', 'bind web-3'],
     ],
     [
       'lets no claims be deleted with a VM that is replaced',
@@ -249,6 +249,20 @@ describe('a group of three', () => {
     ],
   ])('with claims %s', (_, given, expected) => {
     expect(shown(planGroup(given))).toEqual(expected)
+  })
+
+  test('creates and deletes a part of many VMs in one pass, so that other groups get their turn', () => {
+    const many = Array.from({ length: 100 }, (_, index) => vm(`web-${index}`, 'Running'))
+    const whole = group({ replicas: 100 })
+    const none = group({ replicas: 0 })
+    expect(shown(planGroup(observed(whole, [])))).toEqual(['create 63'])
+    expect(shown(planGroup(observed({ ...whole, hasClaims: true }, [])))).toEqual([
+      'create web-0 web-1 web-2 web-3 web-4 web-5 web-6',
+    ])
+    expect(shown(planGroup(observed(none, many)))).toHaveLength(64)
+    const bound = shown(planGroup(observed({ ...none, hasClaims: true, deletesClaims: true }, many)))
+    const numbers = [99, 98, 97, 96, 95, 94, 93, 92]
+    expect(bound).toEqual(['delete', 'bind'].flatMap((action) => numbers.map((number) => `${action} web-${number}`)))
   })
 
   test('deletes VMs that do not run first, then the youngest', () => {

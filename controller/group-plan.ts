@@ -60,6 +60,12 @@ const soonMs = 1
  * VMs created in one pass, in batches of 1 + 2 + … + 32. Other groups get their turn before the next pass creates more.
  */
 const maxCreations = 63
+/** The same for VMs with claims: each takes two requests for each of up to 16 claims. In batches of 1 + 2 + 4. */
+const maxCreationsWithClaims = 7
+/** The same for deletions. The changes of these VMs lead to the next pass. */
+const maxDeletions = 64
+/** The same for VMs whose claims are deleted with them: no more are deleted in one pass, for they can be gone at once. */
+export const maxBindings = 8
 
 /**
  * What to do for a group, in this order.
@@ -82,13 +88,14 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   if (paused) return [...update, ...planBudget(observed)]
   const order = group.hasClaims === true ? byNumber(group) : byPriority
   const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
-  const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus]
+  const most = group.deletesClaims === true ? maxBindings : maxDeletions
+  const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus].slice(0, most)
   return [
     ...claims,
     ...update,
     ...uncounted.flatMap(reportEnd),
     ...(removed.length === 0 ? [] : [{ do: 'deleteVms', vms: removed } as const]),
-    ...bindClaims(observed, [...members.filter((vm) => isTerminating(vm, deleted)), ...removed]),
+    ...bindClaims(observed, [...removed, ...members.filter((vm) => isTerminating(vm, deleted))]),
     ...(missing === 0 ? [] : create(observed, members, missing, uncounted.some(hasFailed) ? soonMs : backOffMs)),
     // Last: a budget that cannot be written ends the pass, and must not keep the group from its VMs.
     ...planBudget(observed),
@@ -97,9 +104,8 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
 
 function create({ group }: ObservedGroup, members: readonly Vm[], missing: number, backOffMs: number): GroupAction[] {
   if (backOffMs > 0) return [{ do: 'requeueAfter', afterMs: backOffMs }]
-  const count = Math.min(missing, maxCreations)
-  if (group.hasClaims !== true) return [{ do: 'createVms', count }]
-  const names = freeNames(group, members, count)
+  if (group.hasClaims !== true) return [{ do: 'createVms', count: Math.min(missing, maxCreations) }]
+  const names = freeNames(group, members, Math.min(missing, maxCreationsWithClaims))
   return names.length === 0 ? [] : [{ do: 'createVms', count: names.length, names }]
 }
 
