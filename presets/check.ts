@@ -184,7 +184,7 @@ const example = 'domain.devices.disks[target.dev=vdb]'
 interface RemoveContext {
   /** What the preset sets. */
   readonly content: object
-  /** That of the value to which the paths are relative. */
+  /** The structure of the value to which the paths are relative. */
   readonly structure: Structure | undefined
   /** Fields that must not be removed as a whole. */
   readonly whole: readonly string[]

@@ -37,7 +37,7 @@ interface Entry {
 
 /** As deep as `spec.domain.memory.value` and `spec.domain.devices.disks`. */
 const maxDepth = 4
-/** Of a home: a preset lies in the bucket of each of its values. */
+/** The maximum number of values of a home. A preset is in the bucket of each of them. */
 const maxValues = 16
 const anywhere: Home = { key: '', values: [''] }
 

@@ -70,6 +70,18 @@ test("the user's volume changes under Enforce, and the user's disk remains", () 
   expect(result.spec).toEqual(spec([using('data', 'vda')], volume('data', '2Gi')))
 })
 
+test('no part of a volume that loses is added to the one that wins', () => {
+  const claim = (claimName: string, more: Given = {}) => ({
+    name: 'data',
+    persistentVolumeClaim: { claimName, ...more },
+  })
+  const result = injectSmall(vm([using('data', 'vda')], claim('own')), [
+    preset('p', spec([], claim('other', { readOnly: true }))),
+  ])
+  expect(result.vm.spec).toEqual(spec([using('data', 'vda')], claim('own')))
+  expect(skips(result)).toEqual(['spec.volumes[0] volume-lost'])
+})
+
 test("a user's disk whose volume is missing is not the concern of presets", () => {
   const { vm: result, warnings } = injectSmall(vm([using('none', 'vda')]), [preset('p', spec([], volume('data')))])
   expect([result.spec, warnings]).toEqual([spec([using('none', 'vda')], volume('data')), []])
@@ -127,9 +139,17 @@ test.each<[string, ReturnType<typeof vm>, Given, Given]>([
   expect({ domain: {}, ...expected }).toEqual(result.spec)
 })
 
-test('an empty list of volumes that the user wrote remains', () => {
-  const { vm: result } = injectSmall(vmWith({}, { spec: { volumes: [] } }), [
-    preset('e', { strength: 'Enforce', domain: { title: 'a' } }),
-  ])
-  expect(result.spec).toEqual({ domain: { title: 'a' }, volumes: [] })
+test.each<[string, readonly ReturnType<typeof preset>[], Given]>([
+  ['', [preset('e', { strength: 'Enforce', domain: { title: 'a' } })], { title: 'a' }],
+  [
+    ' after the volume of a preset was removed from it',
+    [
+      preset('p', spec([using('data', 'vda')], volume('data'))),
+      clusterPreset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vda]'] }),
+    ],
+    {},
+  ],
+])('an empty list of volumes that the user wrote remains%s', (_, presets, domain) => {
+  const { vm: result } = injectSmall(vmWith({}, { spec: { volumes: [] } }), presets)
+  expect(result.spec).toEqual({ domain, volumes: [] })
 })

@@ -130,15 +130,12 @@ function dropVolumes(source: Source, names: ReadonlySet<string | undefined>): So
   return { ...source, value: replaceList(withoutVolumes, disksPath, undecided) }
 }
 
-/** Returns a copy in which each item of the list at a path is replaced. A list that becomes empty is removed. */
+/** Returns a copy in which each item of the list at a path is replaced. */
 function replaceList(value: unknown, path: readonly string[], replace: (item: unknown) => readonly unknown[]): unknown {
   const [key, ...rest] = path
   if (key === undefined) return Array.isArray(value) ? value.flatMap(replace) : value
   if (!isRecord(value) || !Object.hasOwn(value, key)) return value
-  const { [key]: member, ...others } = value
-  const left = replaceList(member, rest, replace)
-  const isGone = Array.isArray(left) ? left.length === 0 : isRecord(left) && Object.keys(left).length === 0
-  return isGone ? others : { ...value, [key]: left }
+  return { ...value, [key]: replaceList(value[key], rest, replace) }
 }
 
 /**

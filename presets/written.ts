@@ -13,13 +13,11 @@ interface Evidence {
   readonly field: (key: string) => Evidence | undefined
   /** Undefined if it does not mention the item. */
   readonly itemsOf: (structure: ListStructure) => (item: unknown) => Evidence | undefined
-  /** Whether the user wrote this as one value. */
-  readonly isWhole: boolean
 }
 
 /** A request to create an object, as far as it has evidence. */
 export interface CreateRequest {
-  /** Of the kind of the object, e.g. `apps/v1`. */
+  /** The version of the object's kind, e.g. `apps/v1`. */
   readonly apiVersion: string
   /** Who writes the object, as the client names itself. */
   readonly fieldManager: string | undefined
@@ -62,7 +60,6 @@ function fields(value: Fields, structure: ObjectStructure, evidence: Evidence): 
 function part(structure: Structure, value: unknown, evidence: Evidence): unknown {
   // Evidence of an empty object means that the user left all of its fields open.
   if (structure.kind === 'object' && isRecord(value)) return fields(value, structure, evidence)
-  if (evidence.isWhole) return value
   if (structure.kind === 'list' && Array.isArray(value)) {
     const evidenceOf = evidence.itemsOf(structure)
     return value.map((item: unknown) => {
@@ -100,11 +97,10 @@ const fromFieldSet = (set: Fields): Evidence => ({
       return found === undefined ? undefined : fromFieldSet(found)
     }
   },
-  isWhole: Object.keys(set).every((key) => key === '.'),
 })
 
 function fieldSetAt(set: Fields, key: string): Evidence | undefined {
-  const below = Object.hasOwn(set, key) ? set[key] : undefined
+  const below = set[key]
   return isRecord(below) ? fromFieldSet(below) : undefined
 }
 
@@ -127,7 +123,6 @@ const fromManifest = (value: unknown): Evidence => ({
       return key === undefined ? undefined : fromManifest(items.get(key))
     }
   },
-  isWhole: typeof value !== 'object' || value === null,
 })
 
 /** Users write it. A deeper value than any object has would overflow the stack when its items are compared. */
