@@ -181,7 +181,7 @@ export function checkClaimTemplates(
   })
 }
 
-/** Of an object in Kubernetes. */
+/** Kubernetes' limit for the name of an object. */
 const longestName = 253
 
 const nameTooLong = (field: string, value: string): Cause =>

@@ -5,7 +5,7 @@ import { string, type SchemasOf } from './schema.ts'
 /** A disk on a web server. */
 export interface HttpSource {
   readonly url: string
-  /** Of the file as it is on the server: `sha256:HEX` or `sha512:HEX`. */
+  /** The digest of the file as the server sends it: `sha256:HEX` or `sha512:HEX`. */
   readonly checksum: string
 }
 

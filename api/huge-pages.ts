@@ -31,7 +31,7 @@ export function backedMemory({ memory, memoryBacking, cpu, devices }: Domain): B
     return {
       field: `devices.memories[${index}].target.size.value`,
       bytes: bytesOf(target?.size?.value, target?.size?.unit),
-      // Those of the other models are files.
+      // Memory devices of the other models are files.
       pageBytes: model === 'dimm' || model === 'virtio-mem' ? pageBytes : undefined,
     }
   })

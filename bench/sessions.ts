@@ -96,7 +96,7 @@ const hubs = new Map(
     return [podUID, { hub, namespace }]
   }),
 )
-// In the place of a port of a guest.
+// Stands for a port of a guest.
 const tcp = createServer({ noDelay: true }, (socket) => {
   socket.on('error', () => {})
   socket.on('data', (bytes) =>

@@ -17,7 +17,7 @@ export const waits = [
 ] as const
 export type Wait = (typeof waits)[number]
 
-/** When the VM was handed over is no end of a wait: the kubelet works on the pod meanwhile. */
+/** The handover of the VM ends none of the waits, because the kubelet works on the pod at the same time. */
 interface PodTimes {
   createdMs?: number
   boundMs?: number

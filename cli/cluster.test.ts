@@ -135,7 +135,7 @@ describe('completion in a shell', () => {
     expect(out.split('\n').filter((word) => word !== '')).toEqual(expected)
   })
 
-  test('text that is no name is not offered', async () => {
+  test('text that is not a valid name is not offered', async () => {
     const { fake, run } = await clusterOfVms()
     const names = ['$(id)', 'a;id', '`id`', '--flag', 'a\nb', '\u001b[2J', 'good']
     const items = names.map((name) => ({ metadata: { name, namespace: 'default', uid: name, resourceVersion: '1' } }))

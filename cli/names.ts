@@ -13,8 +13,8 @@ const most = 500
 const patienceMs = 3000
 
 /**
- * The names of objects in the namespace of the flags or the context; those that cannot be read are left out. So is text
- * that is no name: shells insert candidates into a command line, and the API server can be hostile.
+ * The names of objects in the namespace of the flags or the context, as far as they can be read. Text that is not a
+ * valid name is left out: shells insert candidates into a command line, and the API server can be hostile.
  */
 export async function namesOf(
   kinds: readonly NamedKind[],

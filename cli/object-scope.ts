@@ -80,7 +80,7 @@ export function targetsIn(manifests: Iterable<Manifest>): readonly Target[] {
 
 export interface FilePresets {
   readonly manifests: readonly Manifest[]
-  /** Of presets without one. */
+  /** The namespace of presets that state none. */
   readonly namespace: string
   /** Labels of every namespace, beside the label of its name. */
   readonly namespaceLabels: Labels

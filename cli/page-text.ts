@@ -64,7 +64,7 @@ function lineOf(document: Document, text: string, field: string): number {
 
 interface Child {
   readonly node: unknown
-  /** Of its key, or of itself in a list. */
+  /** The offset of the key, or of the item of a list. */
   readonly offset: number
 }
 

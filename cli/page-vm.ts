@@ -11,9 +11,9 @@ export interface CompletedText {
   readonly problems: readonly Problem[]
   /** The object as it was written; absent if the text is refused. */
   readonly object?: Manifest
-  /** Of the VM; absent if the text is refused. */
+  /** Explains the completed VM; absent if the text is refused. */
   readonly explanation?: Explanation
-  /** Those in scope, also for a refused VM. */
+  /** The presets in scope, also of a refused VM. */
   readonly presets?: readonly Considered[]
 }
 

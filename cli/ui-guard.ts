@@ -7,9 +7,9 @@ export interface Refusal {
   readonly message: string
 }
 
-/** What the own page sends. */
+/** What the page of this server sends. */
 export interface Expected {
-  /** Of this server, for example `127.0.0.1:41237`. */
+  /** The names of this server, for example `127.0.0.1:41237`. */
   readonly hosts: readonly string[]
   /** The value of the cookie. */
   readonly secret: string

@@ -131,7 +131,7 @@ function join(answer: IncomingMessage, browser: Duplex, head: Buffer, cluster: D
 }
 
 const refusals = new WebSocketServer({ noServer: true })
-/** Of the reason in a close frame. */
+/** The limit of WebSocket for the reason in a close frame. */
 const mostReasonBytes = 123
 
 function refuseSocket(request: IncomingMessage, browser: Duplex, head: Buffer, status: number, message: string): void {

@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import { possibleNodes } from './network.ts'
 import { kubeletConfiguration, nodePaths } from './node.ts'
 
-/** Of a KubeletConfiguration. */
+/** The defaults of a KubeletConfiguration. */
 const defaults = { port: 10250, healthzPort: 10248 }
 
 test('no two servers of the kubelets listen on the same port of an address', () => {

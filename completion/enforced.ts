@@ -6,14 +6,14 @@ import type { Participant } from '../presets/inject.ts'
 import type { Origins } from '../presets/origins.ts'
 
 /**
- * In characters of paths and of the names of presets. Without this limit, the provenance could exceed its own, and an
+ * The limit in characters of paths and names of presets. Without it, the provenance could exceed its own, and an
  * update would not read it. Presets of the cluster come first, so those of a namespace cannot displace them.
  */
 const maxCharacters = 8192
 
 interface EnforcedMetadata {
   readonly enforced: Origins
-  /** For what exceeds the limit. */
+  /** Warnings about what exceeds the limit. */
   readonly warnings: readonly string[]
 }
 

@@ -2,8 +2,8 @@ import type { Cause } from '../api/cause.ts'
 import type { ObjectMeta } from '../api/object.ts'
 
 /**
- * Of all keys and values. Labels are compared with the selectors of presets and groups and copied to the pod, whose
- * watchers cache them. Kubernetes limits the size of each label, but not their number.
+ * The limit for all keys and values together. Labels are compared with the selectors of presets and groups and copied to
+ * the pod, whose watchers cache them. Kubernetes limits the size of each label, but not their number.
  */
 const maxBytes = 16 * 1024
 

@@ -18,7 +18,7 @@ export function unfitNodes(spec: VirtualMachineSpec, capabilities: NodeCapabilit
   }
   // Nearly every VM is satisfied by the common capabilities. They cannot show that a node has too much.
   const isUnsure = (spec.domain.cpu?.features ?? []).some(({ policy }) => policy === 'forbid')
-  // Of nodes that are all equal, none is avoided.
+  // If all nodes are equal, none is avoided.
   const isMixed = provided.groups.length > 1 && (isUnsure || isUnfit(provided.capabilities))
   const unfit = isMixed ? provided.groups.filter((group) => isUnfit(group.capabilities)) : []
   const avoided = unfit.length < provided.groups.length ? unfit : []

@@ -153,7 +153,7 @@ interface Sorted {
   readonly active: readonly Vm[]
   readonly terminating: readonly Vm[]
   readonly finished: readonly Vm[]
-  /** Those of them that the status of the group does not count yet. */
+  /** The finished VMs that the status of the group does not count yet. */
   readonly uncounted: readonly Vm[]
 }
 

@@ -16,7 +16,7 @@ interface Observed {
   readonly groups: Cache<CachedGroup>
   readonly presets: { readonly candidates: { size(): number }; readonly quarantined: { readonly size: number } }
   readonly profiles: () => { readonly nodes: number; readonly outliers: readonly string[] }
-  /** By kind. */
+  /** The work queues by kind. */
   readonly queues: { readonly [name: string]: { statistics(): WorkQueueStatistics | undefined } }
   readonly isLeader: () => boolean
 }

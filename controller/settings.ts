@@ -1,7 +1,7 @@
 import { logLevelOf, type LogLevel } from '../runtime/log.ts'
 
 export interface Settings {
-  /** Of the lease. */
+  /** The namespace of the lease. */
   readonly namespace: string
   /** Unique among the replicas. */
   readonly identity: string
@@ -11,9 +11,9 @@ export interface Settings {
   /** Absent: no metrics are served. */
   readonly metricsPort?: string
   readonly logLevel: LogLevel
-  /** VMs worked on at once. */
+  /** The number of VMs worked on at once. */
   readonly concurrency: number
-  /** To the API server, besides watches. */
+  /** Connections to the API server, besides watches. */
   readonly connections: number
 }
 

@@ -35,7 +35,7 @@ export interface Observed {
    * Why the kubelet cannot mount the volumes of the VM's pod. Looked up only when that takes long: `mountOverdueMs`.
    */
   readonly mountFailure: string | undefined
-  /** Of the node that `status.nodeName` names. */
+  /** The state of the node that `status.nodeName` names. */
   readonly node: NodeState
   readonly image: string
   /** For how long this process has observed what `statesOf` returns. */

@@ -3,8 +3,8 @@ import { isCpuLabel } from '../api/cpu-label.ts'
 type Labels = { readonly [key: string]: string }
 
 /**
- * What to change in the labels of a node so that those for its CPU are the wanted ones, as a merge patch; undefined if
- * they are. All other labels are of others.
+ * A merge patch that sets the labels for the CPU of a node to `wanted` and does not change its other labels; undefined
+ * if there is nothing to change.
  */
 export function cpuLabelPatch(present: Labels, wanted: Labels): { readonly [key: string]: string | null } | undefined {
   const stale = Object.keys(present).filter((key) => isCpuLabel(key) && wanted[key] === undefined)

@@ -42,7 +42,7 @@ interface SessionServerOptions {
 }
 
 export interface SessionServer {
-  /** For the NodeProfile. */
+  /** What the NodeProfile publishes. */
   readonly published: SessionEndpoint
   /** The number of open sessions. */
   sessions(): number

@@ -136,7 +136,7 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     for (const target of targets.store.list()) {
       const entry = build(target)
       const name = targetText(target.spec)
-      // Of two targets for one kind, at least one is not named after it.
+      // If two targets name one kind, at least one of them has a wrong name and cannot be used.
       if (next.has(name) && !('kind' in entry)) continue
       next.set(name, entry)
       if ('kind' in entry) await fill(entry)

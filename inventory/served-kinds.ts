@@ -28,7 +28,7 @@ export interface Refreshed {
 }
 
 interface Read {
-  /** With a hash of the document; empty if there is none. */
+  /** Contains a hash of the document; empty if there is no document. */
   readonly url: string
   readonly served: ServedKind
 }

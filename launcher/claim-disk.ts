@@ -158,7 +158,7 @@ async function findSource(task: Task, target: DownloadTarget): Promise<Source | 
   return { ...found, path, isDevice: false, bytes: (await stat(path, { bigint: true })).size }
 }
 
-/** In bytes; whatever its content, it is raw. */
+/** Returns the size in bytes. The device is read as raw, whatever its content. */
 async function sizeOfDevice(path: string): Promise<bigint> {
   const { stdout } = await promisify(execFile)('qemu-img', ['info', '-U', '-f', 'raw', '--output=json', path])
   const size: unknown = JSON.parse(stdout)['virtual-size']

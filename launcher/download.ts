@@ -28,13 +28,13 @@ const maxRedirects = 10
 /** A server that sends nothing for this long is given up. */
 const silentMs = 60_000
 const firstRetryMs = 1000
-/** As the kubelet's for images. */
+/** The same as for images in the kubelet. */
 const lastRetryMs = 300_000
 
 /** The server chooses what is in it: the names in its certificate, or where it redirects to. */
 const longestCause = 1000
 
-/** diskOf reads no more. */
+/** What diskOf reads. */
 const sectorBytes = 512
 
 /**

@@ -49,7 +49,7 @@ export class GuestAgent {
     this.#options = options
   }
 
-  /** For the report. */
+  /** The part of the launcher's report about the agent. */
   get report(): { readonly agent?: AgentState; readonly guest?: GuestInfo } {
     if (this.#state === undefined) return {}
     return { agent: this.#state, ...(Object.keys(this.#info).length === 0 ? {} : { guest: this.#info }) }

@@ -6,7 +6,7 @@ import { Refused } from './refused.ts'
 
 /** A session that was admitted. It counts until its socket is closed. */
 export interface GuestSession {
-  /** Of a console: the position of the first byte. */
+  /** The position of the first byte; only for a console. */
   readonly position?: ConsolePosition
   /** Carries bytes between the socket and the guest until one of them ends. */
   start(socket: Duplex): void

@@ -83,7 +83,7 @@ export class Life {
   /** The error of a start that is retried. */
   #trouble: string | undefined
   #dom: DomainRef | undefined
-  /** As it was defined: the volumes are files. */
+  /** The domain that was defined, with files in place of volumes. */
   #domain: Domain | undefined
   #wasStarted = false
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined

@@ -53,7 +53,7 @@ export class Monitor {
     return this.#unresponsiveSince === undefined ? {} : { unresponsiveSince: this.#unresponsiveSince }
   }
 
-  /** Of a guest that is paused because of them. */
+  /** The errors of disks that have paused the guest. */
   get diskErrors(): readonly DiskError[] {
     return this.#diskErrors
   }

@@ -62,7 +62,7 @@ export function launcherServer(options: ServerOptions): Server {
   const routes: { readonly [request: string]: Route } = {
     'PUT /capabilities': async (body) => {
       const cache = parseCapabilitiesCache(await body())
-      // From then on, a guest that broke out of QEMU could send it.
+      // Once there is a VM, a guest that has broken out of QEMU could send it.
       if (life.hasVm) throw new Refused('OtherVirtualMachine', 'the launcher already has its VirtualMachine')
       await storeCapabilities(cache)
       return accepted
@@ -183,7 +183,7 @@ async function openSession(
   }
 }
 
-/** With which handlers opened the console before there were sessions. */
+/** The protocol with which handlers opened the console before there were sessions. */
 const earlierProtocol = 'console'
 
 function refuseUpgrade(socket: Duplex, { status, body }: HttpResponse): void {

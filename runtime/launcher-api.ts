@@ -135,7 +135,7 @@ export interface DomainReport {
   unresponsiveSince?: string
   /** Whether the launcher was asked to terminate before the guest ended: its pod was deleted, evicted or drained. */
   isTerminated?: boolean
-  /** Of a guest with a channel for an agent. */
+  /** Present for a guest with a channel for an agent. */
   agent?: AgentState
   /** What the agent claims. */
   guest?: GuestInfo

@@ -46,7 +46,7 @@ export function startDevicePlugins(options: {
 }): DevicePlugins {
   const { offers, directory, sysfs, count, ensureNode, log, clock } = options
   const running = new Map<Offer, Running>()
-  /** By offer: what is logged already. */
+  /** The last failure of each offer that was logged. */
   const failures = new Map<Offer, string>()
   let isStopped = false
   let cancel = () => {}

@@ -52,7 +52,7 @@ export interface SeenVm {
 export interface SeenPod {
   readonly name: string
   readonly uid: string
-  /** Of the label `virtset.io/vm-uid`. */
+  /** The value of the label `virtset.io/vm-uid`. */
   readonly vmUid: string
   readonly nodeName?: string
 }

@@ -87,7 +87,7 @@ export function createSessions(options: SessionOptions): Sessions {
       if (wanted.resource === 'virtualmachines') return kube.get(virtualMachines, { namespace, name })
       const config = await kube.get(virtualMachineConfigs, { namespace, name })
       const vm = await unlessNotFound(kube.get(virtualMachines, { namespace, name }))
-      // A permission for the config must not reach a VM of the same name that somebody else has created.
+      // A permission for the config must not reach a VM of the same name that another user has created.
       if (vm === undefined || !isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata })) {
         throw noVm(wanted)
       }
