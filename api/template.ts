@@ -118,8 +118,10 @@ export const ownerReference = ({ kind, metadata }: Pick<Owner, 'kind' | 'metadat
 export const generateNameFor = (name: string): string => `${cutName(name, 57)}-`
 
 /** The reference to the owner that controls `object`, of any kind. */
-export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): OwnerReference | undefined =>
-  metadata.ownerReferences?.find(({ controller }) => controller === true)
+export function controllerOf({ metadata }: { readonly metadata: ObjectMeta }): OwnerReference | undefined {
+  for (const owner of metadata.ownerReferences ?? []) if (owner.controller === true) return owner
+  return undefined
+}
 
 /**
  * The UID that a VM's UUID and MAC addresses are derived from, if it is not the VM's own. A config's VM has the same
@@ -142,13 +144,16 @@ export function isControlledBy(
   const controller = controllerOf(object)
   return (
     controller !== undefined &&
-    isOwning(controller) &&
-    controller.kind === owner.kind &&
     controller.uid === owner.metadata.uid &&
+    controller.kind === owner.kind &&
+    isOwning(controller) &&
     object.metadata.namespace === owner.metadata.namespace
   )
 }
 
 /** Whether `owner` is a kind of ours that owns VMs. */
 export const isOwning = ({ apiVersion: version, kind }: OwnerReference): boolean =>
-  owningKinds.some((known) => known === kind) && version.startsWith(`${group}/`)
+  knownKinds.has(kind) && version.startsWith(versionPrefix)
+
+const knownKinds: ReadonlySet<string> = new Set(owningKinds)
+const versionPrefix = `${group}/`

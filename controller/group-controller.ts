@@ -180,9 +180,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const { uid, namespace } = group.metadata
     const considered = isPaused(group) ? [uid] : [uid, 'nothing']
     const known = considered.flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
-    const uids = new Set(known.map(({ metadata }) => metadata.uid))
     const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
-    const unseen = expectations.unseen.filter(({ metadata }) => !uids.has(metadata.uid))
+    const isSeen = ({ metadata }: Vm) => owned.get(keyOf(metadata))?.metadata.uid === metadata.uid
+    const unseen = expectations.unseen.filter((vm) => !isSeen(vm))
     return {
       group,
       vms: [...known, ...unseen],

@@ -126,7 +126,7 @@ function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
 /**
  * The VMs of the group, with those that it adopts and without those that it releases, and the actions for both. It
  * adopts only VMs without a controller, so two groups with overlapping selectors do not fight. A paused group adopts
- * and releases none. One pass: the plan of a group of 10,000 is made several times a second.
+ * and releases none.
  */
 function selectMembers({ group, vms, deleted }: ObservedGroup): { members: readonly Vm[]; claims: GroupAction[] } {
   const paused = isPaused(group)
@@ -134,14 +134,14 @@ function selectMembers({ group, vms, deleted }: ObservedGroup): { members: reado
   const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
   const members: Vm[] = []
   const claims: GroupAction[] = []
+  const isChosen = ({ metadata }: Vm) => isSelected(compiled, metadata.labels ?? {})
   for (const vm of vms) {
-    const isChosen = () => isSelected(compiled, vm.metadata.labels ?? {})
     if (isControlledBy(vm, owner)) {
-      if (paused || isTerminating(vm, deleted) || isChosen()) members.push(vm)
+      if (paused || isTerminating(vm, deleted) || isChosen(vm)) members.push(vm)
       else claims.push({ do: 'releaseVm', vm })
       // A VM that the group did not create has no number, and none of its claims.
     } else if (controllerOf(vm) === undefined && !paused && group.hasClaims !== true) {
-      if (isFinished(vm) || isTerminating(vm, deleted) || !isChosen()) continue
+      if (isFinished(vm) || isTerminating(vm, deleted) || !isChosen(vm)) continue
       members.push(vm)
       claims.push({ do: 'adoptVm', vm })
     }
@@ -151,6 +151,9 @@ function selectMembers({ group, vms, deleted }: ObservedGroup): { members: reado
 
 interface Sorted {
   readonly active: readonly Vm[]
+  /** How many of them are ready, and how many have another template than the group. */
+  readonly ready: number
+  readonly outdated: number
   readonly terminating: readonly Vm[]
   readonly finished: readonly Vm[]
   /** The finished VMs that the status of the group does not count yet. */
@@ -158,19 +161,28 @@ interface Sorted {
 }
 
 /** A VM that was deleted before it finished did not end on its own: it is neither counted nor reported. */
-function sort(members: readonly Vm[], { group, deleted }: ObservedGroup): Sorted {
+function sort(members: readonly Vm[], { group, deleted, revision }: ObservedGroup): Sorted {
   const countedUids = new Set(group.status?.countedUids)
   const sorted = { active: [] as Vm[], terminating: [] as Vm[], finished: [] as Vm[], uncounted: [] as Vm[] }
+  let ready = 0
+  let outdated = 0
   for (const vm of members) {
     const isEnding = isTerminating(vm, deleted)
-    if (!isFinished(vm)) (isEnding ? sorted.terminating : sorted.active).push(vm)
-    else if (countedUids.has(vm.metadata.uid)) sorted.finished.push(vm)
+    if (!isFinished(vm)) {
+      if (isEnding) {
+        sorted.terminating.push(vm)
+        continue
+      }
+      sorted.active.push(vm)
+      if (findCondition(vm.status?.conditions, 'Ready')?.status === 'True') ready++
+      if (vm.metadata.annotations?.[templateRevisionAnnotation] !== revision) outdated++
+    } else if (countedUids.has(vm.metadata.uid)) sorted.finished.push(vm)
     else if (!isEnding) {
       sorted.finished.push(vm)
       sorted.uncounted.push(vm)
     }
   }
-  return sorted
+  return { ...sorted, ready, outdated }
 }
 
 function reportEnd(vm: Vm): GroupAction[] {
@@ -210,14 +222,12 @@ const nameOf = ({ metadata }: Vm): string => metadata.name
 const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
 
 function statusOf(observed: ObservedGroup, sorted: Sorted, isMissing: boolean): GroupStatus {
-  const { active, terminating, finished, uncounted } = sorted
-  const { group, revision, refusal, now } = observed
+  const { active, ready, outdated, terminating, finished, uncounted } = sorted
+  const { group, refusal, now } = observed
   const before = group.status ?? {}
   const observedGeneration = group.metadata.generation ?? 1
-  const ready = active.filter(({ status }) => findCondition(status?.conditions, 'Ready')?.status === 'True').length
   const disrupted = uncounted.filter((vm) => disruptionOfVm(vm) !== undefined).length
   const failed = uncounted.filter(hasFailed).length
-  const isOutdated = ({ metadata }: Vm) => metadata.annotations?.[templateRevisionAnnotation] !== revision
   const countedUids = finished.map(({ metadata }) => metadata.uid).toSorted(compare)
   const { countedUids: _countedUids, conditions: _conditions, ...rest } = before
   const conditions = conditionsOf(observed, isMissing ? refusal : undefined, observedGeneration, now)
@@ -227,7 +237,7 @@ function statusOf(observed: ObservedGroup, sorted: Sorted, isMissing: boolean): 
     replicas: active.length + terminating.length,
     readyReplicas: ready,
     availableReplicas: ready,
-    outdatedReplicas: active.filter(isOutdated).length,
+    outdatedReplicas: outdated,
     succeeded: (before.succeeded ?? 0) + uncounted.length - disrupted - failed,
     failed: (before.failed ?? 0) + failed,
     disrupted: (before.disrupted ?? 0) + disrupted,

@@ -26,7 +26,8 @@ export function setCondition(
 }
 
 export function findCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
-  return conditions?.find((condition) => condition.type === type)
+  for (const condition of conditions ?? []) if (condition.type === type) return condition
+  return undefined
 }
 
 function isSame(a: Condition, b: Condition): boolean {
