@@ -25,7 +25,7 @@ export interface CreateRequest {
 
 /** kubectl's name when it applies on the client's side. Only then is its annotation about this very request. */
 const clientSideApply = 'kubectl-client-side-apply'
-const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
+export const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /**
  * The part of a new object that its user wrote. Before it calls webhooks, the API server fills in the defaults of a

@@ -106,15 +106,45 @@ test('the start of a VM takes three writes and two events of virtset, and no rea
   expect(requestsSince(before)).toEqual(expected)
 }, 600_000)
 
-test('managedFields list the live domain of a VM as one field', async () => {
-  const { metadata, status } = await kube.get(virtualMachines, { namespace: 'default', name: 'first' })
-  const { managedFields = [] } = metadata as { readonly managedFields?: readonly ManagedFields[] }
-  const owners = managedFields.flatMap(({ manager, fieldsV1 }) => {
+const fieldsOf = ({ metadata }: VirtualMachine) => (metadata.managedFields ?? []) as readonly ManagedFields[]
+const applied = (name: string, labels: { readonly [key: string]: string }) =>
+  kube.patch(
+    virtualMachines,
+    { namespace: 'default', name },
+    {
+      type: 'apply',
+      body: { ...vm(name), metadata: { namespace: 'default', name, labels } },
+      fieldManager: 'applier',
+      force: false,
+    },
+  )
+
+test('managedFields of an applied VM list its live domain as one field', async () => {
+  await applied('applied', {})
+  const ref = { namespace: 'default', name: 'applied' }
+  const found = await until(
+    async () => {
+      const current = await kube.get(virtualMachines, ref)
+      return current.status?.domain === undefined ? undefined : current
+    },
+    pause,
+    deadline,
+  )
+  const owners = fieldsOf(found).flatMap(({ manager, fieldsV1 }) => {
     const domain = fieldsV1?.['f:status']?.['f:domain']
     return domain === undefined ? [] : [[manager, domain]]
   })
-  expect(status?.domain).toMatchObject({ name: 'vm' })
   expect(owners).toEqual([['virtset-handler', {}]])
+})
+
+test('a created VM has no managedFields until a manifest is applied to it', async () => {
+  const created = await kube.get(virtualMachines, { namespace: 'default', name: 'first' })
+  expect([created.status?.phase, fieldsOf(created)]).toEqual(['Running', []])
+  const first = await applied('first', { tier: 'front', zone: 'a' })
+  expect(first.metadata.labels).toEqual({ tier: 'front', zone: 'a' })
+  expect(fieldsOf(first).map(({ manager }) => manager)).toEqual(['applier', 'before-first-apply'])
+  const second = await applied('first', { tier: 'back' })
+  expect([second.metadata.labels, second.spec]).toEqual([{ tier: 'back' }, created.spec])
 })
 
 interface ManagedFields {

@@ -11,6 +11,7 @@ import { completeRequest } from './complete-request.ts'
 import { enforcedCauses, restoreEnforced } from './enforced-metadata.ts'
 import type { Engine } from './engine.ts'
 import { isBeingDeleted, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
+import { withoutManagedFields } from './managed-fields.ts'
 import { patchBetween, writePatch } from './patch.ts'
 import type { Permissions } from './permission.ts'
 import { isSameJson } from './same-json.ts'
@@ -45,7 +46,7 @@ function mutateNew(request: AdmissionRequest, engine: Engine, trust: Trust, perm
   const isTrusted = trust.controllers.includes(request.user.username)
   const { faults, causes, vm, warnings, audit } = completeRequest(request, engine, permissions, isTrusted)
   if (vm === undefined) return { ...refuse([...faults, ...causes], warnings), audit }
-  const patch = engine.patch({ ...vm.sent }, { ...withFinalizer(vm.completed.vm) }, request)
+  const patch = engine.patch({ ...vm.sent }, { ...withoutManagedFields(withFinalizer(vm.completed.vm)) }, request)
   return { allowed: true, patch, warnings, audit }
 }
 
