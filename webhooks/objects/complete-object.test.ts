@@ -105,6 +105,16 @@ describe('an object', () => {
       ],
     })
   })
+
+  test('whose annotation would take too much work is refused: lists of other kinds have no limit', () => {
+    const heavy = gadgetPreset('w', { parts: [{ name: '*', weight: 1 }] }, { strength: 'Enforce' })
+    const parts = (count: number) =>
+      gadget({ parts: Array.from({ length: count }, (_, index) => ({ name: `${index}` })) })
+    expect([2000, 20_000].map((count) => complete(parts(count), [heavy]))).toMatchObject([
+      { allowed: true },
+      { allowed: false, causes: [{ rule: 'too-much-work' }] },
+    ])
+  })
 })
 
 describe('the annotation of an earlier call for the same object', () => {
