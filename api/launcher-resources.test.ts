@@ -31,6 +31,13 @@ it('requests and limits whole CPUs if they are dedicated, so that the pod is Gua
   expect(requests).toEqual(limits)
 })
 
+it('requests each device that its node allocates, beside what the domain needs', () => {
+  const hostDevices = ['a', 'b'].map((name) => ({ name, resourceName: 'example.com/gpu' }))
+  const { requests, limits } = launcherResources({ domain: { ...small, type: 'kvm' }, hostDevices })
+  const devices = { 'devices.virtset.io/kvm': '1', 'example.com/gpu': '2' }
+  expect([requests, limits]).toEqual([expect.objectContaining(devices), expect.objectContaining(devices)])
+})
+
 it('requests the storage for changes to disks of images, as far as their size is known', () => {
   const requested = (...capacities: (string | undefined)[]) => {
     const volumes = capacities.map((capacity, index) => ({

@@ -1,4 +1,5 @@
 import { integerOf } from './domain/scalar-value.ts'
+import { hostDeviceResources } from './host-device.ts'
 import { hugePageDemand, pageName } from './huge-pages.ts'
 import { imageCacheBytes, memoryDemand } from './launcher-memory.ts'
 import { mountedSources } from './mounted-source.ts'
@@ -20,7 +21,7 @@ export interface Resources {
   readonly limits: Readonly<Record<string, string>>
 }
 
-type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCPUs'>
+type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCPUs' | 'hostDevices'>
 
 /**
  * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
@@ -28,7 +29,8 @@ type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCP
  * limit, unless it is dedicated: the kubelet gives whole CPUs only to pods of the QoS class Guaranteed. What a guest
  * can write to the node's disk is requested as far as the VM states it: empty disks, and changes to disks from images.
  */
-export function launcherResources({ domain, volumes = [], dedicatedCPUs = false }: ResourceSpec): Resources {
+export function launcherResources(spec: ResourceSpec): Resources {
+  const { domain, volumes = [], dedicatedCPUs = false, hostDevices = [] } = spec
   const { guest, qemu, launcher } = memoryDemand(domain)
   const vcpus = integerOf(domain.vcpu?.value) ?? 1n
   const cpu = dedicatedCPUs ? `${vcpus}` : `${vcpus * cpuMillisPerVcpu}m`
@@ -44,6 +46,7 @@ export function launcherResources({ domain, volumes = [], dedicatedCPUs = false 
     memory: `${memory}`,
     ...Object.fromEntries(pages.map(([pageBytes, bytes]) => [`hugepages-${pageName(pageBytes)}`, `${bytes}`])),
     ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}),
+    ...hostDeviceResources(hostDevices),
   }
   const bytes = volumes.reduce((sum, volume) => sum + requestedBytes(volume), 0n)
   const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }

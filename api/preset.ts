@@ -2,6 +2,7 @@ import { labelSelector } from './affinity.ts'
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
 import { invalidValue, requiredField, wrongType } from './field-error.ts'
+import { checkHostDevices, type HostDevice } from './host-device.ts'
 import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import type { Volume } from './volume.ts'
 import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
@@ -40,6 +41,7 @@ export interface PresetSpec extends PresetFields, Placement, Probes {
   readonly ports?: readonly Port[]
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
+  readonly hostDevices?: readonly HostDevice[]
 }
 
 export interface PresetStatus {
@@ -164,6 +166,7 @@ function checkNames(spec: PresetSpec): Cause[] {
     ...reservedKeyCauses(metadata.annotations ?? {}, 'spec.metadata.annotations'),
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
+    ...checkHostDevices(spec.hostDevices ?? [], 'spec.hostDevices'),
     ...checkProbes(spec, 'spec'),
     ...checkPlacement(spec, 'spec'),
   ]

@@ -10,6 +10,7 @@ import type { Condition, ObjectMeta } from './object.ts'
 import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
 import type { GuestStatus } from './guest.ts'
+import { checkHostDevices, hostDevices, type HostDevice } from './host-device.ts'
 import { checkProbes, livenessProbe, readinessProbe, startupProbe, type Probes } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -22,6 +23,8 @@ export interface VirtualMachineSpec extends Placement, Probes {
   /** The name of a volume on a claim. */
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
+  /** Host-reaching. */
+  readonly hostDevices?: readonly HostDevice[]
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -91,6 +94,7 @@ export const specFields = {
   dedicatedCPUs: boolean(
     'Whether each virtual CPU has a CPU of the node to itself. Requires nodes whose kubelet has the static CPU manager policy.',
   ),
+  hostDevices,
   ...placement,
 } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
 
@@ -160,6 +164,7 @@ function vmCauses(value: unknown): readonly Cause[] {
     ...causes,
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
+    ...checkHostDevices(spec.hostDevices ?? [], 'spec.hostDevices'),
     ...checkProbes(spec, 'spec'),
     ...checkPlacement(spec, 'spec'),
   ]

@@ -146,7 +146,7 @@ function needsNoGrant({ spec }: VirtualMachine, options: CompleteOptions): boole
   const isEmulator = (path: string): boolean =>
     path === 'spec.domain.devices.emulator' &&
     [...everKnown(spec, options)].some(({ emulator }) => emulator === domain.devices?.emulator)
-  return hostPaths(domain).every(isEmulator)
+  return hostPaths({ ...spec, domain }).every(isEmulator)
 }
 
 function takeClaim(vm: VirtualMachine): { readonly bare: VirtualMachine; readonly claim: Provenance | undefined } {

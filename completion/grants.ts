@@ -34,7 +34,7 @@ export function injectedGrants({ vm, grants, removed }: Injected): Grants {
   }
 }
 
-const devicePath = /^spec\.domain\.devices\.\w+\[\d+\]/
+const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices)\[\d+\]/
 const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.source\b/
 const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
 
@@ -54,7 +54,7 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
  * combine into a third.
  */
 function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: string) => boolean {
-  const places = lazy(() => Object.groupBy(hostPaths(vm.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
+  const places = lazy(() => Object.groupBy(hostPaths(vm.spec), (path) => devicePath.exec(path)?.[0] ?? ''))
   const known = new Map<string, boolean>()
   const isOne = (device: string): boolean => {
     const [first, ...others] = (places()[device] ?? [])

@@ -15,6 +15,7 @@ import { placeDeviceState, stateFiles } from './device-state.ts'
 import { pinToDedicatedCpus, readAllowedCpus } from './dedicated-cpus.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { hasRoom } from './full-disk.ts'
+import { fillHostDevices } from './host-device.ts'
 import type { Identity } from './identity.ts'
 import { GuestAgent } from './guest-agent.ts'
 import { Life } from './life.ts'
@@ -143,7 +144,8 @@ async function prepare(spec: VirtualMachineSpec, { vm, settings, clock, onProgre
     sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm, clock, onProgress }))
   }
   const state = await stateFiles(spec, vm, settings)
-  const domain = placeDeviceState(renderDomain(spec.domain, vm, sources), state)
+  const rendered = fillHostDevices(renderDomain(spec.domain, vm, sources), spec.hostDevices, settings.deviceVariables)
+  const domain = placeDeviceState(rendered, state)
   return spec.dedicatedCPUs === true ? pinToDedicatedCpus(domain, await readAllowedCpus()) : domain
 }
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { hugePagesDirectory, launcherDirectory } from '../api/launcher-directory.ts'
+import { deviceVariables, type DeviceVariables } from './host-device.ts'
 import type { VolumeDirectories } from './volume.ts'
 
 /** The launcher's paths in the pod. */
@@ -23,6 +24,7 @@ export interface Settings {
    */
   readonly removable: readonly string[]
   readonly vmUID: string | undefined
+  readonly deviceVariables: DeviceVariables
   /** The container's view of its own cgroup. */
   readonly cgroup: string
   /** The kubelet copies the content of this file into the pod's status. */
@@ -59,6 +61,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     directories: [at('run'), join(at('config'), 'libvirt'), at('cache'), at('data'), at('tmp')],
     removable: [run, files, env['VIRTSET_TMP_DIR'] ?? '/tmp', '/run/lock', '/dev/shm', hugePagesDirectory],
     vmUID: env['VIRTSET_VM_UID'],
+    deviceVariables: deviceVariables(env),
     cgroup: env['VIRTSET_CGROUP_DIR'] ?? '/sys/fs/cgroup',
     terminationLog: env['VIRTSET_TERMINATION_LOG'] ?? '/dev/termination-log',
   }

@@ -169,9 +169,9 @@ const checkIdentity = ({ domain = {} }: PresetSpec): Cause[] =>
       message: 'must not be injected: it is unique to each VM',
     }))
 
-function checkReach({ kind, spec: { domain } }: Preset): Cause[] {
-  if (kind === 'ClusterVirtualMachinePreset' || domain === undefined) return []
-  return hostPaths(domain).map((field) => ({
+function checkReach({ kind, spec }: Preset): Cause[] {
+  if (kind === 'ClusterVirtualMachinePreset') return []
+  return hostPaths(spec).map((field) => ({
     rule: 'preset-reach',
     field,
     reason: 'FieldValueForbidden',

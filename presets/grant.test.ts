@@ -12,12 +12,20 @@ const bridge: Domain = {
 }
 
 test('host-reaching fields are found, an element without the fields below it', () => {
-  expect(hostPaths(bridge)).toEqual([
+  expect(hostPaths({ domain: bridge })).toEqual([
     'spec.domain.devices.interfaces[1].type',
     'spec.domain.devices.interfaces[1].source.bridge',
     'spec.domain.devices.vsock',
   ])
-  expect(hostPaths({ title: 'a', devices: { interfaces: [{ type: 'user' }] } })).toEqual([])
+  expect(hostPaths({ domain: { title: 'a', devices: { interfaces: [{ type: 'user' }] } } })).toEqual([])
+})
+
+test('a device of the node is one place', () => {
+  const hostDevices = [{ name: 'gpu', resourceName: 'example.com/gpu' }]
+  const spec = { selector: {}, hostDevices }
+  expect(hostPaths(spec)).toEqual(['spec.hostDevices[0]'])
+  const kind = 'ClusterVirtualMachinePreset'
+  expect(needsGrant({ apiVersion: 'virtset.io/v1alpha1', kind, metadata: { name: 'p' }, spec })).toBe(true)
 })
 
 test.each<[string, Preset['kind'], Domain | undefined, boolean]>([

@@ -1,12 +1,24 @@
 import type { Domain } from '../api/domain/domain.ts'
 import { hostKeys, reachOf, walk } from '../api/domain/walk.ts'
+import type { HostDevice } from '../api/host-device.ts'
 import type { Preset } from '../api/preset.ts'
+import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 
 /**
- * Returns the paths of the host-reaching fields in the domain of a preset. A namespaced preset may have none. Writing a
- * cluster preset that has some requires the verb `grant-host` on clustervirtualmachinepresets.
+ * The paths of what reaches the host in a VM or a preset: fields of the domain, and devices of the node as a whole. A
+ * namespaced preset may have none. Writing a cluster preset that has some requires the verb `grant-host` on
+ * clustervirtualmachinepresets.
  */
-export function hostPaths(domain: Domain): readonly string[] {
+export const hostPaths = ({ domain = {}, hostDevices }: Partial<VirtualMachineSpec>): readonly string[] => [
+  ...hostFields(domain),
+  ...hostDevicePaths(hostDevices),
+]
+
+/** A device of the node is one place: its name decides which host device of the domain gets it. */
+export const hostDevicePaths = (given: readonly HostDevice[] = []): readonly string[] =>
+  given.map((_, index) => `spec.hostDevices[${index}]`)
+
+function hostFields(domain: Domain): readonly string[] {
   const paths: string[] = []
   walk(
     domain,
@@ -23,4 +35,4 @@ export function hostPaths(domain: Domain): readonly string[] {
 }
 
 export const needsGrant = ({ kind, spec }: Preset): boolean =>
-  kind === 'ClusterVirtualMachinePreset' && spec.domain !== undefined && hostPaths(spec.domain).length > 0
+  kind === 'ClusterVirtualMachinePreset' && hostPaths(spec).length > 0

@@ -4,7 +4,7 @@ import type { Capabilities } from '../api/capabilities.ts'
 import { canonicalSpelling } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { validateDomain } from '../api/domain/validate.ts'
-import { probeNames, type Probes } from '../api/probe.ts'
+import { probeNames } from '../api/probe.ts'
 import { renderCause } from '../api/refusal.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { imageVolumesOf } from '../api/volume.ts'
@@ -16,13 +16,11 @@ import { checkRules, rules } from '../completion/rules/rules.ts'
 import { warnings } from '../completion/rules/warnings.ts'
 import { pick } from '../runtime/slim.ts'
 
-interface Surrounding extends Probes {
+const besideDomain = ['volumes', 'ports', 'deviceStateVolume', 'dedicatedCPUs', 'hostDevices', ...probeNames] as const
+
+interface Surrounding extends Pick<VirtualMachineSpec, (typeof besideDomain)[number]> {
   /** Completes the domains of the row; by default a VM with KVM, 1 GiB and `hvm`. */
   readonly base?: Domain
-  readonly volumes?: VirtualMachineSpec['volumes']
-  readonly ports?: VirtualMachineSpec['ports']
-  readonly deviceStateVolume?: string
-  readonly dedicatedCPUs?: boolean
   /** The node's capabilities; by default `bundledCapabilities`. */
   readonly capabilities?: Capabilities
 }
@@ -54,7 +52,7 @@ export const takenMac = '52:54:00:00:00:0a'
  * granted.
  */
 export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineSpec, RuleContext] {
-  const { base = minimal, volumes, ports, deviceStateVolume, dedicatedCPUs, capabilities = bundledCapabilities } = row
+  const { base = minimal, volumes, capabilities = bundledCapabilities } = row
   const imageVolumes = imageVolumesOf(volumes)
   const context = { capabilities, entropy: { uid: 'test' }, name: 'test', imageVolumes }
   const completed = fillDefaults({ ...base, ...domain }, context)
@@ -66,11 +64,7 @@ export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineS
   return [
     {
       domain: completed.domain,
-      ...(volumes === undefined ? {} : { volumes }),
-      ...(ports === undefined ? {} : { ports }),
-      ...(deviceStateVolume === undefined ? {} : { deviceStateVolume }),
-      ...(dedicatedCPUs === undefined ? {} : { dedicatedCPUs }),
-      ...pick(row, ...probeNames),
+      ...pick(row, ...besideDomain),
     },
     { capabilities, originOf, isInPod: true, isGranted: () => true, isMacTaken: (address) => address === takenMac },
   ]

@@ -2,6 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import { duplicate, invalid, required, unsupported } from './finding.ts'
+import { isAllocated } from './host-device.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Hostdev = DeviceOf<'hostdevs'>
@@ -18,18 +19,23 @@ const lastPciBus = 255
 const hostdevSource = eachDevice('hostdevs')(
   'hostdev-source',
   'A host device must be identified as its type requires: PCI by address, USB by address or ids, a mediated device by UUID.',
-  ({ type, source, model }, at) => {
+  (hostdev, at, { spec }) => {
+    const { type, source, model } = hostdev
     const { address, vendor, product } = source ?? {}
+    const isFilledIn = isAllocated(hostdev, spec)
     switch (type) {
       case undefined:
         return [required(`${at}.type`, 'must be set: the kind of device')]
       case 'mdev':
         return [
-          ...(address?.uuid === undefined ? [required(`${at}.source.address.uuid`, 'must be set for type mdev')] : []),
+          ...(address?.uuid === undefined && !isFilledIn
+            ? [required(`${at}.source.address.uuid`, 'must be set for type mdev')]
+            : []),
           ...(model === undefined ? [required(`${at}.model`, 'must be set for type mdev', 'e.g. vfio-pci')] : []),
         ]
       case 'pci':
-        if (address === undefined) return [required(`${at}.source.address`, 'must be set for type pci')]
+        if (address === undefined)
+          return isFilledIn ? [] : [required(`${at}.source.address`, 'must be set for type pci')]
         return (numberOf(address.bus) ?? 0) > lastPciBus
           ? [invalid(`${at}.source.address.bus`, address.bus, `must be at most ${lastPciBus}`)]
           : []
@@ -38,7 +44,7 @@ const hostdevSource = eachDevice('hostdevs')(
           return [invalid(`${at}.source.vendor.id`, vendor.id, 'must not be 0')]
         if (address !== undefined && address.device === undefined)
           return [required(`${at}.source.address.device`, 'must be set together with bus')]
-        return address === undefined && (vendor === undefined || product === undefined)
+        return address === undefined && (vendor === undefined || product === undefined) && !isFilledIn
           ? [required(`${at}.source.address`, 'must be set for type usb, or vendor and product instead')]
           : []
       case 'scsi':

@@ -15,7 +15,7 @@ export const imageFormat: Rule = {
     const images = [...imagesOf(domain)].filter(({ format }) => format !== undefined && format !== 'raw')
     if (images.length === 0) return
     const devices = new Set(images.map(({ field }) => deviceOf(field)))
-    const ofImages = hostPaths(domain).filter((path) => devices.has(deviceOf(path)))
+    const ofImages = hostPaths({ domain }).filter((path) => devices.has(deviceOf(path)))
     const stated = sourcesOf(ofImages.filter((path) => originOf(path).by !== 'default'))
     for (const { source, field, format, isWritten } of images) {
       if (!stated.has(source)) continue

@@ -1,5 +1,15 @@
 import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
+import { hostDevicePaths } from '../../presets/grant.ts'
+import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
+
+const ungranted = (field: string, value?: unknown): Finding =>
+  forbidden(
+    field,
+    value,
+    'reaches the host; only a ClusterVirtualMachinePreset can set it',
+    'ask an operator for a ClusterVirtualMachinePreset that injects it',
+  )
 
 /**
  * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every
@@ -8,21 +18,17 @@ import { example, type Finding, type Rule } from './rule.ts'
 export const reach: Rule = {
   id: 'host-reach',
   description: 'Only a ClusterVirtualMachinePreset can set a field that reaches the host; users cannot.',
-  check({ domain, isGranted }) {
-    const findings: Finding[] = []
+  check({ spec, domain, isGranted }) {
+    const findings: Finding[] = hostDevicePaths(spec.hostDevices)
+      .filter((path) => !isGranted(path))
+      .map((path) => ungranted(path))
     walk(
       domain,
       ({ path, field, value }) => {
         if (reachOf(field, value) !== 'host') return true
         if (isGranted(path)) return true
         const isBelow = typeof value === 'object' && value !== null && Object.keys(value).length > 0
-        findings.push({
-          field: path,
-          ...(isBelow ? {} : { value }),
-          reason: 'FieldValueForbidden',
-          message: 'reaches the host; only a ClusterVirtualMachinePreset can set it',
-          suggestion: 'ask an operator for a ClusterVirtualMachinePreset that injects it',
-        })
+        findings.push(ungranted(path, isBelow ? undefined : value))
         // Fields below a forbidden element are not reported again.
         return false
       },

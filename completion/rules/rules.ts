@@ -28,6 +28,7 @@ import { deviceStateVolume } from './device-state-volume.ts'
 import { firmwareRules } from './firmware.ts'
 import { graphicsRules } from './graphics.ts'
 import { hostdevOptionRules } from './hostdev-options.ts'
+import { hostDeviceRules } from './host-device.ts'
 import { hostdevRules } from './hostdev.ts'
 import { hugePages } from './huge-pages.ts'
 import { idmapBoth } from './idmap.ts'
@@ -116,6 +117,7 @@ export const rules: readonly Rule[] = [
   probePort,
   rom,
   ...hostdevRules,
+  ...hostDeviceRules,
   ...hostdevOptionRules,
   ...characterRules,
   ...serialRules,

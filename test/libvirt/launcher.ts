@@ -54,9 +54,11 @@ export async function startLauncher(
     readonly privateBytes?: number
     /** The size of a file system in memory for the volumes, which only `inPod` reaches. */
     readonly volumesBytes?: number
+    /** Further variables, as device plugins set them. */
+    readonly env?: { readonly [name: string]: string }
   } = {},
 ): Promise<RunningLauncher> {
-  const { cgroup, oomScoreAdj = 0, privateBytes, volumesBytes } = container
+  const { cgroup, oomScoreAdj = 0, privateBytes, volumesBytes, env } = container
   const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
   const inside = (name: string) => join(directory.inside, name)
@@ -80,6 +82,7 @@ export async function startLauncher(
       VIRTSET_TMP_DIR: inside('private'),
       VIRTSET_CGROUP_DIR: inside('cgroup'),
       VIRTSET_TERMINATION_LOG: inside('sockets/termination-log'),
+      ...env,
     },
     binds: {
       [inside('project')]: resolve(import.meta.dirname, '../..'),

@@ -664,3 +664,71 @@ describe('the format of a granted image', () => {
     expect(ungrantedReach(edited, options([grant()])).map(({ field }) => field)).toEqual([`spec.domain.${format}`])
   })
 })
+
+describe('a device that the node allocates', () => {
+  const gpu = { name: 'gpu', resourceName: 'example.com/gpu' }
+  const hostdev = { alias: { name: 'ua-gpu' }, type: 'pci' } as const
+  const hostdevs = [hostdev]
+  const granting = cluster('gpu', {
+    selector: { matchLabels: { gpu: 'yes' } },
+    hostDevices: [gpu],
+    domain: { devices: { hostdevs } },
+  })
+  const labels = { gpu: 'yes' }
+  const withDevices = (vm: VirtualMachine, ...hostDevices: (typeof gpu)[]): VirtualMachine => ({
+    ...vm,
+    spec: { ...vm.spec, hostDevices },
+  })
+  const fieldsOf = (vm: VirtualMachine, presets: readonly Preset[]): string[] => {
+    const outcome = run(vm, presets)
+    return outcome.outcome === 'refused' ? outcome.causes.map(({ rule, field }) => `${rule} ${field}`) : []
+  }
+
+  test('is granted by the preset that states it, also to a user who repeats it, and is granted again', () => {
+    const { vm } = completed(withDevices(vmWith({ devices: { hostdevs } }, labels), gpu), [granting])
+    expect(vm.spec.hostDevices).toEqual([gpu])
+    expect(completed(vm, [granting]).vm.spec).toEqual(vm.spec)
+    expect(ungrantedReach(vm, options([granting]))).toEqual([])
+  })
+
+  test.each<[string, VirtualMachine, readonly Preset[], string]>([
+    ['without a preset', withDevices(vmWith({}, labels), gpu), [], 'spec.hostDevices[0]'],
+    ['beside a granted one', withDevices(vmWith({}, labels), { ...gpu, name: 'b' }), [granting], 'spec.hostDevices[0]'],
+    [
+      'of another resource',
+      withDevices(vmWith({}, labels), { ...gpu, resourceName: 'a.b/c' }),
+      [granting],
+      'spec.hostDevices[0]',
+    ],
+    [
+      'that a claim attributes to a preset',
+      claiming(withDevices(vmWith({}), gpu), { by: [['', 'gpu', 'r']], at: { spec: { hostDevices: { 0: 0 } } } }),
+      [granting],
+      'spec.hostDevices[0]',
+    ],
+  ])('is refused %s', (_, vm, presets, field) => {
+    expect(fieldsOf(vm, presets)).toContain(`host-reach ${field}`)
+  })
+
+  test('is not granted to a stored VM whose preset was deleted', () => {
+    const { vm } = completed(vmWith({}, labels), [granting])
+    const causes = ungrantedReach(vm, options([]))
+    expect(causes.map(({ field }) => field)).toContain('spec.hostDevices[0]')
+  })
+
+  test('cannot be injected by a preset of a namespace', () => {
+    const { kind, ...rest } = namespaced('gpu', { hostDevices: [gpu] })
+    expect(compilePreset({ kind, ...rest })).toMatchObject({
+      quarantined: { causes: [{ rule: 'preset-reach', field: 'spec.hostDevices[0]' }] },
+    })
+  })
+
+  test('needs the address that the node allocates: a VM cannot state another', () => {
+    const chosen = [{ ...hostdev, source: { address: { bus: 6, slot: 1 } } }]
+    expect(fieldsOf(vmWith({ devices: { hostdevs: chosen } }, labels), [granting])).toEqual([
+      'host-reach spec.domain.devices.hostdevs[0].source.address.bus',
+      'host-reach spec.domain.devices.hostdevs[0].source.address.slot',
+      'host-device-source spec.domain.devices.hostdevs[0].source.address',
+    ])
+  })
+})
