@@ -31,6 +31,12 @@ it('requests and limits whole CPUs if they are dedicated, so that the pod is Gua
   expect(requests).toEqual(limits)
 })
 
+it('requests less than the limit if the VM states how much of the memory of its guest it requests', () => {
+  const { requests, limits } = launcherResources({ domain: { ...small, type: 'qemu' }, memoryRequest: '24Mi' })
+  expect(limits['memory']).toBe(emulated)
+  expect(requests['memory']).toBe(`${BigInt(emulated) - 40n * 2n ** 20n}`)
+})
+
 it('requests each device that its node allocates, beside what the domain needs', () => {
   const hostDevices = ['a', 'b'].map((name) => ({ name, resourceName: 'example.com/gpu' }))
   const { requests, limits } = launcherResources({ domain: { ...small, type: 'kvm' }, hostDevices })

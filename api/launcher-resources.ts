@@ -21,16 +21,17 @@ export interface Resources {
   readonly limits: Readonly<Record<string, string>>
 }
 
-type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCPUs' | 'hostDevices'>
+type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCPUs' | 'memoryRequest' | 'hostDevices'>
 
 /**
  * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
- * count. The memory limit equals the request, because a guest never returns a page that it has touched. The CPU has no
+ * count. The memory limit equals the request, because a guest never returns a page that it has touched, unless the VM
+ * states a smaller request (`memoryRequest`). The CPU has no
  * limit, unless it is dedicated: the kubelet gives whole CPUs only to pods of the QoS class Guaranteed. What a guest
  * can write to the node's disk is requested as far as the VM states it: empty disks, and changes to disks from images.
  */
 export function launcherResources(spec: ResourceSpec): Resources {
-  const { domain, volumes = [], dedicatedCPUs = false, hostDevices = [] } = spec
+  const { domain, volumes = [], dedicatedCPUs = false, memoryRequest, hostDevices = [] } = spec
   const { guest, qemu, launcher } = memoryDemand(domain)
   const vcpus = integerOf(domain.vcpu?.value) ?? 1n
   const cpu = dedicatedCPUs ? `${vcpus}` : `${vcpus * cpuMillisPerVcpu}m`
@@ -39,7 +40,10 @@ export function launcherResources(spec: ResourceSpec): Resources {
   const files = BigInt(images.length) * imageCacheBytes + BigInt(isos.length) * mountedIsoBytes
   const pages = [...hugePageDemand(domain)]
   const inPages = pages.reduce((sum, [, bytes]) => sum + bytes, 0n)
-  const memory = guest - inPages + qemu + launcher + files
+  const overhead = qemu + launcher + files
+  const memory = guest - inPages + overhead
+  const stated = memoryRequest === undefined ? undefined : quantityValue(memoryRequest)
+  const overcommitted = stated === undefined ? {} : { memory: `${stated + overhead}` }
   // Extended resources and huge pages need a limit equal to the request.
   const limits = {
     ...(dedicatedCPUs ? { cpu } : {}),
@@ -50,7 +54,7 @@ export function launcherResources(spec: ResourceSpec): Resources {
   }
   const bytes = volumes.reduce((sum, volume) => sum + requestedBytes(volume), 0n)
   const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }
-  return { requests: { cpu, ...storage, ...limits }, limits }
+  return { requests: { cpu, ...storage, ...limits, ...overcommitted }, limits }
 }
 
 /** The ISO of a Secret or ConfigMap is in memory: two files of 1 MiB, what they are made of, and the file system. */

@@ -41,6 +41,7 @@ export interface PresetSpec extends PresetFields, Placement, Probes {
   readonly ports?: readonly Port[]
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
+  readonly memoryRequest?: string
   readonly hostDevices?: readonly HostDevice[]
 }
 

@@ -12,7 +12,7 @@ import { checkPlacement, placement, type Placement } from './placement.ts'
 import type { GuestStatus } from './guest.ts'
 import { checkHostDevices, hostDevices, type HostDevice } from './host-device.ts'
 import { checkProbes, livenessProbe, readinessProbe, startupProbe, type Probes } from './probe.ts'
-import { boolean, bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
+import { boolean, bounded, checkSchema, isRecord, opaque, open, quantity, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
 
@@ -23,6 +23,8 @@ export interface VirtualMachineSpec extends Placement, Probes {
   /** The name of a volume on a claim. */
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
+  /** A quantity. */
+  readonly memoryRequest?: string
   /** Host-reaching. */
   readonly hostDevices?: readonly HostDevice[]
 }
@@ -93,6 +95,9 @@ export const specFields = {
   ),
   dedicatedCPUs: boolean(
     'Whether each virtual CPU has a CPU of the node to itself. Requires nodes whose kubelet has the static CPU manager policy.',
+  ),
+  memoryRequest: quantity(
+    'The part of the memory of the guest that the pod requests; all of it if absent. If the guest uses more and the node runs out of memory, the VM is among the first to be ended.',
   ),
   hostDevices,
   ...placement,

@@ -127,8 +127,10 @@ describe('a disk', () => {
   })
 })
 
+const unmerged: Domain = { memoryBacking: { nosharepages: {} } }
+
 describe('memory', () => {
-  const named = { name: 'testvm', uuid: vm.uid }
+  const named = { name: 'testvm', uuid: vm.uid, ...unmerged }
   const cache = (value: number) => ({ features: { tcg: { tbCache: { unit: 'MiB', value } } } })
 
   test.each<[string, Domain, Domain]>([
@@ -141,6 +143,11 @@ describe('memory', () => {
       { type: 'kvm' },
     ],
     [
+      'is not merged by the node, whatever else backs it',
+      { type: 'kvm', memoryBacking: { hugepages: {} } },
+      { type: 'kvm', memoryBacking: { hugepages: {}, nosharepages: {} } },
+    ],
+    [
       'with another limit is for libvirt to refuse',
       { type: 'kvm', memtune: { softLimit: { unit: 'MiB', value: 512 } } },
       { type: 'kvm', memtune: { softLimit: { unit: 'MiB', value: 512 } } },
@@ -150,11 +157,16 @@ describe('memory', () => {
 
 describe('name and uuid', () => {
   test('are the object’s if the domain has none', () => {
-    expect(renderDomain({ type: 'kvm' }, vm, sources)).toEqual({ name: 'testvm', uuid: vm.uid, type: 'kvm' })
+    expect(renderDomain({ type: 'kvm' }, vm, sources)).toEqual({
+      name: 'testvm',
+      uuid: vm.uid,
+      type: 'kvm',
+      ...unmerged,
+    })
   })
 
   test('are the domain’s if it has them', () => {
     const own = { name: 'own', uuid: '00000000-0000-4000-8000-000000000000' }
-    expect(renderDomain(own, vm, sources)).toEqual(own)
+    expect(renderDomain(own, vm, sources)).toEqual({ ...own, ...unmerged })
   })
 })

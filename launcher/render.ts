@@ -20,12 +20,12 @@ export type VolumeSource =
   | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
 
 /**
- * The domain for libvirt: the VM's domain with limits on QEMU's memory, with a name and a UUID (the object's if the
- * domain has none), and with every `type: volume` disk converted to the file or block device of its volume in this pod.
+ * The domain for libvirt: the VM's domain with limits on QEMU's memory, which the node must not merge with that of other
+ * VMs, with a name and a UUID (the object's if the domain has none), and with every `type: volume` disk converted to the file or block device of its volume in this pod.
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
 export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {
-  const named = { name: vm.name, uuid: vm.uid, ...bounded(domain) }
+  const named = { name: vm.name, uuid: vm.uid, ...unshared(bounded(domain)) }
   const devices: unknown = domain.devices
   if (!isRecord(devices) || !Array.isArray(devices['disks'])) return named
   const disks = devices['disks'].map((disk, index) => renderDisk(disk, sources, `spec.domain.devices.disks[${index}]`))
@@ -44,6 +44,15 @@ function bounded({ memtune, ...domain }: Domain): Domain {
   const tbCache = { unit: 'MiB', value: Number(translationCacheBytes(domain) / 1024n / 1024n) }
   return { ...rest, features: { ...rest.features, tcg: { ...rest.features?.tcg, tbCache } } }
 }
+
+/**
+ * Where the node merges equal pages, a VM can tell from the time of a write whether another VM, of another tenant, has a
+ * page with the same content. Memory that is meant to be shared, with a process in the pod, is not affected.
+ */
+const unshared = (domain: Domain): Domain => ({
+  ...domain,
+  memoryBacking: { ...domain.memoryBacking, nosharepages: {} },
+})
 
 /** The names of the volumes that disks use. */
 export function diskVolumes({ domain }: Pick<VirtualMachineSpec, 'domain'>): ReadonlySet<string> {

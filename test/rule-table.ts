@@ -16,7 +16,15 @@ import { checkRules, rules } from '../completion/rules/rules.ts'
 import { warnings } from '../completion/rules/warnings.ts'
 import { pick } from '../runtime/slim.ts'
 
-const besideDomain = ['volumes', 'ports', 'deviceStateVolume', 'dedicatedCPUs', 'hostDevices', ...probeNames] as const
+const besideDomain = [
+  'volumes',
+  'ports',
+  'deviceStateVolume',
+  'dedicatedCPUs',
+  'memoryRequest',
+  'hostDevices',
+  ...probeNames,
+] as const
 
 interface Surrounding extends Pick<VirtualMachineSpec, (typeof besideDomain)[number]> {
   /** Completes the domains of the row; by default a VM with KVM, 1 GiB and `hvm`. */

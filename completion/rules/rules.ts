@@ -43,6 +43,7 @@ import { lease } from './lease.ts'
 import { lifecycleActions } from './lifecycle.ts'
 import { machineRules } from './machine.ts'
 import { memoryDeviceRules } from './memory-device.ts'
+import { memoryRequest } from './memory-request.ts'
 import { memoryRules } from './memory.ts'
 import { reservedMetadata } from './metadata.ts'
 import { requiredFields } from './needed.ts'
@@ -81,6 +82,7 @@ export const rules: readonly Rule[] = [
   ...machineRules,
   ...memoryRules,
   hugePages,
+  memoryRequest,
   ...numaRules,
   ...cpuRules,
   cpuHost,

@@ -85,7 +85,9 @@ describe('a VM', () => {
     expect(report).toMatchObject({ vmUID: uid, phase: 'Running', reason: 'booted' })
     expect(report.domain).toMatchObject({ name: 'testvm', uuid: uid })
     expect(await launcher.put(vm)).toMatchObject({ phase: 'Running' })
-    expect(await launcher.pids('qemu-system-x86')).toHaveLength(1)
+    const pids = await launcher.pids('qemu-system-x86')
+    expect(pids).toHaveLength(1)
+    expect(await readFile(`/proc/${pids[0]}/cmdline`, 'utf8')).toContain(',mem-merge=off')
     const other = { ...vm, metadata: { name: 'testvm', namespace: 'default', uid: 'another' } }
     expect(await launcher.ask('PUT', '/vm', other)).toMatchObject({
       status: 409,
