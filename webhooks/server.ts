@@ -1,17 +1,14 @@
-import type { IncomingMessage } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
-import type { Socket } from 'node:net'
 import { fastify } from 'fastify'
-import { createArrivalDeadlines } from '../runtime/arrival-deadline.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { guardConnections } from '../runtime/guard.ts'
 import { admissionRoutes, pathOf, type AdmissionOptions } from './admission-routes.ts'
-import { callerOf, isApiServer } from './caller.ts'
-import { freeBytes } from './gate.ts'
+import { createBodyDeadlines } from './body-deadline.ts'
 import { failureOf, sendStatus } from './respond.ts'
 import type { Api } from './subresources/api.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
+import { unusedMs, watchUnused } from './unused-connections.ts'
 
 /**
  * An API server has at most 600 requests in flight by default, and opens a connection for each when a replica has just
@@ -25,23 +22,11 @@ export const connectionLimits: ConnectionLimits = {
   proven: 2048,
 }
 
-/** 1.25 s for each 64 KiB of a body that the API server forwards, so that fifty of 3 MiB can arrive concurrently. */
-const forwardedTurns = 5
-
-/**
- * 5 s for a handshake, and in addition for each 64 KiB of the API server's own admission requests: as long as it waits
- * for the response. On an overloaded node it sends nothing for seconds.
- */
-const apiServerTurns = 20
-
 /**
  * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens
  * connections in advance, so the time before the first request also counts as idle.
  */
 const keepAliveTimeoutMs = 95_000
-
-/** When draining, a connection that is older has no request on its way. */
-const unusedMs = 1000
 
 export interface Certificate {
   readonly key: string
@@ -75,8 +60,7 @@ export interface WebhookServer {
  */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
   const { certificate, metrics, log, clock, api, frontProxy } = options
-  const forwarded = createArrivalDeadlines(clock, forwardedTurns)
-  const fromApiServer = createArrivalDeadlines(clock, apiServerTurns)
+  const deadlines = createBodyDeadlines(options)
   let isDraining = false
   let current = certificate
 
@@ -105,47 +89,17 @@ export async function startServer(options: ServerOptions, port: number, host = '
   })
   guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
-    deadlines: fromApiServer,
+    deadlines: deadlines.handshake,
     clock,
     rejected: metrics.connectionRejected,
   })
 
-  // Node regards a connection as idle, and closes it, only after its first request.
-  const unused = new Map<Socket, number>()
-  const use = ({ socket }: IncomingMessage) => void unused.delete(socket)
-  app.server
-    .on('secureConnection', (socket) => {
-      unused.set(socket, clock.monotonic())
-      socket.once('close', () => unused.delete(socket))
-    })
-    .on('request', use)
-  // Without an API an upgrade is a request like any other.
-  if (api !== undefined) app.server.on('upgrade', use)
+  const closeUnused = watchUnused(app.server, clock, api !== undefined)
 
   app.addHook('onRequest', async (request, reply) => {
     if (isDraining) reply.header('connection', 'close')
-    expectBody(request.raw, pathOf(request.routeOptions.url))
+    deadlines.expectBody(request.raw, pathOf(request.routeOptions.url))
   })
-
-  const isOfApiServer = (message: IncomingMessage): boolean => {
-    const caller = callerOf(message, frontProxy?.(), clock.now())
-    return caller !== undefined && isApiServer(caller)
-  }
-
-  /** Closes the connection unless 64 KiB of the body, or its end, arrive within each deadline. */
-  const expectBody = (message: IncomingMessage, path: string, deadlines = forwarded): void => {
-    const { socket } = message
-    const before = socket.bytesRead
-    const cancel = deadlines.start(() => {
-      if (message.complete || message.destroyed) return
-      if (socket.bytesRead - before >= freeBytes) return expectBody(message, path)
-      const isExtended = deadlines === fromApiServer
-      if (!isExtended && path !== 'other' && isOfApiServer(message)) return expectBody(message, path, fromApiServer)
-      metrics.rejected(path, 'deadline')
-      socket.destroy()
-    })
-    message.once('close', cancel)
-  }
 
   app.setErrorHandler((error, request, reply) => {
     const path = pathOf(request.routeOptions.url)
@@ -177,7 +131,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
       let isClosed = false
       const closed = app.close().then(() => (isClosed = true))
       while (!isClosed) {
-        for (const [socket, sinceMs] of unused) if (clock.monotonic() - sinceMs >= unusedMs) socket.destroy()
+        closeUnused()
         await Promise.race([closed, sleep(clock, unusedMs / 4)])
       }
     },
