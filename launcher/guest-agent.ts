@@ -15,7 +15,7 @@ const pollsOfAll = 10
 /** A guest can open and close its channel as often as it likes. Each change of the report is a write of the handler. */
 const settleMs = 10_000
 
-export const agentChannel = 'org.qemu.guest_agent.0'
+const agentChannel = 'org.qemu.guest_agent.0'
 
 interface GuestAgentOptions {
   /** @throws AgentUnresponsive */

@@ -5,7 +5,7 @@ import type { Structure } from './structure.ts'
 
 /** Finds the presets that are worth comparing with one, instead of all. */
 export interface OverlapIndex {
-  /** Puts in a preset, in the place of an earlier revision of it. */
+  /** Adds a preset, or replaces its earlier revision. */
   set(preset: CompiledPreset): void
   delete(id: string): void
   /** Ids of all presets that could disagree with this one on some VM, and of few others. Not its own. */
