@@ -185,12 +185,12 @@ describe('items that are the same', () => {
     ],
   ])('%s', (_, sources, expected) => expect(grouped(...sources)).toEqual(expected))
 
-  test('which takes one step for each item that a * could match', () => {
+  test('which takes the size of an item with * in steps for each item that it could match', () => {
     let count = 0
     groupItems(cells, [users({ name: 'x' }, { name: 'y' }), from('p', 0, { name: '*', type: 'a' })], {
       spend: (steps) => (count += steps),
     })
-    expect(count).toBe(2)
+    expect(count).toBe(2 * 3)
   })
 })
 

@@ -1,6 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
-import { unmetered, type Steps } from '../api/steps.ts'
+import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
 import { covers, meaningOf } from './cover.ts'
 import type { Source } from './source.ts'
 import { compareText, isUser } from './source.ts'
@@ -54,7 +54,7 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
     .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value) })))
   const groups = [...users, ...created]
   for (const star of stars) {
-    steps.spend(groups.length)
+    steps.spend(groups.length * sizeOf(star.value))
     spread(structure, star, groups)
   }
   return { groups: groups.map(({ members }) => members), homeless }

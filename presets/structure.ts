@@ -180,11 +180,12 @@ export const objectOf = (
   options: Pick<ObjectStructure, 'union'> = {},
 ): ObjectStructure => {
   const keys = Object.keys(fields)
+  const places = new Map(keys.map((key, index) => [key, index]))
   return {
     kind: 'object',
     field: (key) => (Object.hasOwn(fields, key) ? fields[key] : undefined),
     keys: () => keys,
-    place: (key) => (keys.includes(key) ? keys.indexOf(key) : keys.length),
+    place: (key) => places.get(key) ?? keys.length,
     singles: noSingles,
     ...options,
   }

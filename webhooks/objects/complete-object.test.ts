@@ -115,6 +115,17 @@ describe('an object', () => {
       { allowed: false, causes: [{ rule: 'too-much-work' }] },
     ])
   })
+
+  test('in each of whose items a preset sets much is refused before that is done', () => {
+    const tags = Array.from({ length: 1000 }, (_, index) => `${index}`)
+    const large = gadgetPreset('l', { parts: [{ name: '*', tags }] })
+    const parts = (count: number) =>
+      gadget({ parts: Array.from({ length: count }, (_, index) => ({ name: `${index}` })) })
+    expect([10, 1000].map((count) => complete(parts(count), [large]))).toMatchObject([
+      { allowed: true },
+      { allowed: false, causes: [{ rule: 'too-much-work' }] },
+    ])
+  })
 })
 
 describe('the annotation of an earlier call for the same object', () => {
