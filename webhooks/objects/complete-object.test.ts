@@ -126,6 +126,16 @@ describe('an object', () => {
       { allowed: false, causes: [{ rule: 'too-much-work' }] },
     ])
   })
+
+  test('that presets make larger than the API server can store is refused', () => {
+    const tags = Array.from({ length: 20 }, (_, index) => `${index}${'x'.repeat(3000)}`)
+    const large = gadgetPreset('l', { parts: [{ name: '*', tags }] })
+    const parts = Array.from({ length: 60 }, (_, index) => ({ name: `${index}` }))
+    expect(complete(gadget({ parts }), [large])).toMatchObject({
+      allowed: false,
+      causes: [{ message: 'is larger with the presets for Gadget of example.com/v1 than the API server can store' }],
+    })
+  })
 })
 
 describe('the annotation of an earlier call for the same object', () => {

@@ -46,11 +46,15 @@ export function completeObject(request: AdmissionRequest, entry: ObjectTarget, n
     return { ...refuse(capCauses([...injected.causes], 'spec'), warnings), audit }
   }
   const patch = writePatch(patchBetween(sent, { ...annotated(injected, claim) }))
+  if (patch.encoded.length > longestPatch) return refuse([tooLarge(entry)], warnings)
   return { allowed: true, patch, warnings, audit }
 }
 
 /** To encode the annotation visits each path several times. Unlike those of a VM, lists of users have no limit here. */
 const stepsPerOrigin = 8
+
+/** 3 MiB in base64: the API server stores no larger object. It has to read the response, which stays here until then. */
+const longestPatch = 4 * 1024 * 1024
 
 type Sent = Subject & { readonly [key: string]: unknown }
 
@@ -103,6 +107,14 @@ function shown(injected: Provenance, claim: string | undefined, participants: re
     skipped: injected.skipped,
   }
 }
+
+const tooLarge = ({ target }: ObjectTarget): Cause => ({
+  rule: 'too-much-work',
+  field: 'spec',
+  reason: 'FieldValueTooLong',
+  message: `is larger with the presets for ${targetText(target.spec)} than the API server can store`,
+  suggestion: 'let the presets set less in each item of its lists',
+})
 
 function tooMuchWork({ target, candidates }: ObjectTarget): Cause {
   return {

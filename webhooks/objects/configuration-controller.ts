@@ -46,6 +46,8 @@ export interface ConfigurationControllerOptions {
 const name = 'virtset-objects'
 /** Changes that come together, such as presets of one file, are written at once. */
 const collectMs = 100
+/** While changes do not end, each round waits twice as long, up to this: the API server reads each configuration. */
+const longestCollectMs = 1000
 /** While presets change, their status is written for this long, before webhooks are registered for other presets. */
 const statusMs = 500
 /** Statuses are compared for at most this long at a time. */
@@ -67,6 +69,7 @@ export async function runConfigurationController(
   let isOutdated = false
   /** The preset whose status is the next to be written. */
   let first = 0
+  let pauseMs = collectMs
   let wake = () => {}
   objects.onChange(() => {
     isOutdated = true
@@ -89,11 +92,14 @@ export async function runConfigurationController(
       )
     }
     const waiting = new AbortController()
+    const fromMs = clock.monotonic()
     const slept = sleep(clock, intervalMs, AbortSignal.any([signal, waiting.signal])).catch(() => {})
     await Promise.race([woken, slept])
     waiting.abort()
     await slept
-    await sleep(clock, collectMs, signal).catch(() => {})
+    const isQuiet = clock.monotonic() - fromMs >= longestCollectMs
+    pauseMs = isQuiet ? collectMs : Math.min(2 * pauseMs, longestCollectMs)
+    await sleep(clock, pauseMs, signal).catch(() => {})
   }
 }
 
