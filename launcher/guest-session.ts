@@ -20,6 +20,7 @@ export interface GuestSessions {
   readonly screen: () => Promise<GuestSession>
   readonly port: (port: number) => Promise<GuestSession>
   readonly screenshot: () => Promise<GuestSession>
+  readonly metrics: () => Promise<GuestSession>
 }
 
 export function openGuestSession(sessions: GuestSessions, target: SessionTarget): Promise<GuestSession> {
@@ -32,6 +33,8 @@ export function openGuestSession(sessions: GuestSessions, target: SessionTarget)
       return sessions.port(target.port)
     case 'screenshot':
       return sessions.screenshot()
+    case 'metrics':
+      return sessions.metrics()
   }
 }
 

@@ -1,4 +1,4 @@
-import { rename, rm, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Domain } from '../api/domain/domain.ts'
@@ -18,10 +18,12 @@ import { hasRoom } from './full-disk.ts'
 import { fillHostDevices } from './host-device.ts'
 import type { Identity } from './identity.ts'
 import { GuestAgent } from './guest-agent.ts'
+import { createGuestMetrics } from './guest-metrics.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole, openScreenshot } from './libvirt/domain.ts'
 import type { OnProgress } from './claim-disk.ts'
+import { readStats } from './libvirt/domain-stats.ts'
 import { askAgent } from './libvirt/guest-info.ts'
 import { consoleAlias } from './live-domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
@@ -104,6 +106,14 @@ async function main(settings: Settings, log: Logger): Promise<void> {
         },
         clock,
         log,
+      }),
+      metrics: createGuestMetrics({
+        readStats: async () => {
+          const { dom } = life
+          return dom === undefined ? undefined : client.apart((connection) => readStats(connection, dom))
+        },
+        readDevices: () => readFile('/proc/net/dev', 'utf8'),
+        clock,
       }),
     },
     storeCapabilities: (cache) => storeCapabilities(settings.libvirtd['XDG_CACHE_HOME'] ?? '', cache),

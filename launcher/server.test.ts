@@ -78,6 +78,7 @@ beforeEach(async () => {
       screen: () => admit({ kind: 'vnc' }),
       port: (port) => admit({ kind: 'tcp', port }),
       screenshot: () => admit({ kind: 'screenshot' }),
+      metrics: () => admit({ kind: 'metrics' }),
     },
     storeCapabilities: async (cache) => void stored.push(cache),
   })
@@ -281,6 +282,7 @@ describe('a session', () => {
     ['/vnc', { kind: 'vnc' }],
     ['/tcp/22', { kind: 'tcp', port: 22 }],
     ['/screenshot', { kind: 'screenshot' }],
+    ['/metrics', { kind: 'metrics' }],
   ])('of another kind has no position: %s', async (path, target) => {
     session = (inner) => inner.end()
     const opened = await upgrade(path)

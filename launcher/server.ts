@@ -167,7 +167,7 @@ async function openSession(
   const target = request.method === 'GET' ? parseTarget(request.url ?? '') : undefined
   const { upgrade = '' } = request.headers
   if (target === undefined || ![sessionProtocol, earlierProtocol].includes(upgrade)) {
-    const message = `a session is GET of /console, /vnc, /tcp/PORT or /screenshot with Upgrade: ${sessionProtocol}`
+    const message = `a session is GET of /console, /vnc, /tcp/PORT, /screenshot or /metrics with Upgrade: ${sessionProtocol}`
     return refuseUpgrade(socket, failure(new Refused('NotFound', message), log))
   }
   try {

@@ -17,7 +17,7 @@ import { shownText } from './shown-text.ts'
  *                                                              `domain` and `specDrift`; or a heartbeat, every 10 s
  *     GET  /console    Upgrade: console                        101: bytes of the first serial console, both ways
  *     GET  /console?…  Upgrade: virtset                        101: a session (runtime/session-api.ts), also of /vnc,
- *                                                              /tcp/PORT and /screenshot
+ *                                                              /tcp/PORT, /screenshot and /metrics
  *
  * Every response but that of `GET /domain` is immediate and does not wait for libvirt. A start that fails is a report
  * with `exit`.

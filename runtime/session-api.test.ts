@@ -9,6 +9,7 @@ test.each<[string, SessionTarget]>([
   ['/console?after=0123abcd.7', { kind: 'console', after: { epoch: '0123abcd', offset: 7 }, isFollowing: true }],
   ['/vnc', { kind: 'vnc' }],
   ['/screenshot', { kind: 'screenshot' }],
+  ['/metrics', { kind: 'metrics' }],
   ['/tcp/1', { kind: 'tcp', port: 1 }],
   ['/tcp/65535', { kind: 'tcp', port: 65535 }],
 ])('%s is written and parsed', (path, target) => {

@@ -7,6 +7,7 @@
  *     GET /vnc                                             101: RFB with QEMU's VNC server, both ways
  *     GET /tcp/PORT                                        101: a TCP connection to a port of the pod, both ways
  *     GET /screenshot                                      101: a PNG of the first screen, then the end
+ *     GET /metrics                                         101: what the guest uses, as JSON, then the end
  *
  * The launcher retains the last output of the console. A session begins `tail` bytes before its end, or after a
  * position, or with the oldest bytes that are retained if that is later. The header `virtset-position` of the 101 has
@@ -35,7 +36,12 @@ export interface PortTarget {
 }
 
 /** What a session connects to. */
-export type SessionTarget = ConsoleTarget | PortTarget | { readonly kind: 'vnc' } | { readonly kind: 'screenshot' }
+export type SessionTarget =
+  | ConsoleTarget
+  | PortTarget
+  | { readonly kind: 'vnc' }
+  | { readonly kind: 'screenshot' }
+  | { readonly kind: 'metrics' }
 
 /** The protocol in the header `Upgrade`. */
 export const sessionProtocol = 'virtset'
@@ -47,6 +53,9 @@ export const consolePastBytes = 256 * 1024
 
 /** A PNG of a large screen with noise has no more. */
 export const maxScreenshotBytes = 32 * 1024 * 1024
+
+/** The metrics of a guest with 64 disks have a fifth of it. */
+export const maxMetricsBytes = 64 * 1024
 
 const pngStart = Buffer.from('89504e470d0a1a0a', 'hex')
 export const pngStartBytes = pngStart.length
@@ -82,6 +91,7 @@ export function parseTarget(path: string): SessionTarget | undefined {
   if (port !== undefined) return isPort(Number(port)) ? { kind: 'tcp', port: Number(port) } : undefined
   if (path === '/vnc') return { kind: 'vnc' }
   if (path === '/screenshot') return { kind: 'screenshot' }
+  if (path === '/metrics') return { kind: 'metrics' }
   const url = URL.parse(path, 'http://launcher')
   if (url?.pathname !== '/console') return undefined
   const [tail, after, follow] = ['tail', 'after', 'follow'].map((name) => url.searchParams.get(name) ?? undefined)

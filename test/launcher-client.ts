@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers'
 import { request } from 'node:http'
 import type { Socket } from 'node:net'
 import { parseJson } from '../runtime/launcher-api.ts'
@@ -35,7 +36,10 @@ export function openSession(socketPath: string, path: string, upgrade = 'virtset
       socket.unshift(head)
       resolve(socket)
     })
-    asked.on('response', (response) => reject(new Error(`refused with ${response.statusCode}`)))
+    asked.on('response', (response) => {
+      const { statusCode } = response
+      text(response).then((body) => reject(new Error(`refused with ${statusCode}: ${body}`)), reject)
+    })
     asked.on('error', reject)
     asked.end()
   })

@@ -6,6 +6,7 @@ import { Delete } from './delete.ts'
 import { Events } from './events.ts'
 import type { Failure } from './failure.ts'
 import { html } from './html.ts'
+import { Metrics } from './metrics.ts'
 import { textHref } from './place.ts'
 import { Power } from './power.ts'
 import { Problem } from './problem.ts'
@@ -127,9 +128,10 @@ function Present({ vm: { metadata, spec, status = {} }, namespace, name }: Prese
     ${
       status.phase === 'Running' &&
       html`<div class="reach">
-        <${Screen} namespace=${namespace} name=${name} hasScreen=${graphics.length > 0} />
-        <${Console} namespace=${namespace} name=${name} hasSerial=${serials.length > 0} />
-      </div>`
+          <${Screen} namespace=${namespace} name=${name} hasScreen=${graphics.length > 0} />
+          <${Console} namespace=${namespace} name=${name} hasSerial=${serials.length > 0} />
+        </div>
+        <${Metrics} namespace=${namespace} name=${name} />`
     }
     <div class="columns">
       <${State}

@@ -2,6 +2,7 @@ import type { Connection } from './connection.ts'
 import type { DomainRef } from './domain.ts'
 import { DeadlineExceeded, LibvirtError } from './errors.ts'
 import { errorCodes } from './protocol.ts'
+import { paramsOf, type Params } from './typed-params.ts'
 import type { Value } from './xdr.ts'
 
 /** `types` of libvirt's virDomainGetGuestInfo. */
@@ -58,8 +59,6 @@ export async function askAgent(
   return answer
 }
 
-type Params = ReadonlyMap<string, Value>
-
 const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {
   hostname: (params) => given('hostname', params.get('hostname')),
   os: (params) => ({
@@ -85,13 +84,3 @@ const given = (key: string, value: Value | undefined): { [key: string]: Value } 
 
 const upTo = (count: Value | undefined, max: number): number[] =>
   Array.from({ length: typeof count === 'number' ? Math.min(count, max) : 0 }, (_, index) => index)
-
-function paramsOf(value: Value): Params {
-  const params = new Map<string, Value>()
-  if (!Array.isArray(value)) return params
-  for (const one of value) {
-    if (typeof one !== 'object' || one === null || Array.isArray(one) || one instanceof Uint8Array) continue
-    if (typeof one['field'] === 'string' && one['value'] !== undefined) params.set(one['field'], one['value'])
-  }
-  return params
-}

@@ -738,8 +738,8 @@ describe('the aggregated API', () => {
       'virtualmachineconfigs/start',
       'virtualmachineconfigs/stop',
       'virtualmachineconfigs/restart',
-      ...['attach', 'log', 'portforward', 'screenshot'].map((name) => `virtualmachines/${name}`),
-      ...['attach', 'log', 'portforward', 'screenshot'].map((name) => `virtualmachineconfigs/${name}`),
+      ...['attach', 'log', 'portforward', 'screenshot', 'metrics'].map((name) => `virtualmachines/${name}`),
+      ...['attach', 'log', 'portforward', 'screenshot', 'metrics'].map((name) => `virtualmachineconfigs/${name}`),
     ])
     expect(JSON.parse(await kubectl(['get', '--raw', '/openapi/v3'])).paths).toHaveProperty([
       'apis/subresources.virtset.io/v1alpha1',

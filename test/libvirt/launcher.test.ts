@@ -398,7 +398,7 @@ test('a disk that is locked is reported with its claim', async () => {
 })
 
 describe('a session', () => {
-  test('reaches the guest’s first serial port, its screen, and a picture of that', async () => {
+  test('reaches the guest’s first serial port, its screen, a picture of that, and its metrics', async () => {
     const vm = await launcherWith('echo')
     const graphics = [{ type: 'vnc', sharePolicy: 'ignore', listens: [{ type: 'socket' }] }]
     const videos = [{ model: { type: 'vga' } }]
@@ -413,6 +413,15 @@ describe('a session', () => {
     viewer.destroy()
     const picture = await buffer(await launcher.session('/screenshot'))
     expect([isPng(picture), picture.toString('latin1').endsWith('IEND\u00AEB`\u0082')]).toEqual([true, true])
+    const metrics = JSON.parse((await buffer(await launcher.session('/metrics'))).toString())
+    expect(metrics).toMatchObject({
+      kind: 'VirtualMachineMetrics',
+      cpu: { count: 1 },
+      memory: { totalBytes: 32 * 1024 * 1024 },
+      disks: [{ target: 'vda', writtenBytes: 0 }],
+    })
+    const { cpu, memory, disks } = metrics
+    expect(Math.min(cpu.usageSeconds, memory.residentBytes, disks[0].readBytes, disks[0].reads)).toBeGreaterThan(0)
     // Nothing in the pod listens on a port.
     await expect(launcher.session('/tcp/5900')).rejects.toThrow('refused with 409')
 

@@ -17,8 +17,8 @@ const resource = (verb: string, kind: string) => ({
 
 /**
  * A session with the guest of a VM, or of the VM of a config. The API server takes requests for these names, except
- * `screenshot`, for long-running, so an open session occupies no place of its Priority and Fairness and has no time
- * limit.
+ * `screenshot` and `metrics`, for long-running, so an open session occupies no place of its Priority and Fairness and
+ * has no time limit.
  */
 const session = (plural: string) => (name: string) => ({
   name: `${plural}/${name}`,
@@ -30,7 +30,7 @@ const session = (plural: string) => (name: string) => ({
   verbs: ['get'],
 })
 
-const sessions = ['attach', 'log', 'portforward', 'screenshot']
+const sessions = ['attach', 'log', 'portforward', 'screenshot', 'metrics']
 
 const discovered = { groupVersion, version }
 

@@ -1,10 +1,13 @@
 import { Counter, Gauge, Histogram } from 'prom-client'
 import type { Registry } from 'prom-client'
+import { isReading, type SessionRequest } from './session-request.ts'
+
+type Kind = SessionRequest['kind']
 
 export interface SessionMetrics {
-  opened(kind: string): void
-  refused(kind: string, code: number): void
-  ended(kind: string, seconds: number, bytes: { readonly toGuest: number; readonly fromGuest: number }): void
+  opened(kind: Kind): void
+  refused(kind: Kind, code: number): void
+  ended(kind: Kind, seconds: number, bytes: { readonly toGuest: number; readonly fromGuest: number }): void
 }
 
 /** `virtset_session*` in `registry`. */
@@ -38,7 +41,7 @@ export function createSessionMetrics(registry: Registry): SessionMetrics {
   return {
     opened(kind) {
       open.inc({ kind })
-      requests.inc({ kind, code: kind === 'log' || kind === 'screenshot' ? 200 : 101 })
+      requests.inc({ kind, code: isReading(kind) ? 200 : 101 })
     },
     refused: (kind, code) => requests.inc({ kind, code }),
     ended(kind, seconds, { toGuest, fromGuest }) {

@@ -3,7 +3,7 @@ import { consolePastBytes } from '../../runtime/session-api.ts'
 import { accessOfSession, parseSession } from './session-request.ts'
 
 const vm = { resource: 'virtualmachines', namespace: 'default', name: 'web' } as const
-const valid = 'attach/console, attach/vnc, portforward/PORT, log, screenshot'
+const valid = 'attach/console, attach/vnc, portforward/PORT, log, screenshot, metrics'
 const parse = (subresource: string, query = '') => parseSession(vm, subresource, new URLSearchParams(query))
 
 test.each([
@@ -21,6 +21,7 @@ test.each([
   ['portforward/22', 'portforward', { kind: 'tcp', port: 22 }],
   ['portforward/65535', 'portforward', { kind: 'tcp', port: 65535 }],
   ['screenshot', 'screenshot', { kind: 'screenshot' }],
+  ['metrics', 'metrics', { kind: 'metrics' }],
 ])('%s', (subresource, kind, target) => {
   expect(parse(subresource)).toEqual({ ...vm, kind, target })
 })
@@ -52,4 +53,5 @@ test('a console requires update of a subresource of its own, a log only what the
   expect(accessOf('attach/vnc')).toEqual({ ...common, verb: 'update', subresource: 'vnc' })
   expect(accessOf('portforward/22')).toEqual({ ...common, verb: 'update', subresource: 'portforward' })
   expect(accessOf('screenshot')).toEqual({ ...common, verb: 'get', subresource: 'screenshot' })
+  expect(accessOf('metrics')).toEqual({ ...common, verb: 'get', subresource: 'metrics' })
 })

@@ -7,8 +7,9 @@ import { group } from './discovery.ts'
 export interface SessionRequest {
   /**
    * console, vnc, portforward: a WebSocket. log: a plain response with the output of the console. screenshot: a PNG.
+   * metrics: JSON.
    */
-  readonly kind: 'console' | 'vnc' | 'portforward' | 'log' | 'screenshot'
+  readonly kind: 'console' | 'vnc' | 'portforward' | 'log' | 'screenshot' | 'metrics'
   /** Whether the name is that of a VM, or of the config that controls it. */
   readonly resource: 'virtualmachines' | 'virtualmachineconfigs'
   readonly namespace: string
@@ -22,11 +23,12 @@ type OfVm = Pick<SessionRequest, 'resource' | 'namespace' | 'name'>
 const plain: ReadonlyMap<string, Pick<SessionRequest, 'kind' | 'target'>> = new Map([
   ['attach/vnc', { kind: 'vnc', target: { kind: 'vnc' } }],
   ['screenshot', { kind: 'screenshot', target: { kind: 'screenshot' } }],
+  ['metrics', { kind: 'metrics', target: { kind: 'metrics' } }],
 ])
 const consoles: { readonly [subresource: string]: 'console' | 'log' } = { 'attach/console': 'console', log: 'log' }
 
 /** The subresources of sessions, for messages. */
-export const sessionSubresources = ['attach/console', 'attach/vnc', 'portforward/PORT', 'log', 'screenshot']
+export const sessionSubresources = ['attach/console', 'attach/vnc', 'portforward/PORT', 'log', 'screenshot', 'metrics']
 
 /** Whether the first word below a name begins a session. */
 export const isSession = (word: string): boolean =>
@@ -80,12 +82,15 @@ function consoleRequest(
  * change the guest requires `update` of a subresource of its own.
  */
 export const accessOfSession = ({ kind, resource, namespace, name }: SessionRequest): Access => ({
-  verb: kind === 'log' || kind === 'screenshot' ? 'get' : 'update',
+  verb: isReading(kind) ? 'get' : 'update',
   group,
   resource,
   subresource: kind,
   namespace,
   name,
 })
+
+/** Whether a session only reads, and is a plain response. */
+export const isReading = (kind: SessionRequest['kind']): boolean => ['log', 'screenshot', 'metrics'].includes(kind)
 
 const refused = (code: number, reason: string, message: string) => ({ refused: { code, reason, message } })

@@ -9,7 +9,7 @@ import { afterEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { ApiError } from '../../runtime/api-error.ts'
 import { createLogger } from '../../runtime/log.ts'
-import { maxScreenshotBytes } from '../../runtime/session-api.ts'
+import { maxMetricsBytes, maxScreenshotBytes } from '../../runtime/session-api.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import type { Access } from '../admission/permission.ts'
@@ -35,6 +35,7 @@ const kinds: { readonly [kind: string]: Pick<SessionRequest, 'kind' | 'target'> 
   vnc: { kind: 'vnc', target: { kind: 'vnc' } },
   portforward: { kind: 'portforward', target: { kind: 'tcp', port: 22 } },
   screenshot: { kind: 'screenshot', target: { kind: 'screenshot' } },
+  metrics: { kind: 'metrics', target: { kind: 'metrics' } },
 }
 
 /** Sessions behind a plain HTTP server, at `/KIND/NAMESPACE/NAME`; followed by `/config`, of the VM of a config. */
@@ -454,6 +455,36 @@ test('a screenshot is a PNG without a position, and has a limit', async () => {
   endless.on('error', () => {}).resume()
   await advance(() => endless.destroyed)
   expect(endless.complete).toBe(false)
+})
+
+test('metrics are JSON, have a limit, and are counted, but not logged', async () => {
+  const { clock, checked, guests, lines, registry, read } = await start()
+  const take = async (bytes: string) => {
+    const opening = read('metrics/default/web')
+    const count = guests.length
+    await until(() => guests.length > count)
+    guests
+      .at(-1)
+      ?.on('error', () => {})
+      .end(bytes)
+    const response = await opening
+    const [body] = await Promise.all([
+      text(response).catch(() => 'cut'),
+      until(
+        () => response.destroyed || response.complete,
+        () => clock.advance(10),
+      ),
+    ])
+    return { type: response.headers['content-type'], body }
+  }
+  expect(await take('{"kind":"VirtualMachineMetrics"}')).toEqual({
+    type: 'application/json',
+    body: '{"kind":"VirtualMachineMetrics"}',
+  })
+  expect(checked).toMatchObject([{ verb: 'get', subresource: 'metrics' }])
+  expect((await take('x'.repeat(maxMetricsBytes + 1))).body).toBe('cut')
+  expect(await registry.metrics()).toContain('virtset_sessions_total{kind="metrics",code="200"} 2')
+  expect(lines).toEqual([])
 })
 
 test('a console requires a WebSocket, and a log must not be one', async () => {

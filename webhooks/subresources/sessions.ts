@@ -11,7 +11,13 @@ import { sleep, type Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { virtualMachineConfigs, virtualMachines, type Persisted } from '../../runtime/resource.ts'
-import { formatPosition, maxScreenshotBytes, positionHeader, type ConsolePosition } from '../../runtime/session-api.ts'
+import {
+  formatPosition,
+  maxMetricsBytes,
+  maxScreenshotBytes,
+  positionHeader,
+  type ConsolePosition,
+} from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { group } from './discovery.ts'
@@ -55,6 +61,7 @@ const lanes = { all: 2, perNamespace: 1 }
 
 const ended: Ending = { code: 1000, reason: 'the VM has ended' }
 const pictured: Ending = { code: 1000, reason: 'the screenshot was sent' }
+const measured: Ending = { code: 1000, reason: 'the metrics were sent' }
 const closed: Ending = { code: 1000, reason: 'the connection was closed' }
 const revoked: Ending = { code: 1008, reason: 'the permission for this session was revoked' }
 const displaced: Ending = { code: 1013, reason: 'another namespace needed the place of this session; try again' }
@@ -172,7 +179,9 @@ export function createSessions(options: SessionOptions): Sessions {
     signal.addEventListener('abort', () => endOnce(displaced))
     if (signal.aborted) endOnce(displaced)
     metrics.opened(kind)
-    log.info(line, 'a session was opened')
+    // Pages read metrics every few seconds.
+    const level = kind === 'metrics' ? 'debug' : 'info'
+    log[level](line, 'a session was opened')
     const stopReviews = reviewAgain(user, wanted, endOnce)
     const { toGuest, fromGuest, code, reason } = await running
     isOpen = false
@@ -181,7 +190,7 @@ export function createSessions(options: SessionOptions): Sessions {
     leave()
     const seconds = (clock.monotonic() - startedMs) / 1000
     metrics.ended(kind, seconds, { toGuest, fromGuest })
-    log.info({ ...line, toGuest, fromGuest, seconds: Math.round(seconds), code, reason }, 'a session has ended')
+    log[level]({ ...line, toGuest, fromGuest, seconds: Math.round(seconds), code, reason }, 'a session has ended')
   }
 
   const counted = async (user: User, wanted: SessionRequest): Promise<Opened> => {
@@ -267,6 +276,7 @@ interface Content {
 const contents: { readonly [kind in SessionRequest['kind']]?: Content } = {
   log: { type: 'text/plain; charset=utf-8', maxBytes: Infinity, ending: ended },
   screenshot: { type: 'image/png', maxBytes: maxScreenshotBytes, ending: pictured },
+  metrics: { type: 'application/json', maxBytes: maxMetricsBytes, ending: measured },
 }
 
 /** Writes a session to a response. A client that reads nothing for a minute is disconnected. */
@@ -316,7 +326,7 @@ const refusal = (code: number, reason: string, message: string): SessionRefusal 
 const notWebSocket = refusal(
   400,
   'BadRequest',
-  'attach and portforward require a WebSocket (Upgrade: websocket); log and screenshot require a request without an upgrade',
+  'attach and portforward require a WebSocket (Upgrade: websocket); log, screenshot and metrics require a request without an upgrade',
 )
 
 const notRunning = ({ namespace, name }: SessionRequest, phase: string): SessionRefusal =>
