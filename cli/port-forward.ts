@@ -1,12 +1,11 @@
 import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
-import { ApiError, ApiUnreachable, isForbidden } from '../runtime/api-error.ts'
+import { ApiError, ApiUnreachable } from '../runtime/api-error.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { virtualMachines } from '../runtime/resource.ts'
 import { clusterFailure } from './cluster.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { cut, joinSession } from './join-session.ts'
-import { parsePort, refused, sessionPath, vmRef, type VmRef } from './vm-session.ts'
+import { hasGuest, parsePort, refused, sessionPath, vmRef, type VmRef } from './vm-session.ts'
 import type { Cluster, ListenAddress, World } from './world.ts'
 
 export interface PortForwardFlags {
@@ -59,7 +58,7 @@ export async function forwardPorts(
   return serve(vm, forwards, cluster, world)
 }
 
-/** `kubectl vm vnc`: carries connections of viewers to the screen of a VM, until it is ended. */
+/** `kubectl vm vnc --listen`: carries connections of viewers to the screen of a VM, until it is ended. */
 export async function serveScreen(
   name: string,
   flags: ScreenFlags,
@@ -108,11 +107,7 @@ async function serve(
     }
   }
   try {
-    const phase = await phaseOf(vm, cluster)
-    if (phase !== undefined && phase !== 'Running') {
-      world.err(`error: the VM "${vm.name}" has no guest to connect to: its phase is ${phase}; it must be Running\n`)
-      return exitCodes.refused
-    }
+    if (!(await hasGuest(vm, cluster, world))) return exitCodes.refused
     for (const { at, subresource, text } of forwards) {
       const one = await world.listen(at, (local) => {
         if (open >= mostConnections) return cut(local)
@@ -127,17 +122,6 @@ async function serve(
     return await refused(error, vm, cluster, world)
   } finally {
     for (const one of listening) one.close()
-  }
-}
-
-/** Reports a wrong name before the first connection. For users who cannot read VMs, the first connection does. */
-async function phaseOf(vm: VmRef, { kube }: Cluster): Promise<string | undefined> {
-  try {
-    const { status } = await kube.get(virtualMachines, vm)
-    return status?.phase ?? 'Pending'
-  } catch (error) {
-    if (isForbidden(error)) return undefined
-    throw error
   }
 }
 

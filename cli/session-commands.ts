@@ -3,12 +3,13 @@ import type { ConsoleFlags, LogFlags, SessionStreams } from './console.ts'
 import type { Entry } from './entry.ts'
 import { clusterFlags, repeatable, wholeNumber, type Flags } from './flags.ts'
 import { NameArgument, runningVm } from './name-argument.ts'
-import type { PortForwardFlags, ScreenFlags } from './port-forward.ts'
+import type { PortForwardFlags } from './port-forward.ts'
 import type { ScreenshotFlags } from './screenshot.ts'
 import type { SendKeyFlags } from './send-key.ts'
 import { clusterOf } from './session.ts'
 import type { SshFlags } from './ssh.ts'
 import type { UiFlags } from './ui.ts'
+import type { VncFlags } from './vnc.ts'
 import type { Cluster, World } from './world.ts'
 
 /** The commands that reach the guest of a running VM. */
@@ -49,22 +50,22 @@ const log: Entry = {
   },
 }
 
-const vnc: Entry = {
+const vncEntry: Entry = {
   name: 'vnc',
-  description: 'serve the screen of a VM to VNC viewers on this host',
-  example: 'web --listen 5901',
+  description: 'serve the screen of a VM on this host: in a web page, or to VNC viewers',
+  example: 'web',
   words: [vmName],
   flags: [
-    new Option('--listen <address>', 'PORT or HOST:PORT, or the path of a unix socket').default(
-      '127.0.0.1:0',
-      'a free port on 127.0.0.1',
+    new Option(
+      '--listen <address>',
+      'serve VNC viewers at PORT or HOST:PORT, where port 0 is any free one, or at the path of a unix socket',
     ),
     ...vmFlags,
   ],
-  async run([name = ''], flags: Flags & ScreenFlags, world) {
-    const { serveScreen } = await import('./port-forward.ts')
+  async run([name = ''], flags: Flags & VncFlags, world) {
+    const { vnc } = await import('./vnc.ts')
     return withCluster(flags, world, async (cluster) =>
-      serveScreen(name, flags, cluster, { ...world, clock: await systemClock() }),
+      vnc(name, flags, cluster, { ...world, clock: await systemClock() }),
     )
   },
 }
@@ -190,7 +191,7 @@ async function withTerminal(
 export const sessionCommands: readonly Entry[] = [
   consoleEntry,
   log,
-  vnc,
+  vncEntry,
   screenshot,
   sendKey,
   sshEntry,

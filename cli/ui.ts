@@ -9,6 +9,7 @@ import { checkPresetText, impactOfText } from './page-preset.ts'
 import { completeText } from './page-vm.ts'
 import { schemaFor } from './schema.ts'
 import { serveUi } from './ui-server.ts'
+import type { VmRef } from './vm-session.ts'
 import type { Cluster, World } from './world.ts'
 
 export interface UiFlags {
@@ -19,11 +20,12 @@ export interface UiFlags {
 /** A text is completed whenever its author pauses, and the profiles of a large cluster have megabytes. */
 const nodesFreshMs = 60_000
 
-/** `kubectl vm ui`: serves the page until it is ended. */
+/** `kubectl vm ui`: serves the page until it is ended. @param vm that the page shows first */
 export async function ui(
   flags: UiFlags,
   cluster: Cluster,
   world: Pick<World, 'out' | 'err' | 'page' | 'interrupted'>,
+  vm?: VmRef,
 ): Promise<ExitCode> {
   const { access, server } = cluster
   const namespace = flags.namespace ?? cluster.namespace ?? 'default'
@@ -65,7 +67,9 @@ export async function ui(
       '/impact': async (text) => impactOfText(text, cluster, namespace).catch(failing),
     },
   })
-  world.out(`${serving.link}\n`)
+  // A browser passes the fragment on to the page.
+  const place = vm === undefined ? '' : `#/vm/${encodeURIComponent(vm.namespace)}/${encodeURIComponent(vm.name)}`
+  world.out(`${serving.link}${place}\n`)
   world.err('Open this link in a browser on this host; it can be used once. Press ^C to end.\n')
   await world.interrupted()
   serving.close()

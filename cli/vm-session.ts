@@ -1,5 +1,5 @@
-import { ApiError, ApiUnreachable, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
-import { virtualMachineConfigs } from '../runtime/resource.ts'
+import { ApiError, ApiUnreachable, isForbidden, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import { virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
 import { clusterFailure } from './cluster.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import type { Cluster, World } from './world.ts'
@@ -24,6 +24,23 @@ export function sessionPath(
   const vm = `namespaces/${encodeURIComponent(namespace)}/virtualmachines/${encodeURIComponent(name)}`
   const search = new URLSearchParams(query).toString()
   return `/apis/subresources.virtset.io/v1alpha1/${vm}/${subresource}${search === '' ? '' : `?${search}`}`
+}
+
+/**
+ * Whether the VM runs; if not, prints why it has no guest. So a wrong name is reported before the first session. For
+ * users who cannot read VMs, the first session reports it.
+ */
+export async function hasGuest(vm: VmRef, { kube }: Cluster, world: Pick<World, 'err'>): Promise<boolean> {
+  try {
+    const { status } = await kube.get(virtualMachines, vm)
+    const phase = status?.phase ?? 'Pending'
+    if (phase === 'Running') return true
+    world.err(`error: the VM "${vm.name}" has no guest to connect to: its phase is ${phase}; it must be Running\n`)
+    return false
+  } catch (error) {
+    if (isForbidden(error)) return true
+    throw error
+  }
 }
 
 /** Whether the session is refused as long as the VM and the permissions do not change. */
