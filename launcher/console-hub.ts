@@ -196,7 +196,8 @@ export class ConsoleHub {
 
   #send(): void {
     if (this.#waiting.length === 0) return
-    const chunk = Buffer.concat(this.#waiting)
+    const [first] = this.#waiting
+    const chunk = this.#waiting.length === 1 && first !== undefined ? first : Buffer.concat(this.#waiting)
     this.#waiting = []
     this.#waitingBytes = 0
     this.#past.append(chunk)
