@@ -25,6 +25,8 @@ export interface TestApiServer {
   readonly kubectl: string
   /** `http://127.0.0.1:PORT` */
   readonly etcd: string
+  /** Kills the API server and starts it again, at the same address. */
+  restart(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -86,12 +88,13 @@ export async function startApiServer(
       port,
       ...(auditPolicy === undefined ? {} : { audit }),
     })
-    const apiServer = start('apiserver', [...command, ...flags])
+    let apiServer = start('apiserver', [...command, ...flags])
     const server = `https://127.0.0.1:${port}`
     const pem = (file: string) => readFileSync(join(pki.directory, file), 'utf8')
     const [ca, cert, key] = [pem('ca.crt'), pem('admin.crt'), pem('admin.key')]
-    agent = new Agent({ connect: { ca, cert, key } })
-    await untilReady(server, agent, apiServer, directory)
+    const own = new Agent({ connect: { ca, cert, key } })
+    agent = own
+    await untilReady(server, own, apiServer, directory)
     const kubeconfig = join(directory, 'kubeconfig')
     writeFileSync(kubeconfig, renderKubeconfig(pki, server, 'admin'), { mode: 0o600 })
     return {
@@ -103,6 +106,11 @@ export async function startApiServer(
       directory,
       kubectl: join(binaries, 'kubectl'),
       etcd: `http://127.0.0.1:${clientPort}`,
+      async restart() {
+        await end(apiServer)
+        apiServer = start('apiserver', [...command, ...flags])
+        await untilReady(server, own, apiServer, directory)
+      },
       stop,
     }
   } catch (error) {

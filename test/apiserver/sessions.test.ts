@@ -1,12 +1,14 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { get } from 'node:https'
 import { duplexPair, type Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
+import type { GuestMetrics } from '../../api/guest-metrics.ts'
 import { run } from '../../cluster/command.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
 import { createSessionAccess } from '../../handler/session-access.ts'
@@ -37,6 +39,8 @@ let keysAtScreen = () => ''
 let guest: Duplex
 
 const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
+/** The consoles of guests by the UID of their pods. */
+const hubs = new Map<string, ConsoleHub>()
 const log = createLogger({ process: 'test', level: 'silent' })
 const kubectl = (rest: string[], input?: object) =>
   run(
@@ -44,15 +48,27 @@ const kubectl = (rest: string[], input?: object) =>
     input === undefined ? {} : { input: JSON.stringify(input) },
   )
 
-/** The launcher's console, whose guest echoes in capitals. */
-function startHub(): ConsoleHub {
+/** Metrics that were read, and what a guest has used then: half a CPU, and 1 MiB written per second. */
+let reads = 0
+const used = (seconds: number): GuestMetrics => ({
+  kind: 'VirtualMachineMetrics',
+  apiVersion: 'subresources.virtset.io/v1alpha1',
+  time: new Date(seconds * 1000).toISOString(),
+  cpu: { usageSeconds: seconds / 2, count: 1 },
+  memory: { totalBytes: 64 * 2 ** 20, usedBytes: 32 * 2 ** 20, residentBytes: 80 * 2 ** 20 },
+  disks: [{ target: 'vda', readBytes: 0, writtenBytes: seconds * 2 ** 20, reads: 0, writes: seconds }],
+  network: [{ name: 'eth0', receivedBytes: 0, sentBytes: 0 }],
+})
+
+/** A launcher's console, whose guest echoes in capitals. @returns the guest */
+function startHub(uid: string): Duplex {
   const [ours, theirs] = duplexPair()
-  guest = theirs
-  guest.on('data', (chunk: Buffer) => guest.write(chunk.toString().toUpperCase()))
+  theirs.on('data', (chunk: Buffer) => theirs.write(chunk.toString().toUpperCase()))
   const hub = new ConsoleHub({ open: async () => ours, clock: systemClock, log })
   hub.start()
-  guest.write('booting\n')
-  return hub
+  theirs.write('booting\n')
+  hubs.set(uid, hub)
+  return theirs
 }
 
 beforeAll(async () => {
@@ -62,25 +78,26 @@ beforeAll(async () => {
   const audience = ['--audience', 'virtset-handler']
   writeFileSync(token, await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-webhooks', ...audience]))
   kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'test' })
-  const hub = startHub()
+  guest = startHub(podUID)
   sessionServer = await startSessionServer({
     port: 0,
     host: '127.0.0.1',
     address: '127.0.0.1',
     accessOf: createSessionAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
-    namespaceOf: (uid) => (uid === podUID ? 'default' : undefined),
-    open: async (_, target) => {
+    namespaceOf: (uid) => (hubs.has(uid) ? 'default' : undefined),
+    open: async (uid, target) => {
       const [ours, theirs] = duplexPair()
       if (target.kind === 'vnc') {
         keysAtScreen = serveScreen(theirs)
         return { socket: ours }
       }
       if (target.kind !== 'console') {
-        theirs.write(`${target.kind}${target.kind === 'tcp' ? target.port : ''}`)
+        if (target.kind === 'metrics') theirs.end(JSON.stringify(used(++reads)))
+        else theirs.write(`${target.kind}${target.kind === 'tcp' ? target.port : ''}`)
         if (target.kind === 'screenshot') theirs.end()
         return { socket: ours }
       }
-      const session = await hub.join(target)
+      const session = await hubs.get(uid)!.join(target)
       session.start(theirs)
       return { socket: ours, position: session.position }
     },
@@ -100,20 +117,8 @@ beforeAll(async () => {
       capabilities: bundledCapabilities,
     },
   })
-  const devices = { serials: [{ type: 'pty' }], graphics: [{ type: 'vnc' }] }
-  const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices }
-  for (const name of ['web', 'idle']) {
-    const metadata = { name, namespace: 'default' }
-    await kubectl(['create', '-f', '-'], {
-      apiVersion: 'virtset.io/v1alpha1',
-      kind: 'VirtualMachine',
-      metadata,
-      spec: { domain },
-    })
-  }
-  const status = JSON.stringify({ status: { phase: 'Running', nodeName: 'n1', podUID } })
-  const asController = kubectlAs(accountOf('controller'))
-  await kubectl(['patch', 'vm', 'web', '--subresource=status', '--type=merge', '-p', status, ...asController])
+  await createVms('web', 'idle')
+  await runs('web', podUID)
   for (const role of ['view', 'edit', 'admin']) {
     await kubectl(['create', 'rolebinding', role, `--clusterrole=virtset-${role}`, `--user=${role}`, '-n', 'default'])
   }
@@ -124,6 +129,25 @@ afterAll(async () => {
   await processes?.stop()
   await api?.stop()
 })
+
+async function createVms(...names: string[]): Promise<void> {
+  const devices = { serials: [{ type: 'pty' }], graphics: [{ type: 'vnc' }] }
+  const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices }
+  const items = names.map((name) => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name, namespace: 'default' },
+    spec: { domain },
+  }))
+  await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'List', items })
+}
+
+/** Sets the status of a VM as the controller does. */
+const runs = (name: string, uid: string) => {
+  const status = JSON.stringify({ status: { phase: 'Running', nodeName: 'n1', podUID: uid } })
+  const asController = kubectlAs(accountOf('controller'))
+  return kubectl(['patch', 'vm', name, '--subresource=status', '--type=merge', '-p', status, ...asController])
+}
 
 const pathOf = (name: string, subresource: string) =>
   `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/${subresource}`
@@ -191,6 +215,25 @@ test('a session continues at a position', async () => {
   session.client.close()
 })
 
+test('50 consoles at once show the past, and each reaches its guest', async () => {
+  const names = ['many-0', 'many-1', 'many-2', 'many-3']
+  await createVms(...names)
+  for (const [index, name] of names.entries()) {
+    const uid = podUID.replace(/..$/, `a${index}`)
+    startHub(uid)
+    await runs(name, uid)
+  }
+  const sessions = await Promise.all(Array.from({ length: 50 }, (_, index) => attach(names[index % 4] ?? '')))
+  expect(sessions.map(({ code }) => code)).toEqual(sessions.map(() => 101))
+  for (const [index, { client }] of sessions.entries()) client.send(`<${index}>`)
+  // All sessions of a VM show what any of them typed.
+  const typed = sessions.map((_, index) => `<${index}>`)
+  const shows = ({ heard }: Session, index: number) =>
+    heard().startsWith('booting') && typed.every((text, other) => heard().includes(text) === (other % 4 === index % 4))
+  await until(() => sessions.every(shows))
+  for (const { client } of sessions) client.close()
+})
+
 test('the log of a console is a plain response', async () => {
   const response = await readLog('web', 'edit', '?tailBytes=100')
   expect([response.statusCode, await text(response)]).toEqual([200, expect.stringContaining('booting\n')])
@@ -206,7 +249,22 @@ test.each([
   expect(await attach('web', 'view', '', subresource)).toMatchObject({ code: 403 })
 })
 
-test('the page shows screen and console side by side and types on both', async () => {
+test('a user with virtset-view reads the metrics of a guest', async () => {
+  const read = async () => {
+    const response = await readPlain('web', 'view', 'metrics')
+    return [response.statusCode, response.headers['content-type'], await text(response)] as const
+  }
+  const [, type, body] = await until(async () => {
+    const answer = await read()
+    return answer[0] === 200 ? answer : undefined
+  })
+  expect([type, JSON.parse(body)]).toEqual(['application/json', used(reads)])
+  const stranger = await readPlain('web', 'stranger', 'metrics')
+  stranger.resume()
+  expect(stranger.statusCode).toBe(403)
+})
+
+test('the page shows screen and console side by side, types on both, and plots what the guest uses', async () => {
   const { page, errors, foreign, close } = await openPage('--kubeconfig', api.kubeconfig)
   try {
     await page.getByRole('link', { name: 'web' }).click()
@@ -221,6 +279,13 @@ test('the page shows screen and console side by side and types on both', async (
     await page.keyboard.press('a')
     // The key a, pressed.
     await until(() => keysAtScreen().includes('0401000000000061'))
+
+    const plot = (name: string) => page.locator('.plot', { has: page.getByRole('heading', { name }) })
+    await plot('CPU').getByText('50 % of 1').waitFor()
+    await plot('Memory').getByText('32 MiB of 64 MiB').waitFor()
+    await plot('Disk').getByText('read 0 B/s, write 1.0 MiB/s').waitFor()
+    // Playwright takes a level line for hidden: it has no height.
+    await plot('CPU').locator('polyline').waitFor({ state: 'attached' })
     expect([errors, foreign]).toEqual([[], []])
   } finally {
     await close()
@@ -313,6 +378,29 @@ test('an account other than the webhooks cannot open sessions at the handler', a
     ),
   )
   expect(statuses).toEqual([403, 403])
+})
+
+test('a console that is open when the API server is killed loses no output', async () => {
+  const main = resolve(import.meta.dirname, '../../cli/main.ts')
+  const words = ['console', 'web', '--no-input', '--tail', '0', '--kubeconfig', api.kubeconfig]
+  const console = spawn(process.execPath, [main, ...words], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let [shown, messages] = ['', '']
+  console.stdout.on('data', (chunk: Buffer) => (shown += chunk.toString()))
+  console.stderr.on('data', (chunk: Buffer) => (messages += chunk.toString()))
+  await until(() => messages.includes('Connected to web.'))
+  let [count, isRestarting] = [0, true]
+  const restarting = api.restart().finally(() => (isRestarting = false))
+  while (isRestarting) {
+    guest.write(` ${count++}`)
+    await new Promise((wake) => setTimeout(wake, 50))
+  }
+  await restarting
+  await until(() => messages.includes('Connected again'), undefined, { deadlineMs: 120_000 })
+  guest.write(' end')
+  await until(() => shown.includes(' end'))
+  expect(shown).toBe(`${Array.from({ length: count }, (_, index) => ` ${index}`).join('')} end`)
+  console.kill()
+  await once(console, 'exit')
 })
 
 test('when the webhooks stop, a session ends with 1012', async () => {
