@@ -30,7 +30,8 @@ export default defineConfig({
           name: 'dist',
           globalSetup: ['test/dist/executable.ts'],
           include: ['test/dist/**/*.test.ts'],
-          testTimeout: 60_000,
+          // Shells wait for two prompts, each for at most two minutes.
+          testTimeout: 300_000,
         },
       },
       {
