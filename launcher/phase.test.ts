@@ -36,7 +36,12 @@ test.each([
     'killed',
     'shutoff crashed',
     started,
-    { phase: 'Shutoff', reason: 'crashed', exit: 'Failed', message: 'QEMU crashed or was killed' },
+    {
+      phase: 'Shutoff',
+      reason: 'crashed',
+      exit: 'Failed',
+      message: 'the guest panicked, or QEMU crashed or was killed',
+    },
   ],
   [
     'lost by the daemon',

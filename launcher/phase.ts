@@ -53,7 +53,7 @@ const failed = (phase: LauncherPhase, reason: string, message: string): PhaseRep
 const causes: ReadonlyMap<string, string> = new Map([
   ['unknown', 'QEMU had ended when libvirtd was restarted'],
   ['destroyed', 'QEMU was ended before the guest powered off'],
-  ['crashed', 'QEMU crashed or was killed'],
+  ['crashed', 'the guest panicked, or QEMU crashed or was killed'],
   ['failed', 'QEMU could not be started'],
   [
     'daemon',

@@ -124,7 +124,7 @@ describe('a VM', () => {
     await started('idle')
     await launcher.signal('qemu-system-x86', 'SIGKILL')
     const report = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
-    const message = 'QEMU crashed or was killed'
+    const message = 'the guest panicked, or QEMU crashed or was killed'
     expect(report).toMatchObject({ phase: 'Shutoff', reason: 'crashed', exit: 'Failed', message })
     expect(await launcher.pids('qemu-system-x86')).toEqual([])
     await launcher.ask('POST', '/final')
