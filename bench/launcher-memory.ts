@@ -78,6 +78,22 @@ const vms: readonly (readonly [name: string, domain: Domain])[] = [
     '256 MiB, UEFI with Secure Boot and a TPM, allocated at once',
     { memory: size('MiB', 256), ...uefi, ...immediate, devices: { tpms: [tpm] } },
   ],
+  [
+    '1 GiB, UEFI and a TPM, allocated at once',
+    { memory: size('GiB', 1), ...uefi, ...immediate, devices: { tpms: [tpm] } },
+  ],
+  [
+    '1 GiB, 64 virtual CPUs, UEFI and a TPM, allocated at once',
+    { memory: size('GiB', 1), vcpu: { value: 64 }, ...uefi, ...immediate, devices: { tpms: [tpm] } },
+  ],
+  [
+    '4 GiB, 16 virtual CPUs, UEFI and a TPM, allocated at once',
+    { memory: size('GiB', 4), vcpu: { value: 16 }, ...uefi, ...immediate, devices: { tpms: [tpm] } },
+  ],
+  [
+    '16 GiB, hardly used, 16 virtual CPUs, UEFI and a TPM',
+    { memory: size('GiB', 16), vcpu: { value: 16 }, ...uefi, devices: { tpms: [tpm] } },
+  ],
   ['64 MiB, 40 interfaces', { memory: size('MiB', 64), devices: { interfaces: interfaces(40) } }],
   ['64 MiB, 80 interfaces', { memory: size('MiB', 64), devices: { interfaces: interfaces(80) } }],
 ]
