@@ -3,6 +3,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 import { ensureTool } from './binaries.ts'
+import { ensureLinuxGuest } from './linux-guest.ts'
 import { ensurePackages, testPackages } from './packages.ts'
 import { StepFailed, type Progress } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
@@ -40,6 +41,9 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const rootfs = await progress.step('Root file system with libvirt', 'check that a Debian mirror responds', (step) =>
     ensureRootfs(step, settings),
   )
+  const linuxGuest = await progress.step('Linux guest', 'check that a Debian mirror responds', (step) =>
+    ensureLinuxGuest(step, settings),
+  )
   const helm = await progress.step('Helm', 'requires Go >= 1.26 and a Go module proxy', (step) =>
     ensureTool(step, settings, 'helm'),
   )
@@ -59,6 +63,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       GOMEMLIMIT: '1GiB',
       KUBE_BIN_DIR: cluster.binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
+      LINUX_GUEST: linuxGuest,
       HELM: helm,
       KUBECONFIG: cluster.kubeconfig,
       VIRTSET_STATE: settings.state,

@@ -1,0 +1,126 @@
+import { chown, copyFile, mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { launcherResources } from '../../api/launcher-resources.ts'
+import { apiVersion } from '../../api/object.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
+import { complete } from '../../completion/complete.ts'
+import { createCandidates } from '../../presets/candidates.ts'
+import { startLauncher } from './launcher.ts'
+import { makeMemoryCgroup } from './memory-cgroup.ts'
+import { uid as launcherUid } from './rootfs.ts'
+
+const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000005'
+/** Two boots of 20 s each, and many times that on a busy machine. */
+const bootMs = 1_500_000
+
+/** Set by `make test`: the disk of the Linux guest. */
+function linuxDisk(): string {
+  const path = process.env['LINUX_GUEST']
+  if (path === undefined)
+    throw new Error('LINUX_GUEST is not set: run `make linux-guest` and set it to the path it prints')
+  return path
+}
+
+/**
+ * Runs in the guest at its first boot. At the second, the watchdog expires, because it is fed once a minute, and its
+ * interrupt makes Linux panic.
+ */
+const script = `#!/bin/sh
+exec >/dev/console
+echo "rng: $(cat /sys/class/misc/hw_random/rng_current), $(head -c 16 /dev/hwrng | wc -c) bytes"
+echo "screen: $(ls /sys/bus/virtio/drivers/virtio_gpu/virtio*/../drm | grep '^card') of virtio_gpu"
+echo "watchdog: $(cat /sys/class/watchdog/watchdog0/identity)"
+echo "tpm: $(cat /sys/class/tpm/tpm0/pcr-sha256/0)"
+echo "panic: $(ls /sys/bus/pci/drivers | grep pvpanic)"
+mount -o remount,size=90% /dev/shm
+dd if=/dev/urandom of=/tmp/page bs=4M count=1 2>/dev/null
+while [ "$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)" -gt 24000 ]; do cat /tmp/page; done >/dev/shm/fill
+echo "memory: filled"
+cat >/usr/lib/guest/hang <<'END'
+#!/bin/sh
+echo 1 >/proc/sys/kernel/unknown_nmi_panic
+exec watchdog -T 2 -t 60 /dev/watchdog0
+END
+chmod 755 /usr/lib/guest/hang
+echo '::once:/usr/lib/guest/hang' >>/etc/inittab
+reboot
+`
+
+function vm(): VirtualMachine {
+  const given: VirtualMachine = {
+    apiVersion,
+    kind: 'VirtualMachine',
+    metadata: { name: 'testvm', namespace: 'default', uid },
+    spec: {
+      domain: {
+        type: 'qemu',
+        memory: { unit: 'MiB', value: 256 },
+        os: { type: { os: 'hvm', machine: 'q35' } },
+        features: { acpi: {} },
+        devices: {
+          disks: [
+            { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
+            { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
+          ],
+          serials: [{ type: 'pty' }],
+          rngs: [{ model: 'virtio', backend: { model: 'builtin' } }],
+          videos: [{ model: { type: 'virtio' } }],
+          tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }],
+          watchdogs: [{ model: 'i6300esb', action: 'inject-nmi' }],
+          panics: [{ model: 'pvpanic' }],
+        },
+      },
+      volumes: [
+        { name: 'root', image: { reference: 'linux-guest' } },
+        { name: 'seed', cloudInit: { userData: script } },
+      ],
+    },
+  }
+  const result = complete(given, {
+    presets: createCandidates([]),
+    namespace: { name: 'default', labels: {} },
+    capabilities,
+    entropy: { uid },
+  })
+  if (result.outcome === 'refused') throw new Error(JSON.stringify(result.causes))
+  return result.vm
+}
+
+test(
+  'Linux sees its devices, fills its memory and reboots within the limit of the pod; its watchdog makes it panic',
+  async () => {
+    const machine = vm()
+    const cgroup = await makeMemoryCgroup(Number(launcherResources(machine.spec).limits['memory']))
+    const launcher = await startLauncher({ cgroup, oomScoreAdj: 990 })
+    onTestFinished(async () => {
+      await launcher.stop()
+      await cgroup.remove()
+    })
+    const folder = join(launcher.images, 'root/disk')
+    await mkdir(folder, { recursive: true })
+    await copyFile(linuxDisk(), join(folder, 'disk.qcow2'))
+    for (const name of ['root', 'seed']) {
+      await mkdir(join(launcher.volumes, name))
+      await chown(join(launcher.volumes, name), launcherUid, launcherUid)
+    }
+    const { phase, message } = await launcher.put(machine)
+    expect({ phase, message }).toEqual({ phase: 'Running', message: undefined })
+    const console = await launcher.console()
+    let text = ''
+    console.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    const end = await launcher.reported('the guest has panicked', ({ exit }) => exit !== undefined, bootMs)
+    expect(text.match(/^(rng|screen|watchdog|tpm|panic|memory): .*(?=\r)/gm)).toEqual([
+      'rng: virtio_rng.0, 16 bytes',
+      'screen: card0 of virtio_gpu',
+      'watchdog: i6300ESB timer',
+      expect.stringMatching(/^tpm: (?!0{64})[\dA-F]{64}$/),
+      'panic: pvpanic-pci',
+      'memory: filled',
+    ])
+    // The panic device ends QEMU before Linux prints why it panics.
+    expect(end).toMatchObject({ phase: 'Shutoff', reason: 'crashed', exit: 'Failed' })
+  },
+  bootMs + 60_000,
+)
