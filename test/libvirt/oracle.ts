@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs'
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Capabilities } from '../../api/capabilities.ts'
+import type { Domain } from '../../api/domain/domain.ts'
 import { Client } from '../../launcher/libvirt/client.ts'
 import { ConnectionLost, DeadlineExceeded, LibvirtError } from '../../launcher/libvirt/errors.ts'
 import { queryProfile } from '../../launcher/profile/query.ts'
@@ -39,8 +41,14 @@ const defineDeadlineMs = 60_000
 const inactive = 2
 const paused = 1
 
+/** With a device node but without the kernel's KVM, libvirt would probe QEMU again for each domain, in vain. */
+export const hasKvm = existsSync('/sys/class/misc/kvm/dev')
+
+/** Without KVM on this host, libvirt refuses every domain of that type. */
+export const isComparable = ({ type }: Pick<Domain, 'type'>): boolean => hasKvm || type !== 'kvm'
+
 export async function startOracle(): Promise<Oracle> {
-  const libvirtd = await startLibvirtd({ withKvm: true })
+  const libvirtd = await startLibvirtd({ withKvm: hasKvm })
   const client = new Client({
     dial: () => dial(libvirtd.socket),
     uri: 'qemu:///session',
