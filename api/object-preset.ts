@@ -27,6 +27,9 @@ export interface ObjectPreset {
   readonly status?: ObjectPresetStatus
 }
 
+/** The user who has last written the spec, as JSON with `username` and `groups`. The webhooks write it. */
+export const authorAnnotation = 'virtset.io/author'
+
 export interface ObjectPresetStatus {
   readonly observedGeneration?: number
   readonly revision?: string

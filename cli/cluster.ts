@@ -62,7 +62,7 @@ export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scope
       exempt: (vm: VirtualMachine) => {
         const { labels: own = {}, annotations } = vm.metadata
         const ids = exemptionsToAuthorize(annotations, presets.candidates.select(own, { name, labels }))
-        return ids.length === 0 ? undefined : exemptOf(kube, ids)
+        return ids.length === 0 ? undefined : exemptOf(kube, ids, presetResources)
       },
     }
   }
@@ -119,23 +119,29 @@ export async function whoAmI(kube: KubeClient): Promise<unknown> {
   }
 }
 
-async function exemptOf(kube: KubeClient, ids: readonly string[]): Promise<ReadonlySet<string>> {
-  const allowed = await Promise.all(ids.map((id) => mayExempt(kube, id)))
-  return new Set(ids.filter((_, index) => allowed[index] === true))
-}
+const presetResources = { namespaced: 'virtualmachinepresets', cluster: 'clustervirtualmachinepresets' }
 
-async function mayExempt(kube: KubeClient, id: string): Promise<boolean> {
-  const [first = '', second] = id.split('/')
-  const preset =
-    second === undefined
-      ? { resource: 'clustervirtualmachinepresets', name: first }
-      : { resource: 'virtualmachinepresets', namespace: first, name: second }
-  const response = await kube.request('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
-    apiVersion: 'authorization.k8s.io/v1',
-    kind: 'SelfSubjectAccessReview',
-    spec: { resourceAttributes: { group, verb: 'exempt', ...preset } },
-  })
-  return isRecord(response) && isRecord(response['status']) && response['status']['allowed'] === true
+/** The presets from which the user may exempt an object, of those with these IDs. */
+export async function exemptOf(
+  kube: KubeClient,
+  ids: readonly string[],
+  resources: { readonly namespaced: string; readonly cluster: string },
+): Promise<ReadonlySet<string>> {
+  const mayExempt = async (id: string): Promise<boolean> => {
+    const [first = '', second] = id.split('/')
+    const preset =
+      second === undefined
+        ? { resource: resources.cluster, name: first }
+        : { resource: resources.namespaced, namespace: first, name: second }
+    const response = await kube.request('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SelfSubjectAccessReview',
+      spec: { resourceAttributes: { group, verb: 'exempt', ...preset } },
+    })
+    return isRecord(response) && isRecord(response['status']) && response['status']['allowed'] === true
+  }
+  const allowed = await Promise.all(ids.map(mayExempt))
+  return new Set(ids.filter((_, index) => allowed[index] === true))
 }
 
 export function once<T>(make: () => Promise<T>): () => Promise<T> {

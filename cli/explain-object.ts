@@ -42,7 +42,12 @@ export async function explainManifest(
 
 function consideredFor(placed: PlacedObject): readonly ConsideredNow[] {
   const { kind, ...scope } = placed.scope
-  return consideredIn(placed.object, { ...scope, request: objectRequest(placed), noun: kind.noun })
+  return consideredIn(placed.object, {
+    ...scope,
+    exempt: placed.exempt ?? new Set(),
+    request: objectRequest(placed),
+    noun: kind.noun,
+  })
 }
 
 /**
@@ -66,7 +71,9 @@ export async function explainStoredObject(word: string, settings: ExplainSetting
   const provenance = decodeProvenance(stored.metadata.annotations?.[completedByAnnotation] ?? '')
   if (provenance === undefined) throw new Usage(`${word} has no provenance: no preset has changed it`)
   const { userInfo: _, ...scope } = await objects.of(target.spec, namespace)
-  const presets = consideredFor({ object: asObjectSent(stored, scope.kind.structure), scope })
+  const object = asObjectSent(stored, scope.kind.structure)
+  const exempt = (await scope.exempt?.(object)) ?? new Set<string>()
+  const presets = consideredFor({ object, scope, exempt })
   return explanationOfStored({ ...stored }, provenance, presets, ranksAmong(scope.candidates))
 }
 

@@ -5,11 +5,13 @@ import { isRecord } from '../api/schema.ts'
 import { inNamespace, isObjectPreset, type Manifest } from '../inventory/manifests.ts'
 import { createCandidates, type Candidates, type Namespace } from '../presets/candidates.ts'
 import type { CompiledPreset, QuarantinedPreset } from '../presets/compile.ts'
+import { exemptionsToAuthorize } from '../presets/exclude.ts'
+import type { Subject } from '../presets/kind.ts'
 import type { Kinds, ObjectKind } from '../presets/object-kind.ts'
 import { compileObjectPreset } from '../presets/object-preset.ts'
 import { compileSelector, isSelected, type Labels } from '../presets/selector.ts'
 import { clusterObjectPresets, objectPresets, presetTargets } from '../runtime/resource.ts'
-import { labelsOf, listAll, once, whoAmI } from './cluster.ts'
+import { exemptOf, labelsOf, listAll, once, whoAmI } from './cluster.ts'
 import { Usage } from './failure.ts'
 import type { KindSource } from './object-kinds.ts'
 import type { Cluster } from './world.ts'
@@ -23,6 +25,8 @@ export interface ObjectScope {
   readonly namespace: Namespace
   /** The user as in an admission request; absent if unknown. */
   readonly userInfo?: unknown
+  /** The IDs of the presets from which the user may exempt the object; none without a cluster. */
+  readonly exempt?: (object: Subject) => Promise<ReadonlySet<string>>
   readonly warnings: readonly string[]
 }
 
@@ -136,12 +140,18 @@ export function scopesOfCluster({ kube, server }: Pick<Cluster, 'kube' | 'server
     ])
     const manifests = [...cluster, ...namespaced].map((preset) => ({ ...preset }))
     const presets = objectPresetsOf(manifests, kind, namespace, target.spec.restricted)
+    const place = namespaceFor(kind, namespace, labels)
     const isExcluded = !isSelected(compileSelector(target.spec.namespaceSelector ?? {}), labels)
+    const candidates = createCandidates(isExcluded ? [] : presets.compiled.values())
     return {
       kind,
-      candidates: createCandidates(isExcluded ? [] : presets.compiled.values()),
+      candidates,
       quarantined: isExcluded ? [] : [...presets.quarantined.values()],
-      namespace: namespaceFor(kind, namespace, labels),
+      namespace: place,
+      exempt({ metadata }) {
+        const selected = candidates.select(metadata.labels ?? {}, place)
+        return exemptOf(kube, exemptionsToAuthorize(metadata.annotations, selected), presetResources)
+      },
       ...(user === undefined ? {} : { userInfo: user }),
       warnings: [...warningsOf(target), ...(isExcluded ? [excluded(target, namespace)] : [])],
     }
@@ -150,6 +160,8 @@ export function scopesOfCluster({ kube, server }: Pick<Cluster, 'kube' | 'server
     of: (target, namespace) => cached(known, `${targetText(target)} ${namespace}`, () => read(target, namespace)),
   }
 }
+
+const presetResources = { namespaced: 'objectpresets', cluster: 'clusterobjectpresets' }
 
 /** @throws Usage */
 export function kindIn(kinds: Kinds, target: Target): ObjectKind {

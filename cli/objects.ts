@@ -16,6 +16,8 @@ export const targetOf = (manifest: Manifest): Target => ({
 export interface PlacedObject {
   readonly object: Subject
   readonly scope: ObjectScope
+  /** The IDs of the presets from which its user may exempt it; none if absent. */
+  readonly exempt?: ReadonlySet<string>
 }
 
 /**
@@ -34,7 +36,8 @@ export async function placeObject(
   const causes = checkMetadata(metadata, 'metadata')
   if (causes.length > 0) return { causes }
   // Its metadata has been checked, and nothing else is required of a subject.
-  return { object: manifest as unknown as Subject, scope }
+  const object = manifest as unknown as Subject
+  return { object, scope, exempt: (await scope.exempt?.(object)) ?? new Set() }
 }
 
 export type ObjectOutcome = ({ readonly outcome: 'completed' } | { readonly outcome: 'refused' }) &
@@ -44,12 +47,13 @@ export type ObjectOutcome = ({ readonly outcome: 'completed' } | { readonly outc
  * Merges the presets of a scope into an object as its user wrote it.
  * @param written the part that its user wrote, if the rest was filled in
  */
-export function completeObject({ object, scope }: PlacedObject, written?: Subject): ObjectOutcome {
+export function completeObject({ object, scope, exempt = new Set() }: PlacedObject, written?: Subject): ObjectOutcome {
   const { kind, candidates, quarantined, namespace, warnings } = scope
   const injected = injectInto(object, kind, {
     presets: candidates,
     quarantined,
     namespace,
+    exempt,
     request: objectRequest({ object, scope }),
     ...(written === undefined ? {} : { written }),
   })

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
-import { targetText, type ObjectPreset, type Target } from '../api/object-preset.ts'
+import { authorAnnotation, targetText, type ObjectPreset, type Target } from '../api/object-preset.ts'
 import { parsePresetTarget, type PresetTarget } from '../api/preset-target.ts'
 import { isRecord } from '../api/schema.ts'
 import { createCandidates, type Candidates } from '../presets/candidates.ts'
@@ -20,7 +20,7 @@ import {
   type KubeObject,
   type Persisted,
 } from '../runtime/resource.ts'
-import { slimMetadata } from '../runtime/slim.ts'
+import { slimMap, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { createServedKinds } from './served-kinds.ts'
 
@@ -278,5 +278,8 @@ function targetIn({ spec }: ObjectPreset): string {
 /** The size limit of a preset covers only its spec, and users write its metadata. */
 const slimPreset = (preset: Persisted<ObjectPreset>): Persisted<ObjectPreset> => ({
   ...preset,
-  metadata: slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
+  metadata: {
+    ...slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
+    ...slimMap(preset.metadata, 'annotations', authorAnnotation),
+  },
 })

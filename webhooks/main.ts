@@ -23,6 +23,7 @@ import {
 import type { Leaf } from './certificates/plan.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
 import { startServer, type Certificate, type WebhookServer } from './server.ts'
+import { createAuthorReviews } from './objects/author-reviews.ts'
 import { runConfigurationController } from './objects/configuration-controller.ts'
 import { createObjectHandlers, type ObjectHandlers } from './objects/handlers.ts'
 import { readSettings, type ClusterSource, type FolderSource, type Settings } from './settings.ts'
@@ -136,7 +137,8 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock })
   server = await serve(context, { key: first.key, cert: first.pem }, engine, { api, frontProxy, objectHandlers })
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
-  void runConfigurationController({ kube, objects, exclusions, log, clock }, shutdown.signal)
+  const reviews = createAuthorReviews(mayAccess, log, clock)
+  void runConfigurationController({ kube, objects, exclusions, reviews, log, clock }, shutdown.signal)
   await (directory === undefined
     ? runCertificateController(certificateOptions, first, shutdown.signal)
     : keepFromFiles(files, first, shutdown.signal))

@@ -1,4 +1,6 @@
 import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ApiError } from '../../runtime/api-error.ts'
 import { watchObjects } from '../../inventory/objects.ts'
@@ -7,7 +9,10 @@ import { systemClock } from '../../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
+import { writePatch } from '../../webhooks/admission/patch.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
+import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
+import { createAuthorReviews } from '../../webhooks/objects/author-reviews.ts'
 import { runConfigurationController, settleConfiguration } from '../../webhooks/objects/configuration-controller.ts'
 import { files, preset } from '../cli/files.ts'
 import { noSessions, runVm } from '../cli/world.ts'
@@ -15,12 +20,19 @@ import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { runKubectl } from './kubectl.ts'
 import { system } from './service.ts'
-import { startWebhooks, type TestWebhooks } from './webhooks.ts'
+import { startMutatingWebhook, startWebhooks, type TestWebhooks } from './webhooks.ts'
 
 let api: TestApiServer
 
+const policy = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived'],
+  rules: [{ level: 'Metadata', verbs: ['create'], resources: [{ group: '', resources: ['pods'] }] }, { level: 'None' }],
+}
+
 beforeAll(async () => {
-  api = await startApiServer()
+  api = await startApiServer(undefined, { auditPolicy: policy })
 })
 afterAll(() => api?.stop())
 
@@ -128,7 +140,9 @@ interface Answer {
   readonly metadata: { readonly name?: string; readonly annotations?: { readonly [key: string]: string } }
   readonly spec: { readonly [key: string]: unknown }
   readonly details?: { readonly causes?: readonly { readonly field: string; readonly message: string }[] }
-  readonly status?: { readonly conditions?: readonly { readonly status: string; readonly message: string }[] }
+  readonly status?: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message: string }[]
+  }
   readonly webhooks?: readonly { readonly name: string; readonly objectSelector: object; readonly rules: object }[]
 }
 
@@ -173,7 +187,9 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     await cluster(['apply', '-f', 'manifests/overlays/object-presets/configuration.yaml'])
     const { kube, objects } = webhooks
     const log = createLogger({ process: 'webhooks', level: 'silent' })
-    configuring = runConfigurationController({ kube, objects, exclusions, log, clock: systemClock }, stopping.signal)
+    const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
+    const options = { kube, objects, exclusions, reviews, log, clock: systemClock }
+    configuring = runConfigurationController(options, stopping.signal)
   }, 600_000)
 
   test('a target is refused unless it is one namespaced kind that the API server serves', async () => {
@@ -277,6 +293,75 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     expect(causesOf(await createPod('torn'))).toEqual(containing(disagree, disagree))
   })
 
+  test('a preset applies to the next object, and one in mode Audit is only logged', async () => {
+    const target = podTarget
+    for (let index = 0; index < 10; index++) {
+      const preset = (name: string) => ({ object: { metadata: { annotations: { [name]: `${index}` } } } })
+      const selector = { matchLabels: { size: 'small', turn: `${index}` } }
+      await createPreset(`turn-${index}`, { target, selector, ...preset('turn') })
+      await createPreset(`audit-${index}`, { target, selector, ...preset('audited'), mode: 'Audit' })
+      const { metadata, ...pod } = labelled('small')
+      const labels = { ...metadata.labels, turn: `${index}` }
+      const created = await ask('POST', 'api/v1/namespaces/default/pods?dryRun=All', {
+        ...pod,
+        metadata: { ...metadata, labels },
+      })
+      const { turn, audited } = created.metadata.annotations ?? {}
+      expect([turn, audited]).toEqual([`${index}`, undefined])
+    }
+    const logged = () => readFileSync(join(api.directory, 'audit.log'), 'utf8')
+    await eventually(async () => logged().includes('default/audit-9: metadata.annotations.audited'))
+  })
+
+  test('presets are applied again to what another webhook has added', async () => {
+    const add = ({ object }: AdmissionRequest): AdmissionResult => {
+      const value = { name: 'side', image: 'side' }
+      const isThere = JSON.stringify(object).includes('"side"')
+      return { allowed: true, patch: writePatch(isThere ? [] : [{ op: 'add', path: '/spec/containers/-', value }]) }
+    }
+    const rule = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] }
+    const other = await startMutatingWebhook(api, add, { rule, label: 'sidecar' })
+    const { metadata, ...pod } = labelled('small')
+    const body = { ...pod, metadata: { ...metadata, labels: { ...metadata.labels, sidecar: 'yes' } } }
+    const create = () => ask('POST', 'api/v1/namespaces/default/pods?dryRun=All', body)
+    await eventually(async () => JSON.stringify((await create()).spec).includes('"side"'))
+    const created = await create()
+    const requests = { cpu: '1' }
+    expect(created.spec['containers']).toMatchObject([
+      { name: 'main', resources: { requests } },
+      { name: 'side', resources: { requests } },
+    ])
+    expect(JSON.parse(created.metadata.annotations?.['virtset.io/completed-by'] ?? '')).toMatchObject({
+      by: [['default', 'small', expect.any(String)]],
+      at: { metadata: { annotations: 0 }, spec: { containers: { 0: { resources: 0 }, 1: { resources: 0 } } } },
+    })
+    await cluster(['delete', 'mutatingwebhookconfiguration', 'zz-other'])
+    await other.drain(0)
+  })
+
+  test('a preset is quarantined when its target restricts what it sets, and applied again after', async () => {
+    const selector = { matchLabels: { size: 'hosted' } }
+    await createPreset('hosted', { target: podTarget, selector, object: { spec: { hostname: 'h' } } })
+    await eventually(async () => (await createPod('hosted')).spec['hostname'] === 'h')
+    const restrict = async (restricted: readonly string[]) => {
+      const path = `${presetsOf}/presettargets/pods`
+      const { metadata } = await ask('GET', path)
+      const changed = { ...own('PresetTarget', 'pods', { ...podTarget, failurePolicy: 'Fail', restricted }), metadata }
+      return (await ask('PUT', path, changed)).spec !== undefined
+    }
+    await eventually(() => restrict(['spec.hostname']))
+    await eventually(async () => (await createPod('hosted')).spec['hostname'] === undefined)
+    const warned = await cluster(['create', '--dry-run=server', '-f', '-'], JSON.stringify(labelled('hosted')))
+    expect(warned.err).toContain(
+      'Warning: preset "default/hosted" is broken and not applied: spec.object.spec.hostname',
+    )
+    await eventually(async () => (await conditionOf('namespaces/default/objectpresets/hosted'))?.status === 'False')
+    expect((await conditionOf('namespaces/default/objectpresets/hosted'))?.message).toContain('is restricted')
+    await eventually(() => restrict([]))
+    await eventually(async () => (await createPod('hosted')).spec['hostname'] === 'h')
+    await eventually(async () => (await conditionOf('namespaces/default/objectpresets/hosted'))?.status === 'True')
+  })
+
   test('who writes a preset must be allowed to write the objects, and a restricted field needs a grant', async () => {
     const definition = {
       apiVersion: 'apiextensions.k8s.io/v1',
@@ -365,6 +450,47 @@ describe('in a cluster', { timeout: 600_000 }, () => {
       type: 'Accepted',
       status: 'True',
     })
+  })
+
+  test('a user with the verb exempt can exclude a preset, and a permission that an author lost is reported', async () => {
+    const target = { apiVersion: 'kubevirt.test/v1', kind: 'Instance' }
+    const as = async (user: string, excluded: string) => {
+      const annotations = { 'virtset.io/exclude-presets': excluded }
+      const instance = { ...target, metadata: { name: 'e', annotations }, spec: {} }
+      const words = ['create', `--as=${user}`, '--dry-run=server', '-o', 'jsonpath={.spec}', '-f', '-']
+      return cluster(words, JSON.stringify(instance))
+    }
+    expect(await as('joe', 'site')).toMatchObject({
+      out: expect.stringContaining('"host":"x"'),
+      err: expect.stringContaining('preset "site" applies: to exclude it requires the verb "exempt" on it'),
+    })
+    expect((await as('joe', 'of-joe')).out).not.toContain('"size"')
+    await cluster(['create', 'clusterrole', 'exempter', '--verb=exempt', '--resource=clusterobjectpresets.virtset.io'])
+    await cluster(['create', 'clusterrolebinding', 'exempter', '--clusterrole=exempter', '--user=joe'])
+    await eventually(async () => !(await as('joe', 'site')).out.includes('"host":"x"'))
+
+    const path = 'namespaces/default/objectpresets/of-joe'
+    const { metadata } = await ask('GET', `${presetsOf}/${path}`)
+    expect(JSON.parse(metadata.annotations?.['virtset.io/author'] ?? '')).toEqual({
+      username: 'joe',
+      groups: ['system:authenticated'],
+    })
+    const permitted = async () =>
+      (await ask('GET', `${presetsOf}/${path}`)).status?.conditions?.find(({ type }) => type === 'Permitted')
+    await eventually(async () => (await permitted())?.status === 'True')
+    await cluster(['delete', 'clusterrolebinding', 'joe'])
+    if (webhooks === undefined) throw new Error('the webhooks are not started')
+    const { kube, objects } = webhooks
+    const log = createLogger({ process: 'webhooks', level: 'silent' })
+    await eventually(async () => {
+      const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
+      await settleConfiguration({ kube, objects, exclusions, reviews, log, clock: systemClock })
+      return (await permitted())?.status === 'False'
+    })
+    expect((await permitted())?.message).toContain(
+      'the author joe has lost a permission; the preset stays in use: spec.target: writing a preset requires the ' +
+        'permission to create and update instances in namespace "default"',
+    )
   })
 
   test('the command line completes and explains objects as the cluster does', async () => {
@@ -519,7 +645,8 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     const log = createLogger({ process: 'webhooks', level: 'silent' })
     const objects = watchObjects({ kube, log, clock: systemClock, protectedNamespaces: ['kube-system', system] })
     await Promise.all(objects.reflectors.map((reflector) => reflector.synced()))
-    await settleConfiguration({ kube, objects, exclusions, log, clock: systemClock })
+    const reviews = createAuthorReviews(() => Promise.resolve(true), log, systemClock)
+    await settleConfiguration({ kube, objects, exclusions, reviews, log, clock: systemClock })
     await objects.stop()
     expect(await registered()).toEqual(before)
   })

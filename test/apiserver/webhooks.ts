@@ -39,10 +39,8 @@ export interface TestWebhooks {
  * missing.
  * @param rejections how many requests it first rejects as if it were overloaded
  */
-export async function startOtherWebhook(api: TestApiServer, rejections = 0): Promise<WebhookServer> {
+export function startOtherWebhook(api: TestApiServer, rejections = 0): Promise<WebhookServer> {
   let requests = 0
-  const authority = await createAuthority(Date.now())
-  const leaf = await issueLeaf(authority, ['localhost'], Date.now())
   const add = ({ object }: AdmissionRequest): AdmissionResult => {
     requests += 1
     if (requests <= rejections) throw new BodyRejected('overloaded')
@@ -53,11 +51,23 @@ export async function startOtherWebhook(api: TestApiServer, rejections = 0): Pro
       : [{ op: 'add' as const, path: '/spec/domain/devices/disks/-', value }]
     return { allowed: true, patch: writePatch(patch) }
   }
+  const rule = { apiGroups: ['virtset.io'], apiVersions: ['*'], operations: ['CREATE'], resources: ['virtualmachines'] }
+  return startMutatingWebhook(api, add, { rule, label: 'extra-disk' })
+}
+
+/** A webhook of others, called after virtset's for new objects with a label of the value `yes`. */
+export async function startMutatingWebhook(
+  api: TestApiServer,
+  handle: (request: AdmissionRequest) => AdmissionResult,
+  { rule, label }: { readonly rule: object; readonly label: string },
+): Promise<WebhookServer> {
+  const authority = await createAuthority(Date.now())
+  const leaf = await issueLeaf(authority, ['localhost'], Date.now())
   const server = await startServer(
     {
       certificate: { key: leaf.key, cert: leaf.pem },
-      mutate: add,
-      validate: add,
+      mutate: handle,
+      validate: handle,
       metrics: createAdmissionMetrics(createMetrics()),
       log: createLogger({ process: 'other', level: 'silent' }),
       clock: systemClock,
@@ -76,10 +86,8 @@ export async function startOtherWebhook(api: TestApiServer, rejections = 0): Pro
         admissionReviewVersions: ['v1'],
         sideEffects: 'None',
         clientConfig: { caBundle, url: `https://localhost:${server.port}/mutate` },
-        objectSelector: { matchLabels: { 'extra-disk': 'yes' } },
-        rules: [
-          { apiGroups: ['virtset.io'], apiVersions: ['*'], operations: ['CREATE'], resources: ['virtualmachines'] },
-        ],
+        objectSelector: { matchLabels: { [label]: 'yes' } },
+        rules: [rule],
       },
     ],
   }

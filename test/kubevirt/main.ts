@@ -5,6 +5,7 @@ import { createLogger } from '../../runtime/log.ts'
 import { ApiError } from '../../runtime/api-error.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
+import { createAuthorReviews } from '../../webhooks/objects/author-reviews.ts'
 import { runConfigurationController } from '../../webhooks/objects/configuration-controller.ts'
 import { startApiServer } from '../apiserver/apiserver.ts'
 import { runKubectl } from '../apiserver/kubectl.ts'
@@ -48,7 +49,9 @@ const { kube, objects } = webhooks
 await runKubectl(api, '', 'apply', '-f', 'manifests/overlays/object-presets/configuration.yaml')
 const log = createLogger({ process: 'webhooks', level: 'silent' })
 const exclusions = { namespaces: ['kube-system', system], accounts: [] }
-const configuring = runConfigurationController({ kube, objects, exclusions, log, clock: systemClock }, stopping.signal)
+const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
+const options = { kube, objects, exclusions, reviews, log, clock: systemClock }
+const configuring = runConfigurationController(options, stopping.signal)
 
 const create = (path: string, body: object): Promise<unknown> =>
   kube.request('POST', path, body).catch((error: unknown) => {

@@ -6,7 +6,7 @@ import { exemptionsToAuthorize } from '../../presets/exclude.ts'
 import { needsGrant } from '../../presets/grant.ts'
 import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
-import type { AdmissionRequest } from './request.ts'
+import type { AdmissionRequest, User } from './request.ts'
 import { isSameJson } from './same-json.ts'
 
 /**
@@ -27,8 +27,12 @@ export function requiredPermissions(
   if (!isNewVm || annotations[excludePresetsAnnotation] === undefined) return undefined
   const labels = stringsOf(object['metadata']['labels'])
   const selected = inventory.candidates.select(labels, inventory.namespace(request.namespace))
-  return exemptFrom(exemptionsToAuthorize(annotations, selected), mayAccess, request)
+  return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), mayAccess, request.user).then(
+    (exempt) => ({ ...noPermissions, exempt }),
+  )
 }
+
+const presetResources = { namespaced: 'virtualmachinepresets', cluster: 'clustervirtualmachinepresets' }
 
 function mayGrant(mayAccess: MayAccess, request: AdmissionRequest): Promise<Permissions> | undefined {
   const parsed = parsePreset(request.object)
@@ -39,26 +43,29 @@ function mayGrant(mayAccess: MayAccess, request: AdmissionRequest): Promise<Perm
   return mayAccess(request.user, access).then((mayGrantHost) => ({ ...noPermissions, mayGrantHost }))
 }
 
-async function exemptFrom(
+/** The presets from which a user may exempt an object, of those with these IDs. */
+export async function exemptFrom(
+  resources: { readonly namespaced: string; readonly cluster: string },
   ids: readonly string[],
   mayAccess: MayAccess,
-  { user }: AdmissionRequest,
-): Promise<Permissions> {
+  user: User,
+): Promise<ReadonlySet<string>> {
   const allowed = await Promise.all(
     ids.map((id) => {
       const [first = '', second] = id.split('/')
       return second === undefined
-        ? mayAccess(user, { verb: 'exempt', resource: 'clustervirtualmachinepresets', name: first })
-        : mayAccess(user, { verb: 'exempt', resource: 'virtualmachinepresets', namespace: first, name: second })
+        ? mayAccess(user, { verb: 'exempt', resource: resources.cluster, name: first })
+        : mayAccess(user, { verb: 'exempt', resource: resources.namespaced, namespace: first, name: second })
     }),
   )
-  return { ...noPermissions, exempt: new Set(ids.filter((_, index) => allowed[index] === true)) }
+  return new Set(ids.filter((_, index) => allowed[index] === true))
 }
 
 export const isSpecUnchanged = ({ object, oldObject }: AdmissionRequest): boolean =>
   isRecord(object) && isRecord(oldObject) && isSameJson(oldObject['spec'], object['spec'])
 
-const stringsOf = (value: unknown): { readonly [key: string]: string } =>
+/** The members of a map that are texts. */
+export const stringsOf = (value: unknown): { readonly [key: string]: string } =>
   Object.fromEntries(
     Object.entries(isRecord(value) ? value : {}).flatMap(([key, item]) =>
       typeof item === 'string' ? [[key, item]] : [],

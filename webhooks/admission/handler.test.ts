@@ -172,19 +172,25 @@ describe('the webhooks', () => {
     ['ClusterObjectPreset', 'objects'],
     ['VirtualMachinePreset', 'own'],
     ['VirtualMachine', 'own'],
-  ])('give a %s to validate to the handler of %s', (kind, expected) => {
+  ])('give a %s to mutate and to validate to the handler of %s', (kind, expected) => {
     const handled: string[] = []
     const result = { allowed: true, causes: [], warnings: [] } as const
     const complete = async () => result
+    const handle =
+      (word: string) =>
+      async ({ kind: of }: AdmissionRequest) => {
+        handled.push(`${word} ${of}`)
+        return result
+      }
     const handlers = createHandlers(titleEngine, trust, {
       complete,
-      validate: async (request) => {
-        handled.push(request.kind)
-        return result
-      },
+      mutate: handle('mutate'),
+      validate: handle('validate'),
     })
-    void handlers.validate(admissionRequest(kind, objects[kind]?.('good') ?? {}))
-    expect(handled).toEqual(expected === 'objects' ? [kind] : [])
+    const request = admissionRequest(kind, objects[kind]?.('good') ?? {})
+    void handlers.mutate(request)
+    void handlers.validate(request)
+    expect(handled).toEqual(expected === 'objects' ? [`mutate ${kind}`, `validate ${kind}`] : [])
     expect(handlers.objects).toBe(complete)
   })
 

@@ -71,9 +71,10 @@ export function createHandlers(
     return result
   }
   const validateOwn = authorized(validateAndExpect)
-  if (objects === undefined) return { mutate: authorized(mutate), validate: validateOwn }
+  const mutateOwn = authorized(mutate)
+  if (objects === undefined) return { mutate: mutateOwn, validate: validateOwn }
   return {
-    mutate: authorized(mutate),
+    mutate: (request, turn) => (isObjectKind(request.kind) ? objects.mutate(request, turn) : mutateOwn(request, turn)),
     validate: (request, turn) =>
       isObjectKind(request.kind) ? objects.validate(request, turn) : validateOwn(request, turn),
     objects: objects.complete,

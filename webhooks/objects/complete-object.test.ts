@@ -33,7 +33,7 @@ const entryWith = (presets: readonly CompiledPreset[]): ObjectTarget => ({
 
 function complete(object: unknown, presets: readonly CompiledPreset[], options: Given = {}): AdmissionResult {
   const request = admissionRequest('Gadget', object, undefined, { namespace: 'team', request: { options } })
-  return completeObject(request, entryWith(presets), team)
+  return completeObject(request, entryWith(presets), team, new Set())
 }
 
 const gadget = (spec: Given, annotations?: Given) => ({

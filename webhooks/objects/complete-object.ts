@@ -15,8 +15,16 @@ import { refuse } from '../admission/kind.ts'
 import { patchBetween, writePatch } from '../admission/patch.ts'
 import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
 
-/** Applies the presets of its kind to a new object. Pure. */
-export function completeObject(request: AdmissionRequest, entry: ObjectTarget, namespace: Namespace): AdmissionResult {
+/**
+ * Applies the presets of its kind to a new object. Pure.
+ * @param exempt IDs of presets that its user may exclude
+ */
+export function completeObject(
+  request: AdmissionRequest,
+  entry: ObjectTarget,
+  namespace: Namespace,
+  exempt: ReadonlySet<string>,
+): AdmissionResult {
   const sent = request.object
   if (!isRecord(sent) || !isRecord(sent['metadata'])) return { allowed: true }
   // The API server has checked its metadata, and nothing else is required of a subject.
@@ -30,6 +38,7 @@ export function completeObject(request: AdmissionRequest, entry: ObjectTarget, n
         presets: entry.candidates,
         quarantined: entry.quarantined.values(),
         namespace,
+        exempt,
         request: request.request,
         steps,
         ...(written === undefined ? {} : { written }),

@@ -1,12 +1,16 @@
-import { expect, test } from 'vitest'
-import type { ObjectPreset } from '../../api/object-preset.ts'
+import { afterEach, describe, expect, test } from 'vitest'
+import { authorAnnotation, type ObjectPreset } from '../../api/object-preset.ts'
 import type { PresetTarget } from '../../api/preset-target.ts'
-import type { WatchedObjects } from '../../inventory/objects.ts'
-import type { KubeClient } from '../../runtime/kube.ts'
+import type { ObjectTarget, UnusableTarget, WatchedObjects } from '../../inventory/objects.ts'
+import { createCandidates } from '../../presets/candidates.ts'
+import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
 import type { Persisted } from '../../runtime/resource.ts'
-import { fakeClock } from '../../test/fake-clock.ts'
-import { gadgetTarget } from '../../test/presets/objects.ts'
+import { startFakeApiServer, type FakeApiServer, type Fault, type FakeRequest } from '../../test/fake-apiserver.ts'
+import { fakeClock, settle as settled } from '../../test/fake-clock.ts'
+import { gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
+import { until } from '../../test/until.ts'
+import { createAuthorReviews } from './author-reviews.ts'
 import { runConfigurationController, settleConfiguration } from './configuration-controller.ts'
 
 const preset = (name: string): Persisted<ObjectPreset> => ({
@@ -38,7 +42,8 @@ test('a round ends early while presets change, and the next one continues', asyn
   }
   const log = createLogger({ process: 'test', level: 'silent' })
   const exclusions = { namespaces: [], accounts: [] }
-  const options = { kube: kube as KubeClient, objects: objects as WatchedObjects, exclusions, log, clock }
+  const reviews = createAuthorReviews(() => Promise.resolve(true), log, clock)
+  const options = { kube: kube as KubeClient, objects: objects as WatchedObjects, exclusions, reviews, log, clock }
   const settle = (isOutdated: boolean, first: number) => settleConfiguration(options, () => isOutdated, first)
 
   const rounds: (readonly [first: number, names: string])[] = []
@@ -81,7 +86,8 @@ test('while presets change without end, rounds become rarer; a change after a pa
   }
   const log = createLogger({ process: 'test', level: 'silent' })
   const exclusions = { namespaces: [], accounts: [] }
-  const options = { kube: kube as KubeClient, objects: objects as WatchedObjects, exclusions, log, clock }
+  const reviews = createAuthorReviews(() => Promise.resolve(true), log, clock)
+  const options = { kube: kube as KubeClient, objects: objects as WatchedObjects, exclusions, reviews, log, clock }
   const stopping = new AbortController()
   const running = runConfigurationController(options, stopping.signal)
   const roundsIn = async (ms: number, isChanging: boolean): Promise<number> => {
@@ -100,4 +106,328 @@ test('while presets change without end, rounds become rarer; a change after a pa
   stopping.abort()
   await roundsIn(20_000, false)
   await running
+})
+
+const own = '/apis/virtset.io/v1alpha1'
+const configurations = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations'
+const read = gadgets.get('Gadget of example.com/v1')?.()
+if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+const { kind } = read
+
+const target = (name = 'gadgets.example.com'): Persisted<PresetTarget> => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'PresetTarget',
+  metadata: { name, uid: name, resourceVersion: '1', generation: 1 },
+  spec: { ...gadgetTarget, failurePolicy: 'Fail' },
+})
+
+const usable = (): ObjectTarget => ({
+  target: target(),
+  kind,
+  resource: 'gadgets',
+  candidates: createCandidates([gadgetPreset('p', { size: 1 })]),
+  quarantined: new Map(),
+})
+
+let server: FakeApiServer | undefined
+const closing: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+interface World {
+  readonly entry?: ObjectTarget | UnusableTarget
+  readonly targets?: readonly Persisted<PresetTarget>[]
+  readonly presets?: readonly Persisted<ObjectPreset>[]
+  readonly isInstalled?: boolean
+  readonly mayUpdate?: boolean
+  readonly fault?: (request: FakeRequest) => Fault | undefined
+}
+
+async function world({ entry, presets = [], isInstalled = true, mayUpdate = true, fault, ...rest }: World) {
+  const clock = fakeClock()
+  const fake = await startFakeApiServer({ now: () => clock.now() })
+  server = fake
+  const access = fake.access
+  const kube = createKubeClient({ access, userAgent: 'test' })
+  closing.push(
+    () => fake.close(),
+    () => kube.close(),
+  )
+  const targets = rest.targets ?? [target()]
+  const stored = {
+    targets: targets.map((one) => persisted<PresetTarget>(`${own}/presettargets`, one)),
+    presets: presets.map((one) =>
+      persisted<ObjectPreset>(`${own}/${one.kind === 'ObjectPreset' ? 'objectpresets' : 'clusterobjectpresets'}`, one),
+    ),
+  }
+  if (isInstalled) fake.put(configurations, { metadata: { name: 'virtset-objects' } })
+  fake.fault = fault
+  const listeners: ((id: string | undefined) => void)[] = []
+  const objects: Pick<WatchedObjects, 'onChange' | 'target' | 'targets' | 'storedTargets' | 'storedPresets'> = {
+    onChange: (listener) => void listeners.push(listener),
+    target: () => entry,
+    targets: () => (entry === undefined ? [] : [entry]),
+    storedTargets: () => stored.targets,
+    storedPresets: () => stored.presets,
+  }
+  const log = createLogger({ process: 'test', level: 'silent' })
+  const reviews = createAuthorReviews(async (_, { verb }) => mayUpdate || verb !== 'update', log, clock)
+  const exclusions = { namespaces: ['kube-system'], accounts: [] }
+  const options = { kube, objects: objects as WatchedObjects, exclusions, reviews, log, clock }
+  const registered = () => {
+    const webhooks = fake.find(configurations, undefined, 'virtset-objects')?.['webhooks']
+    return Array.isArray(webhooks) ? webhooks.map(({ name }: { name: string }) => name) : undefined
+  }
+  const statusOf = (collection: string, namespace: string | undefined, name: string) =>
+    fake.find(`${own}/${collection}`, namespace, name)?.['status']
+  const change = (): void => listeners.forEach((listener) => listener(undefined))
+  const writes = () =>
+    fake.requests.splice(0).flatMap(({ method, path }) => (method === 'GET' ? [] : [`${method} ${path}`]))
+  return { clock, options, registered, statusOf, stored, change, writes, fake }
+}
+
+function persisted<T extends { readonly metadata: { readonly name?: string } }>(collection: string, object: T): T {
+  const { resourceVersion: _, ...metadata } = object.metadata as { readonly [key: string]: unknown }
+  const saved = server?.put(collection, { ...object, metadata })
+  return saved as unknown as T
+}
+
+const condition = (type: string, status: string, reason: string, message: string) => ({
+  type,
+  status,
+  reason,
+  message,
+  observedGeneration: 1,
+  lastTransitionTime: '2030-01-01T00:00:00Z',
+})
+const statusWith = (...conditions: readonly object[]) => ({ observedGeneration: 1, conditions })
+const fault = (index: number) => ({
+  rule: 'x',
+  field: `spec.f${index}`,
+  reason: 'FieldValueInvalid' as const,
+  message: 'is bad',
+})
+const faults = (count: number) => Array.from({ length: count }, (_, index) => fault(index))
+const stored = (name: string, more: object = {}): Persisted<ObjectPreset> => ({
+  ...preset(name),
+  metadata: { ...preset(name).metadata, generation: 1, ...more },
+})
+
+describe('a round', () => {
+  test('registers the webhooks of targets, and writes nothing if nothing differs', async () => {
+    const { options, registered, writes } = await world({ entry: usable() })
+    await settleConfiguration(options)
+    expect(registered()).toEqual(['gadgets.example.com.0.namespaced.virtset.io'])
+    expect(writes()).toEqual([
+      `PUT ${configurations}/virtset-objects`,
+      `PATCH ${own}/presettargets/gadgets.example.com/status`,
+    ])
+    await settleConfiguration(options)
+    expect(writes()).not.toContain(`PUT ${configurations}/virtset-objects`)
+  })
+
+  test.each<[string, World, object]>([
+    ['is ready', { entry: usable() }, condition('Ready', 'True', 'Ready', '')],
+    [
+      'that is invalid names every cause',
+      { entry: { target: target(), causes: faults(2) } },
+      condition('Ready', 'False', 'Invalid', 'spec.f0: is bad; spec.f1: is bad'),
+    ],
+    [
+      'is not ready without the overlay',
+      { entry: usable(), isInstalled: false },
+      condition(
+        'Ready',
+        'False',
+        'NotInstalled',
+        'the MutatingWebhookConfiguration virtset-objects is missing: install the overlay object-presets',
+      ),
+    ],
+    [
+      'is not ready without the right to update the configuration',
+      {
+        entry: usable(),
+        fault: ({ method, path }) => (method === 'PUT' && path.includes('webhook') ? { status: 403 } : undefined),
+      },
+      condition(
+        'Ready',
+        'False',
+        'NotInstalled',
+        'the MutatingWebhookConfiguration virtset-objects is missing: install the overlay object-presets',
+      ),
+    ],
+    [
+      'is ready if another replica was first',
+      { entry: usable(), fault: ({ method }) => (method === 'PUT' ? { status: 409 } : undefined) },
+      condition('Ready', 'True', 'Ready', ''),
+    ],
+    [
+      'of a kind that has another target is not ready',
+      { entry: { ...usable(), target: target('other') } },
+      condition('Ready', 'False', 'Invalid', 'there is another PresetTarget for this kind'),
+    ],
+    [
+      'of a kind whose other target is invalid does not show its causes',
+      { entry: { target: target('other'), causes: faults(1) } },
+      condition('Ready', 'False', 'Invalid', 'there is another PresetTarget for this kind'),
+    ],
+  ])('reports whether a target %s', async (_, given, expected) => {
+    const { options, statusOf } = await world(given)
+    await settleConfiguration(options)
+    expect(statusOf('presettargets', undefined, 'gadgets.example.com')).toEqual(statusWith(expected))
+  })
+
+  const broken = (count: number): ObjectTarget => {
+    const { quarantined } = {
+      quarantined: new Map([
+        ['team/q', { id: 'team/q', namespace: 'team', selector: undefined, causes: faults(count) }],
+      ]),
+    }
+    return { ...usable(), quarantined: quarantined as unknown as ObjectTarget['quarantined'] }
+  }
+  const ten = faults(10)
+    .map(({ field, message }) => `${field}: ${message}`)
+    .join('; ')
+  const author = { annotations: { [authorAnnotation]: '{"username":"jane","groups":[]}' } }
+  const noTarget = 'spec.target: there is no PresetTarget for Gadget of example.com/v1 that is ready'
+  const lost =
+    'the author jane has lost a permission; the preset stays in use: ' +
+    'spec.target: writing a preset requires the permission to update gadgets in namespace "team"'
+
+  test.each<[string, World, Persisted<ObjectPreset>, readonly object[]]>([
+    ['is in use', { entry: usable() }, stored('p'), [condition('Accepted', 'True', 'Accepted', '')]],
+    ['is broken', { entry: broken(1) }, stored('q'), [condition('Accepted', 'False', 'Invalid', 'spec.f0: is bad')]],
+    ['has ten faults', { entry: broken(10) }, stored('q'), [condition('Accepted', 'False', 'Invalid', ten)]],
+    [
+      'has more faults',
+      { entry: broken(12) },
+      stored('q'),
+      [condition('Accepted', 'False', 'Invalid', `${ten}; and 2 more`)],
+    ],
+    ['has no target', {}, stored('p'), [condition('Accepted', 'False', 'NoTarget', noTarget)]],
+    [
+      'has a target that is not ready',
+      { entry: { target: target(), causes: [] } },
+      stored('p'),
+      [condition('Accepted', 'False', 'NoTarget', noTarget)],
+    ],
+    [
+      'has an author with all permissions',
+      { entry: usable() },
+      stored('p', author),
+      [condition('Accepted', 'True', 'Accepted', ''), condition('Permitted', 'True', 'Permitted', '')],
+    ],
+    [
+      'has an author who has lost a permission',
+      { entry: usable(), mayUpdate: false },
+      stored('p', author),
+      [condition('Accepted', 'True', 'Accepted', ''), condition('Permitted', 'False', 'PermissionLost', lost)],
+    ],
+  ])('reports that a preset %s', async (_, given, one, conditions) => {
+    const { options, statusOf } = await world({ ...given, presets: [one] })
+    await settleConfiguration(options)
+    expect(statusOf('objectpresets', 'team', one.metadata.name)).toMatchObject(statusWith(...conditions))
+  })
+
+  test('reports the revision of a preset that is in use, and that of the cluster at its place', async () => {
+    const entry = usable()
+    const { namespace: _, ...metadata } = stored('p').metadata
+    const ofCluster = { ...stored('p'), kind: 'ClusterObjectPreset' as const, metadata }
+    const { options, statusOf } = await world({ entry, presets: [stored('p'), ofCluster] })
+    await settleConfiguration(options)
+    const { revision } = entry.candidates.get('team/p')?.origin ?? {}
+    expect(revision).toMatch(/^[0-9a-f]{16}$/)
+    expect(statusOf('objectpresets', 'team', 'p')).toMatchObject({ revision })
+    expect(statusOf('clusterobjectpresets', undefined, 'p')).toEqual(
+      statusWith(condition('Accepted', 'False', 'Invalid', '')),
+    )
+  })
+
+  test.each([404, 409, 422])('continues after a status that the API server refuses with %i', async (status) => {
+    const { options, statusOf } = await world({
+      entry: usable(),
+      presets: [stored('p'), stored('r')],
+      fault: ({ path }) => (path.endsWith('/p/status') ? { status } : undefined),
+    })
+    await settleConfiguration(options)
+    expect(statusOf('objectpresets', 'team', 'r')).toBeDefined()
+  })
+
+  test.each<[string, (request: FakeRequest) => Fault | undefined]>([
+    ['a status', ({ path }) => (path.endsWith('/status') ? 'reset' : undefined)],
+    ['the configuration', ({ path }) => (path.includes('webhookconfigurations') ? { status: 500 } : undefined)],
+  ])('ends if %s cannot be written at all', async (_, unavailable) => {
+    const { options } = await world({ entry: usable(), fault: unavailable })
+    await expect(settleConfiguration(options)).rejects.toThrow()
+  })
+})
+
+describe('the controller', () => {
+  async function running(given: World) {
+    const made = await world(given)
+    const stopping = new AbortController()
+    const ended = runConfigurationController(made.options, stopping.signal)
+    closing.push(async () => {
+      stopping.abort()
+      await made.clock.advance(100)
+      await ended
+    })
+    /** Waits for real requests, and lets the clock pass. */
+    const pass = async (ms: number) => {
+      await made.clock.advance(ms)
+      for (let turn = 0; turn < 20; turn++) await settled()
+    }
+    return { ...made, pass, stopping, ended }
+  }
+  const path = `PUT ${configurations}/virtset-objects`
+  const isRegistered = (registered: () => unknown) => until(async () => registered() !== undefined)
+
+  test('registers webhooks at once, and repairs the configuration', async () => {
+    const { registered, fake, clock } = await running({ entry: usable() })
+    await isRegistered(registered)
+    const { resourceVersion: _, ...metadata } = fake.find(configurations, undefined, 'virtset-objects')?.metadata ?? {}
+    fake.put(configurations, { metadata })
+    await until(async () => {
+      await clock.advance(1000)
+      return registered() !== undefined
+    })
+    expect(registered()).toHaveLength(1)
+  })
+
+  test('settles again after a change, when changes that come together have arrived', async () => {
+    const { registered, writes, change, clock, fake, stored: current } = await running({ entry: usable() })
+    await isRegistered(registered)
+    await until(async () => (await clock.advance(0), clock.nextMs() === 15_000))
+    writes()
+    fake.put(configurations, { metadata: { name: 'virtset-objects' } })
+    change()
+    await settled()
+    expect(clock.nextMs()).toBe(100)
+    expect(writes()).not.toContain(path)
+    await clock.advance(100)
+    await isRegistered(registered)
+    expect(current.targets).toHaveLength(1)
+  })
+
+  test('without targets, reads the configuration once', async () => {
+    const { fake, pass, clock } = await running({ targets: [], isInstalled: false })
+    await until(async () => fake.requests.length > 0 && clock.pending() > 0)
+    for (let round = 0; round < 4; round++) await pass(15_100)
+    expect(fake.requests.map(({ method }) => method)).toEqual(['GET'])
+  })
+
+  test('continues after an error', async () => {
+    let failures = 0
+    const { registered, clock } = await running({
+      entry: usable(),
+      targets: [],
+      fault: () => (failures++ < 3 ? { status: 500 } : undefined),
+    })
+    await until(async () => {
+      await clock.advance(1000)
+      return registered() !== undefined
+    })
+    expect(registered()).toHaveLength(1)
+  })
 })

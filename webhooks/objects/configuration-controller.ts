@@ -20,6 +20,7 @@ import {
   type Resource,
 } from '../../runtime/resource.ts'
 import { isSameJson } from '../admission/same-json.ts'
+import type { AuthorReviews, Review } from './author-reviews.ts'
 import { webhooksFor, type Exclusions, type Webhook } from './configuration.ts'
 
 interface Configuration extends KubeObject {
@@ -38,6 +39,7 @@ export interface ConfigurationControllerOptions {
   readonly kube: KubeClient
   readonly objects: WatchedObjects
   readonly exclusions: Exclusions
+  readonly reviews: AuthorReviews
   readonly log: Logger
   readonly clock: Clock
 }
@@ -114,22 +116,24 @@ export async function settleConfiguration(
   isOutdated: () => boolean = () => false,
   first = 0,
 ): Promise<number> {
-  const { objects, exclusions, clock } = options
+  const { objects, exclusions, reviews, clock } = options
   const isInstalled = await configure(options, (stored) => webhooksFor(objects.targets(), exclusions, stored))
   for (const target of objects.storedTargets()) {
     const entry = objects.target(targetText(target.spec))
     const isOwn = entry?.target.metadata.name === target.metadata.name
     const causes = entry !== undefined && 'causes' in entry && isOwn ? entry.causes : []
     const ready = isOwn ? readyCondition(causes, isInstalled) : duplicate
-    await writeStatus(options, presetTargets, target, {}, ready)
+    await writeStatus(options, presetTargets, target, {}, [ready])
   }
+  await reviews.refresh(objects)
   const presets = objects.storedPresets()
   const begin = clock.monotonic()
   let sinceMs = begin
   for (const [index, preset] of [...presets.slice(first), ...presets.slice(0, first)].entries()) {
     const of = preset.metadata.namespace === undefined ? clusterObjectPresets : objectPresets
     const { revision, accepted } = acceptanceOf(objects, preset)
-    await writeStatus(options, of, preset, revision === undefined ? {} : { revision }, accepted)
+    const conditions = [accepted, ...permittedConditions(reviews.get(preset))]
+    await writeStatus(options, of, preset, revision === undefined ? {} : { revision }, conditions)
     const nowMs = clock.monotonic()
     if (isOutdated() && nowMs - begin >= statusMs) return (first + index + 1) % presets.length
     if (nowMs - sinceMs < sliceMs) continue
@@ -202,6 +206,16 @@ function acceptanceOf(
   return { accepted: { type, status: 'False', reason: 'Invalid', message: sentence(causes) } }
 }
 
+/** What is not known leaves the stored condition as it is. */
+function permittedConditions(review: Review | undefined): readonly NewCondition[] {
+  if (review === undefined) return []
+  const type = 'Permitted'
+  const { author, causes } = review
+  if (causes.length === 0) return [{ type, status: 'True', reason: 'Permitted', message: '' }]
+  const message = `the author ${author.username} has lost a permission; the preset stays in use: ${sentence(causes)}`
+  return [{ type, status: 'False', reason: 'PermissionLost', message }]
+}
+
 const maxShown = 10
 
 function sentence(causes: readonly Cause[]): string {
@@ -223,11 +237,14 @@ async function writeStatus<T extends KubeObject & { readonly status?: Status }>(
   of: Resource<T>,
   object: Persisted<T>,
   fields: object,
-  condition: NewCondition,
+  news: readonly NewCondition[],
 ): Promise<void> {
   const observedGeneration = object.metadata.generation ?? 1
   const before: Status = object.status ?? {}
-  const conditions = setCondition(before.conditions, { ...condition, observedGeneration }, timestamp(clock))
+  const conditions = news.reduce<readonly Condition[] | undefined>(
+    (stored, condition) => setCondition(stored, { ...condition, observedGeneration }, timestamp(clock)),
+    before.conditions,
+  )
   const status = { ...before, ...fields, observedGeneration, conditions }
   if (isSameJson(status, before)) return
   const { resourceVersion } = object.metadata

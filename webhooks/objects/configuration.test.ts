@@ -113,6 +113,53 @@ test.each<[string, Presets, readonly object[]]>([
   expect(sent).toEqual(expected)
 })
 
+test('an expression of the target is beside those of virtset', () => {
+  const entry = targetWith({ '': [size] })
+  const namespaceSelector: LabelSelector = { matchExpressions: [{ key: 'k', operator: 'Exists' }] }
+  const spec = { ...entry.target.spec, namespaceSelector }
+  const [made] = webhooksFor([{ ...entry, target: { ...entry.target, spec } }], exclusions)
+  expect(made?.namespaceSelector).toEqual({
+    matchExpressions: [
+      { key: 'k', operator: 'Exists' },
+      { key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: exclusions.namespaces },
+    ],
+  })
+})
+
+test.each([
+  ['pods', 'v1', true],
+  ['pods', 'metrics.k8s.io/v1', false],
+  ['configmaps', 'v1', false],
+])('of %s of %s, mirrors of static pods are left out: %s', (resource, apiVersion, isLeftOut) => {
+  const entry = targetWith({ n: [size] })
+  const spec = { ...entry.target.spec, apiVersion }
+  const [made] = webhooksFor([{ ...entry, resource, target: { ...entry.target, spec } }], exclusions)
+  expect(made?.matchConditions.map(({ name }) => name)).toEqual([
+    'is-not-virtset',
+    ...(isLeftOut ? ['is-not-static'] : []),
+  ])
+})
+
+test.each([
+  [2000, 2, 2000],
+  [2001, 1, 0],
+])('%i namespaces with presets have %i webhooks', (count, webhooks, listed) => {
+  const presets = Array.from({ length: count }, (_, index): [string, readonly LabelSelector[]] => [
+    `n${index}`,
+    [index % 2 === 0 ? size : { matchLabels: { size: 's', other: 'x' } }],
+  ])
+  const made = webhooksFor([targetWith({ ...Object.fromEntries(presets), '': [any] })], exclusions)
+  const names = made.flatMap(({ namespaceSelector: { matchExpressions = [] } }) =>
+    matchExpressions.filter(({ operator }) => operator === 'In').flatMap(({ values = [] }) => values),
+  )
+  expect([made.length, names.length]).toEqual([webhooks, listed])
+  expect(made.every(({ objectSelector }) => objectSelector.matchExpressions?.[0]?.key === 'size')).toBe(true)
+})
+
+test('without presets, there are no webhooks, however many targets there are', () => {
+  expect(webhooksFor([targetWith({}), targetWith({})], exclusions)).toEqual([])
+})
+
 test('of many labels, those of the most namespaces have webhooks of their own', () => {
   const presets = Array.from({ length: 40 }, (_, index): [string, readonly LabelSelector[]] => [
     `n${index}`,

@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import type { ObjectPreset } from '../../api/object-preset.ts'
+import { isRecord } from '../../api/schema.ts'
 import type { ObjectTarget, UnusableTarget } from '../../inventory/objects.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import type { CompiledPreset } from '../../presets/compile.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import { admissionRequest } from '../../test/admission.ts'
-import { fakeClock } from '../../test/fake-clock.ts'
+import { fakeClock, settle } from '../../test/fake-clock.ts'
+import { operationsOf } from '../../test/operations.ts'
 import { team } from '../../test/presets/make.ts'
 import { gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
 import type { Access } from '../admission/permission.ts'
@@ -37,9 +39,13 @@ interface World {
   readonly entry?: ObjectTarget | UnusableTarget | undefined
   readonly stored?: readonly unknown[]
   readonly allow?: (access: Access) => boolean
+  /** The target's kind. */
+  readonly named?: string
+  /** Until a new namespace is known. */
+  readonly newNamespace?: Promise<void>
 }
 
-function handlers({ entry, stored = [], allow = () => true }: World) {
+function handlers({ entry, stored = [], allow = () => true, named = name, newNamespace }: World) {
   const clock = fakeClock()
   const checked: Access[] = []
   const changed: ((id: string | undefined) => void)[] = []
@@ -48,11 +54,11 @@ function handlers({ entry, stored = [], allow = () => true }: World) {
     objects: {
       onChange: (listener) => void changed.push(listener),
       read: () => Promise.resolve({ kind, resource: 'gadgets' }),
-      target: (wanted) => (wanted === name ? state.entry : undefined),
+      target: (wanted) => (wanted === named ? state.entry : undefined),
       targets: () => (state.entry === undefined ? [] : [state.entry]),
       storedPresets: () => stored as readonly Persisted<ObjectPreset>[],
     },
-    namespaces: { namespace: () => team, newNamespaces: { wait: () => undefined } },
+    namespaces: { namespace: () => team, newNamespaces: { wait: () => newNamespace } },
     mayAccess: (_, access) => {
       checked.push(access)
       return Promise.resolve(allow(access))
@@ -87,6 +93,16 @@ const objectRequest = (more: Partial<AdmissionRequest> = {}, group = 'example.co
     request: { kind: { group, version: 'v1', kind: 'Gadget' } },
     ...more,
   })
+
+/** The spec after the patch; that of the request is empty. */
+const specOf = (result: AdmissionResult): unknown =>
+  operationsOf(result).reduce<object>((spec, operation) => {
+    const [, root, ...keys] = operation.path.split('/')
+    if (root !== 'spec' || !('value' in operation)) return spec
+    const { value } = operation
+    const [key] = keys
+    return key === undefined ? { ...spec, ...(isRecord(value) ? value : {}) } : { ...spec, [key]: value }
+  }, {})
 
 const messages = (result: AdmissionResult): readonly string[] =>
   result.allowed
@@ -125,6 +141,55 @@ describe('an object', () => {
     expect(messages(await handlers({ entry: injecting }).complete(request))).toEqual([
       expect.stringMatching(/^spec: .*levels/),
     ])
+  })
+
+  test.each<[string, World['allow'], object]>([
+    ['of its namespace, which everyone can exclude', () => false, {}],
+    ['that it enforces, with the verb exempt', ({ verb }) => verb === 'exempt', { strength: 'Enforce' }],
+  ])('can exclude a preset %s', async (_, allow = () => false, more) => {
+    const entry = usable([gadgetPreset('p', { size: 1 }, more), gadgetPreset('q', { mode: 'Fast' })])
+    const { complete, checked } = handlers({ entry, allow })
+    const annotations = { 'virtset.io/exclude-presets': 'p' }
+    const result = await complete(
+      objectRequest({ object: { ...gadgetTarget, metadata: { name: 'g', annotations }, spec: {} } }),
+    )
+    expect(specOf(result)).toEqual({ mode: 'Fast' })
+    const access = { verb: 'exempt', resource: 'objectpresets', namespace: 'team', name: 'p' }
+    expect(checked).toEqual('strength' in more ? [access] : [])
+  })
+
+  test('cannot exclude an enforced preset without the verb exempt, and its user is warned', async () => {
+    const entry = usable([gadgetPreset('p', { size: 1 }, { strength: 'Enforce' })])
+    const annotations = { 'virtset.io/exclude-presets': 'p' }
+    const object = { ...gadgetTarget, metadata: { name: 'g', annotations }, spec: {} }
+    const result = await handlers({ entry, allow: () => false }).complete(objectRequest({ object }))
+    expect(specOf(result)).toEqual({ size: 1 })
+    expect(messages(result)).toEqual(['allowed', expect.stringContaining('requires the verb "exempt" on it')])
+  })
+
+  test('takes its turn before it is completed', async () => {
+    const order: string[] = []
+    const turn = async () => void order.push('turn')
+    await handlers({ entry: injecting }).complete(objectRequest(), turn)
+    expect(order).toEqual(['turn'])
+  })
+
+  test('waits for its namespace, if this was just created', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const { complete } = handlers({ entry: injecting, newNamespace: promise })
+    let isDone = false
+    const completing = Promise.resolve(complete(objectRequest())).then(() => (isDone = true))
+    await settle()
+    expect(isDone).toBe(false)
+    resolve()
+    await completing
+  })
+
+  test('of the core group is completed', async () => {
+    const core = { apiVersion: 'v1', kind: 'Gadget' }
+    const entry = { ...injecting, target: { ...targetObject(), spec: { ...targetObject().spec, ...core } } }
+    const { complete } = handlers({ entry, named: 'Gadget of v1' })
+    expect(specOf(await complete(objectRequest({}, '')))).toEqual({ size: 1 })
   })
 
   test('waits for a preset that was just admitted, until the watch reports it', async () => {
@@ -303,6 +368,17 @@ describe('a preset for objects', () => {
     ])
   })
 
+  test('of the cluster makes objects of every namespace wait until the watch reports it', async () => {
+    const { complete, validate, report } = handlers({ entry: usable() })
+    await validate(presetRequest({}, 'ClusterObjectPreset'))
+    let isDone = false
+    const completing = Promise.resolve(complete(objectRequest())).then(() => (isDone = true))
+    await settle()
+    expect(isDone).toBe(false)
+    report('p')
+    await completing
+  })
+
   test('asks for the permissions in all namespaces if it is of the cluster', async () => {
     const { validate, checked } = handlers({ entry })
     await validate(presetRequest(restricted, 'ClusterObjectPreset'))
@@ -324,6 +400,13 @@ describe('a preset for objects', () => {
 })
 
 describe('a target', () => {
+  test('is checked in its turn', async () => {
+    const order: string[] = []
+    const turn = async () => void order.push('turn')
+    await handlers({}).validate(admissionRequest('PresetTarget', targetObject()), turn)
+    expect(order).toEqual(['turn'])
+  })
+
   const request = (object: object) => admissionRequest('PresetTarget', object)
 
   test.each<[string, object, readonly string[]]>([

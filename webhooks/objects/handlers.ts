@@ -1,32 +1,38 @@
 import type { Cause } from '../../api/cause.ts'
 import { nearest } from '../../api/nearest.ts'
 import { parseObjectPreset, targetText, type ObjectPreset } from '../../api/object-preset.ts'
-import { groupOf, parsePresetTarget } from '../../api/preset-target.ts'
+import { parsePresetTarget } from '../../api/preset-target.ts'
 import { isRecord } from '../../api/schema.ts'
+import { excludePresetsAnnotation } from '../../api/virtual-machine.ts'
 import type { ObjectTarget, WatchedObjects } from '../../inventory/objects.ts'
 import type { Namespace } from '../../presets/candidates.ts'
 import { specBytes } from '../../presets/check.ts'
+import { exemptionsToAuthorize } from '../../presets/exclude.ts'
 import { compileObjectPreset } from '../../presets/object-preset.ts'
-import { restrictedCause, restrictedUses, restrictedWarnings } from '../../presets/restricted.ts'
+import { restrictedWarnings } from '../../presets/restricted.ts'
 import { checkPresetTarget } from '../../presets/target-check.ts'
 import { ApiUnreachable } from '../../runtime/api-error.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
 import { keyOf, type Persisted } from '../../runtime/resource.ts'
 import { pick } from '../../runtime/slim.ts'
 import type { AdmissionHandler, Turn } from '../admission-routes.ts'
-import { isSpecUnchanged } from '../admission/authorize.ts'
+import { exemptFrom, isSpecUnchanged, stringsOf } from '../admission/authorize.ts'
 import { isReleased, refuse, unlessTooDeep } from '../admission/kind.ts'
 import type { NewNamespaces } from '../admission/new-namespaces.ts'
 import { createPendingPresets } from '../admission/pending-presets.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import { namespaceSizeCauses, overlapWarnings } from '../admission/preset-findings.ts'
 import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
+import { recordAuthor } from './author.ts'
 import { completeObject } from './complete-object.ts'
+import { missingPermissions } from './preset-permission.ts'
 
 /** Admission for kinds of other APIs. */
 export interface ObjectHandlers {
   /** Handles `POST /objects`: applies presets to a new object. */
   readonly complete: AdmissionHandler
+  /** Handles `POST /mutate` of presets for objects: records their author. */
+  readonly mutate: AdmissionHandler
   /** Handles `POST /validate` of PresetTargets and presets for objects. */
   readonly validate: AdmissionHandler
 }
@@ -66,8 +72,23 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     await Promise.all([pending.wait(namespace), namespaces.newNamespaces.wait(namespace)])
     const tooDeep = unlessTooDeep(request)
     if (tooDeep !== undefined) return tooDeep
+    const ofNamespace = namespaces.namespace(namespace)
+    const exempt = await exemptionsOf(request, entry, ofNamespace)
     await turn?.()
-    return completeObject(request, entry, namespaces.namespace(namespace))
+    return completeObject(request, entry, ofNamespace, exempt)
+  }
+
+  /** Few objects exclude presets, and only these need the API server. */
+  const exemptionsOf = async (
+    { object, user }: AdmissionRequest,
+    { candidates }: ObjectTarget,
+    namespace: Namespace,
+  ): Promise<ReadonlySet<string>> => {
+    const metadata = isRecord(object) && isRecord(object['metadata']) ? object['metadata'] : {}
+    const annotations = stringsOf(metadata['annotations'])
+    if (annotations[excludePresetsAnnotation] === undefined) return new Set()
+    const selected = candidates.select(stringsOf(metadata['labels']), namespace)
+    return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), mayAccess, user)
   }
 
   /** Waits for a target whose schema is not read yet, which a user may have created a moment ago. */
@@ -102,32 +123,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     const compiled = compileObjectPreset(preset, kindsOf(entry), entry.target.spec.restricted)
     if ('quarantined' in compiled) return refuse(compiled.quarantined.causes)
     // Users without the permissions may change labels and annotations.
-    const causes = isSpecUnchanged(request) ? [] : await permissionCauses(request, preset, entry)
+    const causes = isSpecUnchanged(request) ? [] : await missingPermissions(request.user, preset, entry, mayAccess)
     await turn?.()
     const tooMuch = namespaceSizeCauses(preset, sizesOf(objects.storedPresets(), preset.metadata.namespace))
     if (causes.length + tooMuch.length > 0) return refuse([...causes, ...tooMuch], compiled.warnings)
     const overlaps = overlapWarnings(compiled.preset, entry.candidates.all(), entry.kind.structure)
     return { allowed: true, warnings: [...compiled.warnings, ...overlaps] }
-  }
-
-  /** Authors of presets decide what others create, so they must be allowed to create and update such objects. */
-  const permissionCauses = async (
-    { user, name }: AdmissionRequest,
-    { kind, metadata, spec }: ObjectPreset,
-    { resource, target, kind: { structure } }: ObjectTarget,
-  ): Promise<readonly Cause[]> => {
-    const scope = kind === 'ObjectPreset' ? { namespace: metadata.namespace ?? '' } : {}
-    const access = { group: groupOf(spec.target.apiVersion), resource, name: '', ...scope }
-    const verbs = ['create', 'update']
-    const allowed = await Promise.all(verbs.map((verb) => mayAccess(user, { ...access, verb })))
-    const missing = verbs.filter((_, index) => allowed[index] !== true)
-    const uses = kind === 'ObjectPreset' ? [] : restrictedUses(spec, target.spec.restricted ?? [], structure)
-    const mayGrant =
-      uses.length === 0 || (await mayAccess(user, { verb: 'grant-host', resource: 'clusterobjectpresets', name }))
-    return [
-      ...(missing.length === 0 ? [] : [mayNotWrite(missing, resource, kind, metadata.namespace)]),
-      ...(mayGrant ? [] : uses.map((use) => restrictedCause(use, grantMissing))),
-    ]
   }
 
   const validateTarget = async (request: AdmissionRequest, turn?: Turn): Promise<AdmissionResult> => {
@@ -144,6 +145,7 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
 
   return {
     complete,
+    mutate: recordAuthor,
     async validate(request, turn) {
       if (isReleased(request)) return { allowed: true }
       const tooDeep = unlessTooDeep(request)
@@ -158,6 +160,8 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     },
   }
 }
+
+const presetResources = { namespaced: 'objectpresets', cluster: 'clusterobjectpresets' }
 
 /** The presets of a namespace share one limit, whatever their targets, and whether these can be used or not. */
 const sizesOf = (presets: readonly Persisted<ObjectPreset>[], namespace: string | undefined) =>
@@ -191,21 +195,4 @@ const notReady = (name: string): Cause => ({
   value: name,
   reason: 'FieldValueInvalid',
   message: 'the PresetTarget for this kind is not ready; see its status',
-})
-
-const grantMissing =
-  'is restricted by the PresetTarget: writing it requires the verb "grant-host" on clusterobjectpresets.virtset.io'
-
-const mayNotWrite = (
-  verbs: readonly string[],
-  resource: string,
-  kind: ObjectPreset['kind'],
-  namespace: string | undefined,
-): Cause => ({
-  rule: 'preset-permission',
-  field: 'spec.target',
-  reason: 'FieldValueForbidden',
-  message: `writing a preset requires the permission to ${verbs.join(' and ')} ${resource} in ${
-    kind === 'ObjectPreset' ? `namespace "${namespace}"` : 'all namespaces'
-  }`,
 })

@@ -1,0 +1,49 @@
+import type { Cause } from '../../api/cause.ts'
+import type { ObjectPreset } from '../../api/object-preset.ts'
+import { groupOf } from '../../api/preset-target.ts'
+import type { ObjectTarget } from '../../inventory/objects.ts'
+import { restrictedCause, restrictedUses } from '../../presets/restricted.ts'
+import type { MayAccess } from '../admission/permission.ts'
+import type { User } from '../admission/request.ts'
+
+/**
+ * The permissions that a user lacks to write a preset. Authors of presets decide what others create, so they must be
+ * allowed to create and update such objects in the scope of the preset. @throws what `mayAccess` throws
+ */
+export async function missingPermissions(
+  user: User,
+  { kind, metadata, spec }: ObjectPreset,
+  { resource, target, kind: { structure } }: ObjectTarget,
+  mayAccess: MayAccess,
+): Promise<readonly Cause[]> {
+  const scope = kind === 'ObjectPreset' ? { namespace: metadata.namespace ?? '' } : {}
+  const access = { group: groupOf(spec.target.apiVersion), resource, name: '', ...scope }
+  const verbs = ['create', 'update']
+  const allowed = await Promise.all(verbs.map((verb) => mayAccess(user, { ...access, verb })))
+  const missing = verbs.filter((_, index) => allowed[index] !== true)
+  const uses = kind === 'ObjectPreset' ? [] : restrictedUses(spec, target.spec.restricted ?? [], structure)
+  const name = metadata.name ?? ''
+  const mayGrant =
+    uses.length === 0 || (await mayAccess(user, { verb: 'grant-host', resource: 'clusterobjectpresets', name }))
+  return [
+    ...(missing.length === 0 ? [] : [mayNotWrite(missing, resource, kind, metadata.namespace)]),
+    ...(mayGrant ? [] : uses.map((use) => restrictedCause(use, grantMissing))),
+  ]
+}
+
+const grantMissing =
+  'is restricted by the PresetTarget: writing it requires the verb "grant-host" on clusterobjectpresets.virtset.io'
+
+const mayNotWrite = (
+  verbs: readonly string[],
+  resource: string,
+  kind: ObjectPreset['kind'],
+  namespace: string | undefined,
+): Cause => ({
+  rule: 'preset-permission',
+  field: 'spec.target',
+  reason: 'FieldValueForbidden',
+  message: `writing a preset requires the permission to ${verbs.join(' and ')} ${resource} in ${
+    kind === 'ObjectPreset' ? `namespace "${namespace}"` : 'all namespaces'
+  }`,
+})
