@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 
 import { ensureTool } from './binaries.ts'
 import { ensureLinuxGuest } from './linux-guest.ts'
+import { ensureOlderNode } from './older-node.ts'
 import { ensurePackages, testPackages } from './packages.ts'
 import { StepFailed, type Progress } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
@@ -47,6 +48,9 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const helm = await progress.step('Helm', 'requires Go >= 1.26 and a Go module proxy', (step) =>
     ensureTool(step, settings, 'helm'),
   )
+  const olderNode = await progress.step('Node 22', 'check that the npm registry responds', (step) =>
+    ensureOlderNode(step, settings),
+  )
   await progress.step('Packages for tests', 'check that a Debian mirror responds', (step) =>
     ensurePackages(step, Object.keys(testPackages)),
   )
@@ -65,6 +69,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       LIBVIRT_ROOTFS: rootfs,
       LINUX_GUEST: linuxGuest,
       HELM: helm,
+      NODE_22: olderNode,
       KUBECONFIG: cluster.kubeconfig,
       VIRTSET_STATE: settings.state,
     })
