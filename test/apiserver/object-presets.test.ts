@@ -606,8 +606,10 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     const stating = (object: object) => ({ target, selector: { matchLabels: { a: 'b' } }, object })
     await createTarget('configmaps', spec)
     const large = stating({ data: { text: 'x'.repeat(60_000) } })
-    await eventually(async () => (await createPreset('large-0', large)).metadata.name === 'large-0')
-    for (let index = 1; index < 17; index++) await createPreset(`large-${index}`, large)
+    for (let index = 0; index < 17; index++) {
+      // The target is not read at once, and a busy webhook can be too late.
+      await eventually(async () => (await createPreset(`large-${index}`, large)).message?.includes('exists') === true)
+    }
     const path = `${presetsOf}/presettargets/configmaps`
     const restricted = own('PresetTarget', 'configmaps', { ...spec, restricted: ['data'] })
     // The webhooks write its status meanwhile.
