@@ -156,9 +156,12 @@ async function world({ entry, presets = [], isInstalled = true, mayUpdate = true
   )
   const targets = rest.targets ?? [target()]
   const stored = {
-    targets: targets.map((one) => persisted<PresetTarget>(`${own}/presettargets`, one)),
+    targets: targets.map((one) => persisted<Persisted<PresetTarget>>(`${own}/presettargets`, one)),
     presets: presets.map((one) =>
-      persisted<ObjectPreset>(`${own}/${one.kind === 'ObjectPreset' ? 'objectpresets' : 'clusterobjectpresets'}`, one),
+      persisted<Persisted<ObjectPreset>>(
+        `${own}/${one.kind === 'ObjectPreset' ? 'objectpresets' : 'clusterobjectpresets'}`,
+        one,
+      ),
     ),
   }
   if (isInstalled) fake.put(configurations, { metadata: { name: 'virtset-objects' } })
