@@ -1,6 +1,7 @@
 import type { Cause } from './cause.ts'
 import { listCauses, noCauses, report, type Causes } from './causes.ts'
 import { invalidValue, wrongType } from './field-error.ts'
+import { formatFault } from './format.ts'
 import { fieldNames, nearest } from './nearest.ts'
 import { quantityForm } from './quantity.ts'
 import { joinPath } from './path.ts'
@@ -275,6 +276,9 @@ function checkString(schema: Schema, value: string, field: string, causes: Cause
   } else if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) {
     const message = isQuantity(schema) ? 'must be a quantity, e.g. 1Gi' : `must match ${pattern}`
     report(causes, () => invalidValue('pattern', field, value, message))
+  } else {
+    const fault = formatFault(schema.format, value)
+    if (fault !== undefined) report(causes, () => invalidValue('format', field, value, fault))
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Cause } from '../api/cause.ts'
+import { isCheckedFormat } from '../api/format.ts'
 import { joinPath } from '../api/path.ts'
 import { isRecord, type Schema } from '../api/schema.ts'
 
@@ -139,6 +140,7 @@ function traitsOf(
   const kinds = kindsOf(given['oneOf'])
   return {
     ...(types.has(type) ? { type: type as NonNullable<Schema['type']> } : {}),
+    ...(isCheckedFormat(format) ? { format } : {}),
     ...(words.length > 0 ? { enum: words } : {}),
     ...Object.fromEntries(limits.flatMap((key) => (typeof given[key] === 'number' ? [[key, given[key]]] : []))),
     ...(needed.length > 0 ? { required: needed } : {}),
