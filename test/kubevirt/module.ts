@@ -1,23 +1,15 @@
-import { execFileSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { parseManifest } from '../../api/yaml.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { Manifest } from '../../inventory/manifests.ts'
+import { moduleFolder } from '../kinds/modules.ts'
 
 const version = 'v1.6.0'
 
 /** The source of KubeVirt, from Go's cache of modules; downloads 9 MB once. */
-export function kubevirtModule(): string {
-  // Outside a module, so that none is changed.
-  const options = { cwd: tmpdir(), encoding: 'utf8', maxBuffer: 1 << 20 } as const
-  const { Dir } = JSON.parse(
-    execFileSync('go', ['mod', 'download', '-json', `kubevirt.io/kubevirt@${version}`], options),
-  )
-  return Dir
-}
+export const kubevirtModule = (): string => moduleFolder('kubevirt.io/kubevirt', version)
 
 /** The kinds of its examples, and the plural of each. */
 const kinds = {
