@@ -6,6 +6,7 @@ import { Client } from 'undici'
 import { run } from '../cluster/command.ts'
 import { startApiServer } from '../test/apiserver/apiserver.ts'
 import { installKinds } from '../test/apiserver/kinds.ts'
+import { histogram } from './api-server-metrics.ts'
 import { seed } from './seed.ts'
 
 /**
@@ -46,16 +47,6 @@ const vm = (name: string) => ({
   metadata: { name: 'vm', labels: { bench: 'yes', handler: name } },
   spec: { domain: { ...seed, title: `${sent++}` } },
 })
-
-/** Sum in milliseconds and count of a histogram whose labels include all of `labels`. */
-function histogram(metrics: string, name: string, labels: readonly string[]): { sumMs: number; count: number } {
-  const total = (suffix: string) =>
-    metrics
-      .split('\n')
-      .filter((line) => line.startsWith(`${name}_${suffix}{`) && labels.every((label) => line.includes(label)))
-      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0)
-  return { sumMs: total('sum') * 1000, count: total('count') }
-}
 
 const api = await startApiServer()
 const servers: Handler[] = []
