@@ -404,6 +404,7 @@ describe('the controller', () => {
     await until(async () => (await clock.advance(0), clock.nextMs() === 15_000))
     writes()
     fake.put(configurations, { metadata: { name: 'virtset-objects' } })
+    await clock.advance(1000)
     change()
     await settled()
     expect(clock.nextMs()).toBe(100)
