@@ -3,6 +3,7 @@ import { authorAnnotation, type ObjectPreset } from '../../api/object-preset.ts'
 import type { PresetTarget } from '../../api/preset-target.ts'
 import type { ObjectTarget, UnusableTarget, WatchedObjects } from '../../inventory/objects.ts'
 import { createCandidates } from '../../presets/candidates.ts'
+import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
 import type { Persisted } from '../../runtime/resource.ts'
@@ -357,12 +358,16 @@ describe('a round', () => {
     expect(statusOf('objectpresets', 'team', 'r')).toBeDefined()
   })
 
-  test.each<[string, (request: FakeRequest) => Fault | undefined]>([
-    ['a status', ({ path }) => (path.endsWith('/status') ? 'reset' : undefined)],
-    ['the configuration', ({ path }) => (path.includes('webhookconfigurations') ? { status: 500 } : undefined)],
-  ])('ends if %s cannot be written at all', async (_, unavailable) => {
+  test.each<[string, (request: FakeRequest) => Fault | undefined, typeof ApiError | typeof ApiUnreachable]>([
+    ['a status', ({ path }) => (path.endsWith('/status') ? 'reset' : undefined), ApiUnreachable],
+    [
+      'the configuration',
+      ({ path }) => (path.includes('webhookconfigurations') ? { status: 500 } : undefined),
+      ApiError,
+    ],
+  ])('ends if %s cannot be written at all', async (_, unavailable, expected) => {
     const { options } = await world({ entry: usable(), fault: unavailable })
-    await expect(settleConfiguration(options)).rejects.toThrow()
+    await expect(settleConfiguration(options)).rejects.toBeInstanceOf(expected)
   })
 })
 
