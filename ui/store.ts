@@ -21,9 +21,8 @@ export async function store(plural: string, edited: Manifest, stored: Stored | u
     return (await request('POST', `${collection}?${manager}`, { body: edited })) as Stored
   }
   const path = `${collection}/${encodeURIComponent(name)}`
-  // The status has changed the version since.
   const now = (await request('GET', path)) as Stored
-  if (now.metadata.generation !== stored.metadata.generation) {
+  if (isChanged(now, stored)) {
     throw new Error(`${name} was changed by someone else meanwhile; reload it, and edit it again`)
   }
   const body = merged(now, edited)
@@ -32,6 +31,19 @@ export async function store(plural: string, edited: Manifest, stored: Stored | u
 }
 
 const manager = 'fieldManager=kubectl-vm-ui'
+
+/** Whether someone else has changed what its user edits. The version does not tell: the status changes it as well. */
+function isChanged({ metadata: now }: Stored, { metadata: before }: Stored): boolean {
+  if (now.generation !== before.generation) return true
+  return isOther(now.labels, before.labels) || isOther(now.annotations, before.annotations)
+}
+
+type Texts = { readonly [key: string]: string }
+
+function isOther(some: Texts = {}, others: Texts = {}): boolean {
+  const keys = new Set([...Object.keys(some), ...Object.keys(others)])
+  return [...keys].some((key) => some[key] !== others[key])
+}
 
 function merged(now: Stored, { metadata, spec }: Manifest): Stored {
   const applied = now.metadata.annotations?.[lastApplied]

@@ -330,6 +330,54 @@ describe('the flow', () => {
     }
   })
 
+  test('the page creates a cluster preset, and does not overwrite what someone else has changed', async () => {
+    const { page, errors, foreign, close } = await openPage('--kubeconfig', api.kubeconfig)
+    const shown = (line: string) => page.locator('.cm-line', { hasText: line })
+    const apply = page.getByRole('button', { name: 'Apply', exact: true })
+    const typeValue = async (line: string, value: string) => {
+      await shown(line).click()
+      await page.keyboard.press('Home')
+      await page.keyboard.press('Shift+End')
+      await page.keyboard.type(value)
+      await page.getByText('No problems.').waitFor()
+    }
+    try {
+      await page.getByRole('link', { name: 'Cluster presets' }).click()
+      await page.getByRole('link', { name: 'New preset' }).click()
+      await page.getByRole('button', { name: 'Create', exact: true }).click()
+      await page.getByRole('heading', { name: 'small', exact: true }).waitFor()
+      await page.locator('#impact-state').getByText('matches 0 of').waitFor()
+      expect(await field('{.spec.selector.matchLabels.size} {.spec.domain.vcpu.value}', 'cvmp', 'small')).toBe(
+        'small 1',
+      )
+
+      await shown('value: 1').waitFor()
+      await kubectl(['patch', 'cvmp', 'small', '--type=merge', '-p', '{"spec":{"domain":{"vcpu":{"value":2}}}}'])
+      await typeValue('value: 1', 'value: 3')
+      await apply.click()
+      await page.getByRole('alert').getByText('was changed by someone else meanwhile').waitFor()
+      expect(await field('{.spec.domain.vcpu.value}', 'cvmp', 'small')).toBe('2')
+
+      await page.reload()
+      await shown('value: 2').waitFor()
+      await kubectl(['label', 'cvmp', 'small', 'team=other'])
+      await typeValue('value: 2', 'value: 3')
+      await apply.click()
+      await page.getByRole('alert').getByText('was changed by someone else meanwhile').waitFor()
+
+      await page.reload()
+      await shown('team: other').waitFor()
+      await typeValue('value: 2', 'value: 3')
+      await apply.click()
+      await eventually('it is applied', async () => (await field('{.spec.domain.vcpu.value}', 'cvmp', 'small')) === '3')
+      expect(await field('{.metadata.labels.team}', 'cvmp', 'small')).toBe('other')
+      expect([errors, foreign]).toEqual([[], []])
+    } finally {
+      await close()
+      await kubectl(['delete', 'cvmp', 'small', '--ignore-not-found'])
+    }
+  })
+
   test('the page completes a VM as it is written, and creates it', async () => {
     await apply({
       apiVersion: 'virtset.io/v1alpha1',
