@@ -41,7 +41,7 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
     <div class="bar">
       <h1>${kinds[plural]}</h1>
       <span class="count" role="status">
-        ${state === 'loading' ? 'Loading …' : `${shown.length} of ${rows.size}`}
+        ${state === 'loading' ? 'Loading … ' : ''}${state !== 'loading' || rows.size > 0 ? `${shown.length} of ${rows.size}` : ''}
         ${namespace === undefined ? '' : ` in ${namespace}`}${state === 'waiting' ? ', connecting again …' : ''}
       </span>
       <span class="grow"></span>

@@ -50,7 +50,10 @@ export function useRows(plural: Plural, { namespace, isNamespaceChosen }: Cluste
     }
     const run = async () => {
       try {
-        const { columns, rows, version } = await listAll(plural, scope)
+        const { columns, rows, version } = await listAll(plural, scope, (part) => {
+          // What is shown already is more recent than a part of it.
+          if (!isStopped) setFound((now) => (now.state === 'loading' ? { ...now, ...part } : now))
+        })
         if (isStopped) return
         setFound({ columns, rows, state: 'live', error: '', namespace: scope })
         const query = `watch=1&as=Table&allowWatchBookmarks=true&resourceVersion=${version}`
@@ -86,7 +89,10 @@ export function useRows(plural: Plural, { namespace, isNamespaceChosen }: Cluste
   return found
 }
 
-async function listAll(plural: Plural, namespace: string | undefined) {
+type Part = Pick<Rows, 'columns' | 'rows'>
+
+/** @param onPart called with what has arrived, of a list that takes several requests */
+async function listAll(plural: Plural, namespace: string | undefined, onPart: (part: Part) => void) {
   const rows = new Map<string, Row>()
   let columns: readonly string[] = []
   let [next, version] = ['', '']
@@ -97,6 +103,7 @@ async function listAll(plural: Plural, namespace: string | undefined) {
     columns = table.columnDefinitions?.map(({ name }) => name) ?? columns
     next = table.metadata?.continue ?? ''
     version = table.metadata?.resourceVersion ?? ''
+    if (next !== '') onPart({ columns, rows: new Map(rows) })
   } while (next !== '')
   return { columns, rows, version }
 }
