@@ -97,6 +97,19 @@ test('single bytes of the guest are sent together, the first one at once', async
   expect([reader.text, reader.chunks]).toEqual(['abcdefgh', 2])
 })
 
+test('a session that ends gets what it was sent before, and nothing later', async () => {
+  const { print, join } = await start()
+  const reader = await join()
+  reader.socket.pause()
+  await print('before ')
+  reader.socket.end()
+  await settle()
+  await print('after ')
+  reader.socket.resume()
+  await settle()
+  expect([reader.text, reader.hasEnded]).toEqual(['before ', true])
+})
+
 test('a reader that lags is disconnected and stalls neither the guest nor the others', async () => {
   const { hub, print, join } = await start()
   const [slow] = duplexPair()

@@ -125,6 +125,7 @@ export class ConsoleHub {
     socket.on('data', (chunk: Buffer) => this.#type(socket, chunk))
     if (socket.readableEnded) socket.end()
     socket.once('end', () => socket.end())
+    // It counts as a session until everything is sent.
     socket.once('close', () => this.#sockets.delete(socket))
   }
 
@@ -202,6 +203,7 @@ export class ConsoleHub {
     this.#waitingBytes = 0
     this.#past.append(chunk)
     for (const socket of this.#sockets) {
+      if (!socket.writable) continue
       if (socket.writableLength + chunk.length <= maxLagBytes) socket.write(chunk)
       else {
         this.#options.log.info(
