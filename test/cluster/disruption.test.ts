@@ -58,6 +58,16 @@ async function runningVmOf(name: string, except?: string): Promise<VirtualMachin
   return all.find(({ metadata, status }) => status?.phase === 'Running' && metadata.name !== except)
 }
 
+/** The status can be read before its event is written. @returns the messages of the event */
+function untilWarned(name: string, reason: string): Promise<string> {
+  const selector = `involvedObject.name=${name},type=Warning,reason=${reason}`
+  const path = 'jsonpath={.items[*].message}'
+  return cluster.until(
+    `a warning ${reason}`,
+    async () => (await cluster.kubectl('get', 'events', '--field-selector', selector, '-o', path)) || undefined,
+  )
+}
+
 async function untilCountedAsDisrupted(name: string): Promise<void> {
   const status = await cluster.until('the group has counted it', async () => {
     const { status: now } = JSON.parse(await cluster.kubectl('get', 'vmg', name, '-o', 'json'))
@@ -83,8 +93,7 @@ test.concurrent.each([
   await cluster.apply(deaf(name, spec, { devices: { interfaces: [{}] } }))
   const failed = await cluster.untilVm(name, 'has failed', endedAs(reason))
   expect(qemusOf(failed)).toEqual([])
-  const events = ['get', 'events', '--field-selector', `involvedObject.name=${name},type=Warning`]
-  expect(await cluster.kubectl(...events)).toContain(reason)
+  await untilWarned(name, reason)
 })
 
 test.concurrent('a VM of a group that is evicted reports that, is not a failure of the group, and is replaced', async () => {
@@ -92,8 +101,7 @@ test.concurrent('a VM of a group that is evicted reports that, is not a failure 
   const { metadata } = await cluster.until('a VM of the group', () => runningVmOf('evicted'))
   await evict(await podOf(metadata.name))
   await cluster.until('another VM of the group', () => runningVmOf('evicted', metadata.name))
-  const events = ['get', 'events', '--field-selector', `involvedObject.name=${metadata.name},type=Warning`]
-  expect(await cluster.kubectl(...events)).toContain('EvictionByEvictionAPI')
+  await untilWarned(metadata.name, 'EvictionByEvictionAPI')
   await untilCountedAsDisrupted('evicted')
   await cluster.kubectl('delete', 'vmg', 'evicted', '--timeout=240s')
 })
@@ -180,12 +188,7 @@ describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,
   async function endOf(name: string, inGroup: VirtualMachine, reason: string) {
     const node = await untilReplaced(`${name}-group`, inGroup)
     const vm = await cluster.untilVm(name, `has failed as ${reason}`, endedAs(reason))
-    const selector = `involvedObject.name=${name},type=Warning,reason=${reason}`
-    const path = 'jsonpath={.items[*].message}'
-    const event = await cluster.until(
-      'the event',
-      async () => (await cluster.kubectl('get', 'events', '--field-selector', selector, '-o', path)) || undefined,
-    )
+    const event = await untilWarned(name, reason)
     await cluster.kubectl('delete', 'vmg', `${name}-group`, '--wait=false')
     const qemus = [...qemusOf(vm), ...qemusOf(inGroup)]
     return { message: vm.status?.message, event, qemus, isReplacedElsewhere: node !== spare.name }
