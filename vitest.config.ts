@@ -54,6 +54,14 @@ export default defineConfig({
       },
       {
         test: {
+          name: 'overload',
+          include: ['test/overload/**/*.test.ts'],
+          testTimeout: 900_000,
+          hookTimeout: 900_000,
+        },
+      },
+      {
+        test: {
           name: 'cluster',
           setupFiles: ['test/seed.ts'],
           include: ['test/cluster/**/*.test.ts'],

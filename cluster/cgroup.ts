@@ -4,6 +4,8 @@ import { join } from 'node:path'
 const root = '/sys/fs/cgroup'
 /** The parent of all nodes' groups. It keeps a kubelet from finding and removing the pods of another kubelet. */
 const parent = 'virtset'
+/** Outside of `parent`: it competes with the whole cluster, not only with pods. */
+const background = 'virtset-background'
 
 /** The path of a node's group, for kubelet's `cgroupRoot`. */
 export function cgroupOf(node: string): string {
@@ -29,22 +31,37 @@ export function ensureCgroup(node: string): void {
         if (hierarchy !== root && existsSync(own) && readFileSync(own, 'utf8').trim() === '')
           writeFileSync(own, readFileSync(join(path, '..', file), 'utf8'))
       }
-      // In v2 a controller is available below a group only if the group delegates it.
-      const delegation = join(path, '..', 'cgroup.subtree_control')
-      if (hierarchy === root) {
-        const controllers = readFileSync(join(path, '..', 'cgroup.controllers'), 'utf8')
-          .trim()
-          .split(' ')
-        writeFileSync(delegation, controllers.map((controller) => `+${controller}`).join(' '))
-      }
+      if (hierarchy === root) delegateControllers(join(path, '..'))
     }
   }
+}
+
+/** In v2 a controller is available below a group only if the group delegates it. */
+function delegateControllers(group: string): void {
+  const controllers = readFileSync(join(group, 'cgroup.controllers'), 'utf8').trim().split(' ')
+  writeFileSync(join(group, 'cgroup.subtree_control'), controllers.map((controller) => `+${controller}`).join(' '))
+}
+
+/**
+ * The beginning of a command that runs the rest of its arguments with a tenth of the weight of any other process: while
+ * the cluster wants all CPUs, little is taken from it.
+ */
+export function inBackground(): readonly string[] {
+  const hierarchy = hierarchies().find((each) => each === root || existsSync(join(each, 'cpu.shares')))
+  if (hierarchy === undefined) return []
+  if (hierarchy === root) delegateControllers(root)
+  const group = join(hierarchy, background)
+  mkdirSync(group, { recursive: true })
+  // A group weighs 1024 in v1 and 100 in v2 by default.
+  if (hierarchy === root) writeFileSync(join(group, 'cpu.weight'), '10')
+  else writeFileSync(join(group, 'cpu.shares'), '102')
+  return ['/bin/sh', '-c', 'echo $$ > "$0" && exec "$@"', join(group, 'cgroup.procs')]
 }
 
 /** All processes in the cluster's groups. */
 export function processesInCgroups(): number[] {
   const pids = hierarchies()
-    .map((hierarchy) => join(hierarchy, parent))
+    .flatMap((hierarchy) => [join(hierarchy, parent), join(hierarchy, background)])
     .filter((path) => existsSync(path))
     .flatMap((path) => ['.', ...foldersBelow(path)].flatMap((folder) => processesOf(join(path, folder))))
   return [...new Set(pids)]
@@ -56,10 +73,9 @@ export function processesOf(group: string): number[] {
   return lines.filter((line) => line !== '').map(Number)
 }
 
-/** Removes the cluster's groups, the deepest first. They must be empty of processes. */
+/** Removes all groups, the deepest first. They must be empty of processes. */
 export function removeCgroups(): void {
-  for (const hierarchy of hierarchies()) {
-    const path = join(hierarchy, parent)
+  for (const path of hierarchies().flatMap((hierarchy) => [join(hierarchy, parent), join(hierarchy, background)])) {
     if (!existsSync(path)) continue
     for (const folder of foldersBelow(path).toSorted((a, b) => b.length - a.length)) rmdirSync(join(path, folder))
     rmdirSync(path)

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 import { ensureTool } from './binaries.ts'
+import { inBackground } from './cgroup.ts'
 import { ensureLinuxGuest } from './linux-guest.ts'
 import { ensureOlderNode } from './older-node.ts'
 import { ensurePackages, testPackages } from './packages.ts'
@@ -57,8 +58,8 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const results = join(settings.cache, 'log/tests.json')
   const blobs = join(settings.cache, 'log/blobs')
   for (const old of [results, blobs]) rmSync(old, { recursive: true, force: true })
-  const vitest = (...options: readonly string[]) =>
-    runBeside([bin('node'), bin('vitest'), ...options], directory, {
+  const vitest = (prefix: readonly string[], ...options: readonly string[]) =>
+    runBeside([...prefix, bin('node'), bin('vitest'), ...options], directory, {
       PATH: environment.PATH,
       // Tests start about a hundred processes.
       NODE_COMPILE_CACHE: join(settings.cache, 'compile'),
@@ -73,19 +74,26 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       KUBECONFIG: cluster.kubeconfig,
       VIRTSET_STATE: settings.state,
     })
-  const half = (name: string, ...projects: readonly string[]) => {
+  const part = (name: string, prefix: readonly string[], ...projects: readonly string[]) => {
     const blob = `--outputFile.blob=${join(blobs, name)}.json`
-    return vitest('run', '--reporter=default', '--reporter=blob', blob, ...projects.map((each) => `--project=${each}`))
+    const selection = projects.map((each) => `--project=${each}`)
+    return vitest(prefix, 'run', '--reporter=default', '--reporter=blob', blob, ...selection)
   }
-  // Tests on the cluster run sequentially and mostly wait; all others run concurrently with them.
-  const halves = await Promise.all([half('cluster', 'cluster'), half('others', '!cluster', '!upgrade')])
+  // Tests on the cluster run sequentially and mostly wait: most others use the CPUs in the meantime.
+  const parts = await Promise.all([
+    part('cluster', [], 'cluster'),
+    part('others', inBackground(), '!cluster', '!overload', '!upgrade'),
+  ])
+  // These use all CPUs, and assert that others still get their share.
+  parts.push(await part('overload', [], 'overload'))
   const whole = await vitest(
+    [],
     `--merge-reports=${blobs}`,
     '--reporter=dot',
     '--reporter=json',
     `--outputFile.json=${results}`,
   )
-  const hasPassed = [...halves, whole].every((status) => status === 0)
+  const hasPassed = [...parts, whole].every((status) => status === 0)
   if (failedChecks.length > 0) console.log(`failed before the tests: ${failedChecks.join(', ')}`)
   console.log(
     existsSync(results) ? summary(readFileSync(results, 'utf8'), failedChecks.length, hasPassed) : '0 passed, 1 failed',
@@ -95,7 +103,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
 
 /**
  * The totals of vitest's JSON report. A file that could not be loaded counts as one failure, as do each failed check
- * and a failure outside of tests: an uncaught error, or a half of the tests that ended without a report.
+ * and a failure outside of tests: an uncaught error, or a part of the tests that ended without a report.
  */
 export function summary(report: string, failedChecks: number, hasPassed: boolean): string {
   const { numPassedTests, numFailedTests, testResults }: Report = JSON.parse(report)

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { lastLines, run } from '../../cluster/command.ts'
 import { createAuthority, issueLeaf } from '../../webhooks/certificates/authority.ts'
 import { until } from '../until.ts'
-import { startApiServer } from './apiserver.ts'
-import type { TestApiServer } from './apiserver.ts'
-import { installProcesses } from './processes.ts'
-import type { Processes, Replica } from './processes.ts'
+import { startApiServer } from '../apiserver/apiserver.ts'
+import type { TestApiServer } from '../apiserver/apiserver.ts'
+import { installProcesses } from '../apiserver/processes.ts'
+import type { Processes, Replica } from '../apiserver/processes.ts'
 
 /**
  * Attacks on the real webhooks, within the memory of their manifest, while a user creates VMs through the real API

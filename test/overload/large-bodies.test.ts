@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { createAuthority, issueLeaf } from '../../webhooks/certificates/authority.ts'
 import { until } from '../until.ts'
-import { freePort } from './free-port.ts'
+import { freePort } from '../apiserver/free-port.ts'
 
 /** The memory of the webhooks when large bodies arrive together, without a cluster. */
 const directory = mkdtempSync(join(tmpdir(), 'virtset-large-'))

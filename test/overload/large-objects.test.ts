@@ -7,11 +7,11 @@ import { virtualMachineConfigs, virtualMachineGroups } from '../../runtime/resou
 import type { KubeObject, Resource } from '../../runtime/resource.ts'
 import { limitsOf } from '../confinement.ts'
 import { until } from '../until.ts'
-import { startApiServer } from './apiserver.ts'
-import type { TestApiServer } from './apiserver.ts'
-import { writeToEtcd } from './etcd.ts'
-import { installProcesses } from './processes.ts'
-import type { Processes } from './processes.ts'
+import { startApiServer } from '../apiserver/apiserver.ts'
+import type { TestApiServer } from '../apiserver/apiserver.ts'
+import { writeToEtcd } from '../apiserver/etcd.ts'
+import { installProcesses } from '../apiserver/processes.ts'
+import type { Processes } from '../apiserver/processes.ts'
 
 /**
  * A tenant's objects, and the controller with half of the memory of its manifest: with all of it, the test would need

@@ -7,8 +7,8 @@ import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { probesOf, starvedLimitsOf, type Probe } from '../confinement.ts'
 import { eventually, until } from '../until.ts'
-import { startApiServer, type TestApiServer } from './apiserver.ts'
-import { installProcesses, manifestOf, type Component, type Processes, type Replica } from './processes.ts'
+import { startApiServer, type TestApiServer } from '../apiserver/apiserver.ts'
+import { installProcesses, manifestOf, type Component, type Processes, type Replica } from '../apiserver/processes.ts'
 
 /**
  * The processes with the CPU share of their requests on a node with 50 busy VMs, and with the kubelet's probes.

@@ -2,11 +2,11 @@ import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
-import { accountOf } from './accounts.ts'
-import { startApiServer } from './apiserver.ts'
-import type { TestApiServer } from './apiserver.ts'
-import { installProcesses } from './processes.ts'
-import type { Processes, Replica } from './processes.ts'
+import { accountOf } from '../apiserver/accounts.ts'
+import { startApiServer } from '../apiserver/apiserver.ts'
+import type { TestApiServer } from '../apiserver/apiserver.ts'
+import { installProcesses } from '../apiserver/processes.ts'
+import type { Processes, Replica } from '../apiserver/processes.ts'
 
 /** What one tenant leaves behind does not affect another one, with the real webhooks and controller. */
 let api: TestApiServer
