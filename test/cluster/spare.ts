@@ -5,6 +5,7 @@ import { cgroupOf } from '../../cluster/cgroup.ts'
 import { attempt } from '../../cluster/command.ts'
 import { spareNode } from '../../cluster/network.ts'
 import { nodePaths } from '../../cluster/node.ts'
+import { isAlive, readRecord } from '../../cluster/process.ts'
 import { readSettings } from '../../cluster/settings.ts'
 import { processDirectories } from '../../cluster/up.ts'
 import { crash } from '../chaos/daemons.ts'
@@ -38,12 +39,18 @@ export function openSpare(cluster: TestCluster): Spare {
   const original = readFileSync(configuration, 'utf8')
   const processes = () => processesOfPod(`${cgroupOf(name)}/`, () => true)
   const kill = (program: string) => crash(directories, state, `${program}-${name}`)
-  let starts: (() => Promise<void>)[] = []
+  let lost: { readonly startKubelet: () => Promise<void>; readonly startContainerd: () => Promise<void> } | undefined
 
   const restartKubelet = async (text: string): Promise<void> => {
     const start = await kill('kubelet')
     writeFileSync(configuration, text)
     await start()
+  }
+  /** As systemd does: a kubelet ends if containerd does not serve yet, which takes seconds after a crash. */
+  const ensureKubelet = async (): Promise<void> => {
+    const record = readRecord(directories, `kubelet-${name}`)
+    if (record !== undefined && isAlive(record)) return
+    await lost?.startKubelet().catch(() => {})
   }
   const isRepaired = async (): Promise<true | undefined> => {
     const node = JSON.parse(await kubectl('get', 'node', name, '-o', 'json'))
@@ -59,7 +66,8 @@ export function openSpare(cluster: TestCluster): Spare {
     cordon: async () => void (await kubectl('cordon', name)),
     reconfigureKubelet: (lines) => restartKubelet(original + lines),
     async powerOff() {
-      starts = (await Promise.all(['kubelet', 'containerd'].map(kill))).toReversed()
+      const [startKubelet, startContainerd] = await Promise.all([kill('kubelet'), kill('containerd')])
+      lost = { startKubelet, startContainerd }
       await cluster.until('no process is left on the spare node', async () => {
         const left = processes()
         for (const pid of left) killIfAlive(pid)
@@ -69,10 +77,13 @@ export function openSpare(cluster: TestCluster): Spare {
     async repair() {
       await kubectl('cordon', name)
       await attempt([...cluster.command, 'taint', 'node', name, `${outOfService}-`])
-      for (const start of starts) await start()
-      starts = []
+      await lost?.startContainerd()
       if (readFileSync(configuration, 'utf8') !== original) await restartKubelet(original)
-      await cluster.until('the spare node is repaired', isRepaired)
+      await cluster.until('the spare node is repaired', async () => {
+        await ensureKubelet()
+        return isRepaired()
+      })
+      lost = undefined
       await kubectl('-n', 'virtset-system', 'rollout', 'status', 'daemonset/virtset-handler', '--timeout=240s')
     },
   }
