@@ -203,6 +203,30 @@ test('a user with virtset-edit sees the past of a console and types on it', asyn
   const closed = once(session.client, 'close')
   session.client.close(1000)
   await closed
+
+  const records = () =>
+    webhooks
+      .log()
+      .split('\n')
+      .filter((line) => line.includes('"a session '))
+      .map((line) => JSON.parse(line))
+      .filter(({ msg }) => msg !== 'a session was refused')
+  await until(() => records().length === 2)
+  const opened = {
+    kind: 'console',
+    resource: 'virtualmachines',
+    namespace: 'default',
+    name: 'web',
+    user: 'edit',
+    uid: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    auditID: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    from: expect.stringMatching(/^20.*Z$/),
+  }
+  const ended = { until: expect.stringMatching(/^20.*Z$/), toGuest: 5, fromGuest: session.heard().length, code: 1000 }
+  expect(records()).toMatchObject([
+    { msg: 'a session was opened', ...opened },
+    { msg: 'a session has ended', ...opened, ...ended },
+  ])
 })
 
 test('a session continues at a position', async () => {

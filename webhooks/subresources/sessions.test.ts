@@ -145,7 +145,8 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   })
   const { port } = app.server.address() as AddressInfo
   const attach = (vm = 'default/web', user = 'jane', kind = 'console') => {
-    const client = new WebSocket(`ws://127.0.0.1:${port}/${kind}/${vm}`, { headers: { 'x-user': user } })
+    const headers = { 'x-user': user, 'audit-id': `audit-of-${user}` }
+    const client = new WebSocket(`ws://127.0.0.1:${port}/${kind}/${vm}`, { headers })
     closing.push(() => client.terminate())
     client.on('error', () => {})
     return new Promise<{ code: number; body?: string; client: WebSocket; position?: unknown }>((resolve) => {
@@ -495,19 +496,27 @@ test('a console requires a WebSocket, and a log must not be one', async () => {
 })
 
 test('sessions are logged with their user, and counted', async () => {
-  const { guests, lines, registry, state, attach } = await start()
+  const { clock, guests, lines, registry, state, attach } = await start()
   const { client } = await attach()
   guests[0]?.write('12345')
   await once(client, 'message')
-  client.close()
+  client.send('typed')
+  await until(() => guests[0]?.readableLength === 5)
+  await clock.advance(7000)
+  client.close(1000, 'bye')
   await until(() => lines.some(({ msg }) => msg === 'a session has ended'))
   state.isAllowed = false
   await attach()
+  const of = { kind: 'console', resource: 'virtualmachines', namespace: 'default', name: 'web' }
+  const who = { user: 'jane', auditID: 'audit-of-jane' }
+  const opened = { ...of, ...who, uid: 'u1', from: '2030-01-01T00:00:00.000Z' }
+  const ended = { until: '2030-01-01T00:00:07.000Z', seconds: 7, toGuest: 5, fromGuest: 5, code: 1000, reason: 'bye' }
   expect(lines).toMatchObject([
-    { msg: 'a session was opened', kind: 'console', namespace: 'default', name: 'web', uid: 'u1', user: 'jane' },
-    { msg: 'a session has ended', user: 'jane', toGuest: 0, fromGuest: 5, code: 1005 },
-    { msg: 'a session was refused', user: 'jane', code: 403 },
+    { msg: 'a session was opened', ...opened },
+    { msg: 'a session has ended', ...opened, ...ended },
+    { msg: 'a session was refused', ...of, ...who, code: 403 },
   ])
+  expect(JSON.stringify(lines)).not.toMatch(/12345|typed/)
   const metrics = await registry.metrics()
   expect(metrics).toContain('virtset_sessions{kind="console"} 0')
   expect(metrics).toContain('virtset_sessions_total{kind="console",code="101"} 1')

@@ -158,18 +158,29 @@ export function createSessions(options: SessionOptions): Sessions {
     }
   }
 
+  /** What the log records of each session. */
+  const recordOf = (user: User, { kind, resource, namespace, name, target }: SessionRequest, auditID: AuditID) => ({
+    kind,
+    ...(target.kind === 'tcp' ? { port: target.port } : {}),
+    resource,
+    namespace,
+    name,
+    user: user.username,
+    auditID,
+  })
+
   /** Counts and logs a session, and ends it as needed. */
   const follow = async (
     user: User,
     wanted: SessionRequest,
+    auditID: AuditID,
     opened: Opened,
     end: (ending: Ending) => void,
     running: Promise<Bridged>,
   ): Promise<void> => {
-    const { kind, resource, namespace, name, target } = wanted
-    const startedMs = clock.monotonic()
-    const port = target.kind === 'tcp' ? { port: target.port } : {}
-    const line = { kind, ...port, resource, namespace, name, uid: opened.uid, user: user.username }
+    const { kind } = wanted
+    const [startedMs, from] = [clock.monotonic(), timeOf(clock)]
+    const line = { ...recordOf(user, wanted, auditID), uid: opened.uid, from }
     let isOpen = true
     const endOnce = (ending: Ending) => {
       if (isOpen) end(ending)
@@ -190,17 +201,17 @@ export function createSessions(options: SessionOptions): Sessions {
     leave()
     const seconds = (clock.monotonic() - startedMs) / 1000
     metrics.ended(kind, seconds, { toGuest, fromGuest })
-    log[level]({ ...line, toGuest, fromGuest, seconds: Math.round(seconds), code, reason }, 'a session has ended')
+    const outcome = { until: timeOf(clock), seconds: Math.round(seconds), toGuest, fromGuest, code, reason }
+    log[level]({ ...line, ...outcome }, 'a session has ended')
   }
 
-  const counted = async (user: User, wanted: SessionRequest): Promise<Opened> => {
+  const counted = async (user: User, wanted: SessionRequest, auditID: AuditID): Promise<Opened> => {
     try {
       return await openSession(user, wanted)
     } catch (error) {
       const code = error instanceof SessionRefusal ? error.status.code : 500
       metrics.refused(wanted.kind, code)
-      const { kind, namespace, name } = wanted
-      log.info({ kind, namespace, name, user: user.username, code, err: error }, 'a session was refused')
+      log.info({ ...recordOf(user, wanted, auditID), code, err: error }, 'a session was refused')
       throw error
     }
   }
@@ -222,7 +233,8 @@ export function createSessions(options: SessionOptions): Sessions {
     async respond(user, wanted, reply) {
       const { [wanted.kind]: content } = contents
       if (content === undefined) throw notWebSocket
-      const opened = await counted(user, wanted)
+      const auditID = auditOf(reply.request.raw)
+      const opened = await counted(user, wanted, auditID)
       reply.hijack()
       // The client has gone meanwhile, and emits no further event.
       if (reply.raw.destroyed) {
@@ -238,21 +250,22 @@ export function createSessions(options: SessionOptions): Sessions {
       }
       reply.raw.writeHead(200, headers).flushHeaders()
       const { running, end } = stream(opened.socket, reply.raw, { ...content, clock })
-      await follow(user, wanted, opened, end, running)
+      await follow(user, wanted, auditID, opened, end, running)
       return undefined
     },
 
     async attach(user, wanted, request, socket, head) {
       if (contents[wanted.kind] !== undefined || request.headers.upgrade?.toLowerCase() !== 'websocket')
         throw notWebSocket
-      const opened = await counted(user, wanted)
+      const auditID = auditOf(request)
+      const opened = await counted(user, wanted, auditID)
       try {
         const client = await toWebSocket(request, socket, head, opened)
         const { ended: running, close } = bridge(client, opened.socket, {
           clock,
           endingOf: () => endingOf(wanted, opened),
         })
-        void follow(user, wanted, opened, close, running)
+        void follow(user, wanted, auditID, opened, close, running)
       } catch (error) {
         opened.place.leave()
         opened.socket.destroy()
@@ -265,6 +278,13 @@ export function createSessions(options: SessionOptions): Sessions {
     },
   }
 }
+
+/** That of the request in the API server's audit log, which knows who impersonated the user. */
+type AuditID = string | undefined
+
+const auditOf = ({ headers }: IncomingMessage): AuditID => headers['audit-id']?.toString()
+
+const timeOf = (clock: Clock): string => new Date(clock.now()).toISOString()
 
 /** What a response without an upgrade has. */
 interface Content {
