@@ -10,7 +10,13 @@ export interface StoredText {
   readonly text: string
 }
 
-const plurals = ['virtualmachines', 'virtualmachineconfigs', 'virtualmachinepresets', 'clustervirtualmachinepresets']
+const plurals = [
+  'virtualmachines',
+  'virtualmachineconfigs',
+  'virtualmachinegroups',
+  'virtualmachinepresets',
+  'clustervirtualmachinepresets',
+]
 
 /** Set by kubectl. */
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'

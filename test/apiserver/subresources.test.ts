@@ -262,8 +262,8 @@ describe('the flow', () => {
       expect(await page.evaluate('document.activeElement.ariaLabel')).toBe('start paged')
       await kubectl(['delete', 'vmp', 'paged-b'])
       await eventually('the page starts the VM', async () => {
-        await button('start paged').click()
-        return (await field('{.metadata.uid}', 'vm', 'paged')) !== ''
+        const [started] = await Promise.all([page.waitForResponse(/\/start$/), button('start paged').click()])
+        return started.ok()
       })
       const first = await field('{.metadata.uid}', 'vm', 'paged')
       await disabled('start paged', 'it is already running')
@@ -419,6 +419,39 @@ describe('the flow', () => {
       expect([errors, foreign]).toEqual([[], []])
     } finally {
       await close()
+    }
+  })
+
+  test('the page edits a config and a group', async () => {
+    await apply(config('edited'))
+    const { page, errors, foreign, close } = await openPage('--kubeconfig', api.kubeconfig)
+    const write = async (line: string, text: string) => {
+      await page.locator('.cm-line', { hasText: line }).click()
+      await page.keyboard.press('Home')
+      await page.keyboard.press('Shift+End')
+      await page.keyboard.type(text)
+      // Disabled until the text was checked.
+      await page.getByRole('button', { name: 'Apply', exact: true }).click()
+    }
+    try {
+      await page.getByRole('link', { name: 'Configs' }).click()
+      await page.getByRole('link', { name: 'edited', exact: true }).click()
+      await page.getByRole('link', { name: 'Edit config' }).click()
+      await write('title: first', 'title: second')
+      const title = '{.spec.template.spec.domain.title}'
+      await eventually('the config is applied', async () => (await field(title, 'vmc', 'edited')) === 'second')
+
+      await page.getByRole('link', { name: 'Groups' }).click()
+      await page.getByText('There are none.').waitFor()
+      await page.getByRole('link', { name: 'New group' }).click()
+      await page.getByRole('button', { name: 'Create', exact: true }).click()
+      await page.getByRole('heading', { name: 'web', exact: true }).waitFor()
+      await write('replicas: 2', 'replicas: 1')
+      await eventually('the group is applied', async () => (await field('{.spec.replicas}', 'vmg', 'web')) === '1')
+      expect([errors, foreign]).toEqual([[], []])
+    } finally {
+      await close()
+      await kubectl(['delete', 'vmg', 'web', '--ignore-not-found'])
     }
   })
 
