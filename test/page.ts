@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
 
@@ -31,7 +32,8 @@ export async function openPage(...flags: string[]): Promise<OpenPage> {
   ])
   // The sandbox of Chromium refuses root.
   const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox', '--disable-gpu'] })
-  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme: 'light' })
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light' })
+  const page = await context.newPage()
   page.setDefaultTimeout(deadlineMs)
   const errors: string[] = []
   const requests: string[] = []
@@ -60,10 +62,39 @@ export async function openPage(...flags: string[]): Promise<OpenPage> {
   }
 }
 
-/** Takes a picture for the documentation, if SCREENSHOTS is set. @param name of the file in docs/images */
+/** Takes a picture for the documentation, if PICTURES is set. @param name of the file in docs/images */
 export async function takePicture(page: Page, name: string): Promise<void> {
-  if (process.env['SCREENSHOTS'] === undefined) return
+  if (process.env['PICTURES'] === undefined) return
   await page.setViewportSize({ width: 1100, height: 540 })
   await page.evaluate("document.querySelector('.cm-scroller')?.scrollTo(0, 0)")
-  await page.screenshot({ path: join(import.meta.dirname, '../docs/images', `${name}.png`) })
+  // Playwright itself writes only PNG, which is twice as large.
+  const browser = await page.context().newCDPSession(page)
+  const { data } = await browser.send('Page.captureScreenshot', { format: 'webp', quality: 85 })
+  await writeFile(join(import.meta.dirname, '../docs/images', `${name}.webp`), data, 'base64')
+}
+
+/** A violation that axe-core has found. */
+interface Violation {
+  readonly id: string
+  readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary?: string }[]
+}
+
+/**
+ * What hinders keyboards and screen readers, or has less contrast than 4.5:1, in light and in dark: by axe-core's rules
+ * for WCAG 2.2, AA.
+ */
+export async function barriersOf(page: Page): Promise<string[]> {
+  await page.evaluate(await readFile(new URL(import.meta.resolve('axe-core/axe.min.js')), 'utf8'))
+  const found: string[] = []
+  for (const colorScheme of ['dark', 'light'] as const) {
+    await page.emulateMedia({ colorScheme })
+    const { violations } = await page.evaluate<{ readonly violations: readonly Violation[] }>(
+      "axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice'] })",
+    )
+    for (const { id, nodes } of violations) {
+      for (const { target, failureSummary } of nodes)
+        found.push(`${colorScheme} ${id} ${target.join(' ')}: ${failureSummary}`)
+    }
+  }
+  return found
 }

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { request } from './api.ts'
 import type { Cluster } from './cluster.ts'
 import { textOf } from './failure.ts'
@@ -28,7 +28,14 @@ export function App() {
   useEffect(() => {
     document.documentElement.dataset['theme'] = theme
   }, [theme])
-  const isDark = theme === '' ? matchMedia('(prefers-color-scheme: dark)').matches : theme === 'dark'
+  const prefersDark = usePrefersDark()
+  const isDark = theme === '' ? prefersDark : theme === 'dark'
+  const isFirst = useRef(true)
+  useEffect(() => {
+    // Keyboards and screen readers continue in what is new, not at the link that has gone.
+    if (!isFirst.current) document.getElementById('main')?.focus()
+    isFirst.current = false
+  }, [place])
   const current = place.view === 'vm' ? 'virtualmachines' : place.plural
   return html`
     <a class="skip" href="#main" onClick=${focusMain}>Skip to the content</a>
@@ -41,7 +48,9 @@ export function App() {
         )}
       </nav>
       <span class="server" title="The API server">${cluster?.server.replace(/^https?:\/\//, '')}</span>
-      <button class="quiet" onClick=${() => setTheme(isDark ? 'light' : 'dark')}>${isDark ? 'Light' : 'Dark'}</button>
+      <button class="quiet" onClick=${() => setTheme(isDark ? 'light' : 'dark')}>
+        ${isDark ? 'Light' : 'Dark'} theme
+      </button>
     </header>
     <main id="main" tabindex="-1">
       ${error !== '' && html`<p class="problem" role="alert">${error}</p>`}
@@ -63,6 +72,17 @@ function View({ place, cluster }: { readonly place: Place; readonly cluster: Clu
       return html`<${View} key=${key} plural=${plural} namespace=${namespace} name=${name} cluster=${cluster} />`
     }
   }
+}
+
+function usePrefersDark(): boolean {
+  const [query] = useState(() => matchMedia('(prefers-color-scheme: dark)'))
+  const [isDark, setDark] = useState(query.matches)
+  useEffect(() => {
+    const change = () => setDark(query.matches)
+    query.addEventListener('change', change)
+    return () => query.removeEventListener('change', change)
+  }, [query])
+  return isDark
 }
 
 function focusMain(event: Event): void {

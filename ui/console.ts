@@ -3,6 +3,7 @@ import { Terminal } from '@xterm/xterm'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { socketUrl, subresourcePath } from './api.ts'
 import { html } from './html.ts'
+import { LeaveHint, leaves } from './leave.ts'
 
 interface ConsoleProps {
   readonly namespace: string
@@ -50,6 +51,11 @@ export function Console({ namespace, name, hasSerial }: ConsoleProps) {
         timer = setTimeout(open, retryMs)
       })
     }
+    terminal.attachCustomKeyEventHandler((event) => {
+      if (!leaves(event)) return true
+      if (event.type === 'keydown') terminal.blur()
+      return false
+    })
     terminal.onData((text) => send(new TextEncoder().encode(text)))
     terminal.onBinary((text) => send(Uint8Array.from(text, (character) => character.charCodeAt(0))))
     open()
@@ -65,6 +71,7 @@ export function Console({ namespace, name, hasSerial }: ConsoleProps) {
     <div class="bar">
       <h2 id="console-title">Serial console</h2>
       <span class="count" id="console-state" role="status">${hasSerial ? state : 'none'}</span>
+      ${hasSerial && html`<span class="grow"></span><${LeaveHint} />`}
     </div>
     ${
       hasSerial

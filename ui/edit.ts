@@ -61,7 +61,7 @@ export function Edit<T extends Read>({ name, template, ...props }: EditProps<T>)
   }, [turn])
   return html`
     <div class="bar">
-      <a href=${`#/${plural}`} aria-label="Back to the list">←</a>
+      <a class="button quiet back" href=${`#/${plural}`} aria-label="Back to the list">←</a>
       <h1>${name === '' ? newTitles[plural] : name}</h1>
       <span class="muted">${namespace === '' && name !== '' ? 'cluster' : namespace}</span>
     </div>

@@ -58,6 +58,7 @@ export function Editor({ label, initial, problems, schema, onText }: EditorProps
         doc: initial,
         extensions: [
           lineNumbers(),
+          EditorView.lineWrapping,
           history(),
           bracketMatching(),
           yaml(),
@@ -65,7 +66,7 @@ export function Editor({ label, initial, problems, schema, onText }: EditorProps
           lintGutter(),
           autocompletion({ override: [(context) => suggestionsAt(context, allowed.current)], icons: false }),
           keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap, ...lintKeymap, indentWithTab]),
-          EditorView.contentAttributes.of({ 'aria-label': label }),
+          EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
           EditorView.updateListener.of(({ docChanged, state }) => docChanged && report.current(state.doc.toString())),
         ],
       }),

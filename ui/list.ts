@@ -29,6 +29,9 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
   const [failure, setFailure] = useState<Failure>()
   const [inNamespace, setNamespace] = useState('')
   const [cells, setCells] = useState<ReadonlyMap<number, string>>(new Map())
+  useEffect(() => {
+    document.title = `${kinds[plural]} · virtset`
+  }, [plural])
   const shown = useMemo(
     () => selected(rows.values(), { text, namespace: inNamespace, cells }),
     [rows, text, inNamespace, cells],
@@ -45,9 +48,6 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
         ${namespace === undefined ? '' : ` in ${namespace}`}${state === 'waiting' ? ', connecting again …' : ''}
       </span>
       <span class="grow"></span>
-      <a class="button" href=${textHref(plural, isNamespaced(plural) ? cluster.namespace : '', '')}
-        >${newTitles[plural]}</a
-      >
       <input
         type="search"
         id="filter"
@@ -71,6 +71,9 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
               choose=${(value: string) => setCells(new Map(cells).set(index, value))}
             />`,
         )}
+      <a class="button main" href=${textHref(plural, isNamespaced(plural) ? cluster.namespace : '', '')}
+        >${newTitles[plural]}</a
+      >
     </div>
     ${error !== '' && html`<p class="problem" role="alert">${error}</p>`}
     <${Problem} failure=${failure} />
@@ -79,7 +82,8 @@ export function List({ plural, cluster }: { readonly plural: Plural; readonly cl
       columns=${columnsShown}
       plural=${plural}
       report=${setFailure}
-      isEmpty=${state !== 'loading' && rows.size === 0}
+      reasonAt=${columns.indexOf('Reason')}
+      none=${state === 'loading' ? '' : rows.size === 0 ? 'There are none.' : 'None match the filter.'}
     />
   `
 }
@@ -106,20 +110,24 @@ interface RowsProps {
   readonly columns: readonly { readonly name: string; readonly index: number }[]
   readonly plural: Plural
   readonly report: (failure: Failure | undefined) => void
-  readonly isEmpty: boolean
+  /** The column that explains the phase; -1 if there is none. */
+  readonly reasonAt: number
+  /** What to state if no row is shown. */
+  readonly none: string
 }
 
-function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
+function Rows({ shown, columns, plural, report, reasonAt, none }: RowsProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const [[top, height], setView] = useState([0, 800])
   const [nowMs, setNow] = useState(Date.now())
   useEffect(() => {
     const measure = () => setView([scroller.current?.scrollTop ?? 0, scroller.current?.clientHeight ?? 800])
-    measure()
-    addEventListener('resize', measure)
+    // It grows with its rows, up to the window.
+    const sized = new ResizeObserver(measure)
+    if (scroller.current !== null) sized.observe(scroller.current)
     const clock = setInterval(() => setNow(Date.now()), 10_000)
     return () => {
-      removeEventListener('resize', measure)
+      sized.disconnect()
       clearInterval(clock)
     }
   }, [])
@@ -139,7 +147,7 @@ function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
     ref=${scroller}
     onScroll=${() => setView([scroller.current?.scrollTop ?? 0, scroller.current?.clientHeight ?? 800])}
   >
-    <table class="rows" aria-rowcount=${shown.length + 1}>
+    <table class="rows" aria-label=${kinds[plural]} aria-rowcount=${shown.length + 1}>
       <thead>
         <tr>
           <th scope="col">Name</th>
@@ -155,14 +163,14 @@ function Rows({ shown, columns, plural, report, isEmpty }: RowsProps) {
             html`<tr key=${row.uid} aria-rowindex=${first + index + 2} class=${row.isDeleted ? 'leaving' : ''}>
               <th scope="row"><${Name} row=${row} plural=${plural} /></th>
               ${isNamespaced(plural) && html`<td>${row.namespace}</td>`}
-              ${columns.map(({ name, index: at }) => html`<td>${cellOf(name, row, at, nowMs)}</td>`)}
+              ${columns.map(({ name, index: at }) => html`<td>${cellOf(name, row, { at, reasonAt, nowMs })}</td>`)}
               ${hasActions && html`<td><${Power} namespace=${row.namespace} name=${row.name} phase=${phaseOf(row)} report=${report} /></td>`}
             </tr>`,
         )}
         ${spacer(shown.length - last)}
       </tbody>
     </table>
-    ${isEmpty && html`<p class="empty">There are none.</p>`}
+    ${shown.length === 0 && none !== '' && html`<p class="empty">${none}</p>`}
   </div>`
 }
 
@@ -172,8 +180,17 @@ function Name({ row: { namespace, name }, plural }: { readonly row: Row; readonl
   return html`<a href=${isText ? textHref(plural, namespace, name) : vmHref(namespace, name)}>${name}</a>`
 }
 
-function cellOf(name: string, row: Row, index: number, nowMs: number) {
-  const value = row.cells[index] ?? ''
-  if (phases.has(name)) return html`<${Badge} phase=${row.isDeleted ? 'Terminating' : value} />`
+interface CellProps {
+  readonly at: number
+  readonly reasonAt: number
+  readonly nowMs: number
+}
+
+function cellOf(name: string, row: Row, { at, reasonAt, nowMs }: CellProps) {
+  const value = row.cells[at] ?? ''
+  if (phases.has(name)) {
+    return html`<${Badge} phase=${row.isDeleted ? 'Terminating' : value} />
+      <span class="muted">${row.cells[reasonAt]}</span>`
+  }
   return name === 'Age' ? ageText(row.created, nowMs) : value
 }

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { GuestMetrics } from '../api/guest-metrics.ts'
 import { request, subresourcePath } from './api.ts'
@@ -86,7 +87,7 @@ export function Metrics(props: MetricsProps) {
       />
       <${Plot}
         title="Disk"
-        text=${`read ${perSecond(now?.readPerSecond)}, write ${perSecond(now?.writtenPerSecond)}`}
+        text=${rates(`read ${perSecond(now?.readPerSecond)}`, `write ${perSecond(now?.writtenPerSecond)}`)}
         series=${[
           { name: 'read', values: samples.map((one) => one.readPerSecond) },
           { name: 'write', values: samples.map((one) => one.writtenPerSecond) },
@@ -95,7 +96,7 @@ export function Metrics(props: MetricsProps) {
       />
       <${Plot}
         title="Network"
-        text=${`in ${perSecond(now?.receivedPerSecond)}, out ${perSecond(now?.sentPerSecond)}`}
+        text=${rates(`in ${perSecond(now?.receivedPerSecond)}`, `out ${perSecond(now?.sentPerSecond)}`)}
         series=${[
           { name: 'in', values: samples.map((one) => one.receivedPerSecond) },
           { name: 'out', values: samples.map((one) => one.sentPerSecond) },
@@ -106,9 +107,13 @@ export function Metrics(props: MetricsProps) {
   </section>`
 }
 
+/** Two values, each with the color of its line. */
+const rates = (first: string, second: string) =>
+  html`<span class="series-0">${first}</span>${', '}<span class="series-1">${second}</span>`
+
 interface PlotProps {
   readonly title: string
-  readonly text: string
+  readonly text: ComponentChildren
   readonly series: readonly { readonly name: string; readonly values: readonly (number | undefined)[] }[]
   /** The top of the plot, unless a value is larger. */
   readonly least: number

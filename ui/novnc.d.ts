@@ -5,6 +5,8 @@ declare module '@novnc/novnc' {
     scaleViewport: boolean
     background: string
     focus(): void
+    blur(): void
+    sendKey(keysym: number, code: string, down?: boolean): void
     disconnect(): void
     sendCtrlAltDel(): void
   }

@@ -2,6 +2,7 @@ import RFB from '@novnc/novnc'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { socketUrl, subresourcePath } from './api.ts'
 import { html } from './html.ts'
+import { LeaveHint, leaves } from './leave.ts'
 
 interface ScreenProps {
   readonly namespace: string
@@ -41,6 +42,15 @@ export function Screen({ namespace, name, hasScreen }: ScreenProps) {
       viewer.current?.disconnect()
     }
   }, [namespace, name, hasScreen])
+  const leave = (event: KeyboardEvent) => {
+    if (!leaves(event)) return
+    event.preventDefault()
+    event.stopPropagation()
+    viewer.current?.blur()
+    // It was pressed in the guest, which does not see that it is released.
+    viewer.current?.sendKey(0xffe3, 'ControlLeft', false)
+    viewer.current?.sendKey(0xffe4, 'ControlRight', false)
+  }
   return html`<section class="card" aria-labelledby="screen-title">
     <div class="bar">
       <h2 id="screen-title">Screen</h2>
@@ -48,13 +58,13 @@ export function Screen({ namespace, name, hasScreen }: ScreenProps) {
       <span class="grow"></span>
       ${
         hasScreen &&
-        html`<button id="cad" onClick=${() => viewer.current?.sendCtrlAltDel()}>Ctrl+Alt+Del</button>
+        html`<${LeaveHint} /><button id="cad" onClick=${() => viewer.current?.sendCtrlAltDel()}>Ctrl+Alt+Del</button>
           <button onClick=${() => void place.current?.requestFullscreen()}>Full screen</button>`
       }
     </div>
     ${
       hasScreen
-        ? html`<div id="screen" class="screen" ref=${place}></div>`
+        ? html`<div id="screen" class="screen" ref=${place} onKeyDownCapture=${leave}></div>`
         : html`<p class="muted">This VM has no screen. Add <code>graphics: [{type: vnc}]</code> to its devices.</p>`
     }
   </section>`

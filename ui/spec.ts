@@ -100,9 +100,17 @@ function Branch({ node: { key, field, children }, depth, isOpen }: BranchProps) 
   </details>`
 }
 
+/** Longer ones scroll, as the manifest that kubectl puts into an annotation. */
+const maxValueLength = 200
+
+const Value = ({ text }: { readonly text: string }) =>
+  text.length > maxValueLength
+    ? html`<span class="value long" tabindex="0">${text}</span>`
+    : html`<span class="value">${text}</span>`
+
 const Leaf = ({ name, field }: { readonly name: string; readonly field: Field }) =>
   html`<div class="leaf" title=${field.path}>
-    <span><span class="key">${name}</span>: <span class="value">${JSON.stringify(field.value)}</span></span>
+    <span><span class="key">${name}</span>: <${Value} text=${JSON.stringify(field.value)} /></span>
     <span class=${`origin ${kindOf(field)}`}>${originText(field)}</span>
     ${field.overridden?.map(
       (lost) =>

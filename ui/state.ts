@@ -22,8 +22,10 @@ export const State = ({ facts, conditions }: StateProps) =>
         .filter(([, value]) => value !== undefined && value !== '')
         .map(
           ([label, value]) =>
-            html`<dt>${label}</dt>
-              <dd>${value}</dd>`,
+            html`<div class=${String(value).length > 40 ? 'wide' : ''}>
+              <dt>${label}</dt>
+              <dd>${value}</dd>
+            </div>`,
         )}
     </dl>
     <${Conditions} conditions=${conditions} />

@@ -77,3 +77,7 @@ export function ageText(created: string, nowMs: number): string {
   if (seconds < 7200) return `${Math.floor(seconds / 60)}m`
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`
 }
+
+/** As the browser's user writes it. */
+export const localTime = (time: string | undefined): string | undefined =>
+  time === undefined ? undefined : new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })

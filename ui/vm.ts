@@ -8,6 +8,7 @@ import type { Failure } from './failure.ts'
 import { html } from './html.ts'
 import { Metrics } from './metrics.ts'
 import { textHref } from './place.ts'
+import { localTime } from './table.ts'
 import { Power } from './power.ts'
 import { Problem } from './problem.ts'
 import { Screen } from './screen.ts'
@@ -70,7 +71,7 @@ export function Vm({ namespace, name }: Ref) {
   const isOfConfig = config !== undefined && (vm === undefined || owner?.kind === 'VirtualMachineConfig')
   return html`
     <div class="bar">
-      <a href="#/virtualmachines" aria-label="Back to the virtual machines">←</a>
+      <a class="button quiet back" href="#/virtualmachines" aria-label="Back to the virtual machines">←</a>
       <h1>${name}</h1>
       <span class="muted">${namespace}</span>
       <${Phase} vm=${vm} config=${config} />
@@ -110,7 +111,7 @@ function Absent({ namespace, config }: AbsentProps) {
     <${State}
       facts=${[
         ['Config', metadata.name],
-        ['Created', metadata.creationTimestamp],
+        ['Created', localTime(metadata.creationTimestamp)],
       ]}
       conditions=${status.conditions ?? []}
     />
@@ -145,7 +146,7 @@ function Present({ vm: { metadata, spec, status = {} }, namespace, name }: Prese
           ['Accelerator', spec.domain.type],
           ['Presets', status.presets],
           ['Title', spec.domain.title],
-          ['Created', metadata.creationTimestamp],
+          ['Created', localTime(metadata.creationTimestamp)],
         ]}
         conditions=${status.conditions ?? []}
       />

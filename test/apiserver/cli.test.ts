@@ -13,7 +13,7 @@ import { createEngine } from '../../webhooks/admission/engine.ts'
 import { samplePairs } from '../cli/pairs.ts'
 import { resultOfCluster, resultOfOutput } from '../cli/persisted.ts'
 import { noSessions, runVm } from '../cli/world.ts'
-import { openPage } from '../page.ts'
+import { barriersOf, openPage } from '../page.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { startWebhooks, type TestWebhooks } from './webhooks.ts'
@@ -183,6 +183,7 @@ describe('offline completion equals that of the webhooks', () => {
       await createOne({ made: 'for-page' }, { note: '<b>bold</b>' })
       await page.getByText(`1 of ${before.items.length + 1}`).waitFor()
       expect(await count.textContent()).toContain('1 of')
+      expect(await barriersOf(page)).toEqual([])
 
       await page.getByRole('link', { name: 'from-page' }).click()
       await page.getByLabel('Search fields').fill('annotations.note')
@@ -197,6 +198,7 @@ describe('offline completion equals that of the webhooks', () => {
       await page.getByRole('button', { name: 'Delete from-page …' }).click()
       await page.locator('dialog').getByRole('button', { name: 'Cancel' }).click()
       expect(await page.locator('dialog').isVisible()).toBe(false)
+      expect(await barriersOf(page)).toEqual([])
       // The focus returns to the button that opened the dialog.
       await page.keyboard.press('Enter')
       await page.locator('#delete-now').click()

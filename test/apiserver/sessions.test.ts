@@ -20,7 +20,7 @@ import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { until } from '../until.ts'
 import { serveScreen } from '../fake-screen.ts'
-import { openPage } from '../page.ts'
+import { barriersOf, openPage } from '../page.ts'
 import { accountOf, kubectlAs } from './accounts.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { installProcesses, type Processes, type Replica } from './processes.ts'
@@ -143,8 +143,9 @@ async function createVms(...names: string[]): Promise<void> {
 }
 
 /** Sets the status of a VM as the controller does. */
-const runs = (name: string, uid: string) => {
-  const status = JSON.stringify({ status: { phase: 'Running', nodeName: 'n1', podUID: uid } })
+const runs = (name: string, uid: string) => reports(name, { phase: 'Running', nodeName: 'n1', podUID: uid })
+const reports = (name: string, reported: object) => {
+  const status = JSON.stringify({ status: reported })
   const asController = kubectlAs(accountOf('controller'))
   return kubectl(['patch', 'vm', name, '--subresource=status', '--type=merge', '-p', status, ...asController])
 }
@@ -304,16 +305,86 @@ test('the page shows screen and console side by side, types on both, and plots w
     // The key a, pressed.
     await until(() => keysAtScreen().includes('0401000000000061'))
 
+    const isInGuest = () => page.evaluate("document.activeElement.closest('#screen, #console') !== null")
+    expect(await isInGuest()).toBe(true)
+    await page.keyboard.press('Control+]')
+    expect(await isInGuest()).toBe(false)
+    // The control key, released, and no bracket.
+    await until(() => keysAtScreen().includes('040000000000ffe3'))
+    expect(keysAtScreen()).not.toContain('000000000000005d')
+    await page.locator('#console').click()
+    expect(await isInGuest()).toBe(true)
+    await page.keyboard.press('Control+]')
+    expect(await isInGuest()).toBe(false)
+
     const plot = (name: string) => page.locator('.plot', { has: page.getByRole('heading', { name }) })
     await plot('CPU').getByText('50 % of 1').waitFor()
     await plot('Memory').getByText('32 MiB of 64 MiB').waitFor()
     await plot('Disk').getByText('read 0 B/s, write 1.0 MiB/s').waitFor()
     // Playwright takes a level line for hidden: it has no height.
     await plot('CPU').locator('polyline').waitFor({ state: 'attached' })
+    await page.locator('.leaf').first().waitFor()
+    expect(await barriersOf(page)).toEqual([])
     expect([errors, foreign]).toEqual([[], []])
   } finally {
     await close()
   }
+})
+
+test('two pages show one guest, and each what is typed in the other', async () => {
+  const { page, errors, close } = await openPage('--kubeconfig', api.kubeconfig)
+  try {
+    const other = await page.context().newPage()
+    await other.goto(page.url())
+    for (const [index, one] of [page, other].entries()) {
+      await one.bringToFront()
+      await one.getByRole('link', { name: 'web' }).click()
+      await one.locator('#screen-state').getByText('connected', { exact: true }).waitFor()
+      await one.locator('#console-state').getByText('connected', { exact: true }).waitFor()
+      await one.locator('#console').click()
+      await one.keyboard.type(`viewer ${index}`)
+    }
+    for (const one of [page, other]) {
+      await one.bringToFront()
+      for (const text of ['VIEWER 0', 'VIEWER 1'])
+        await one.locator('#console .xterm-rows').getByText(text).first().waitFor()
+      await one.locator('#screen-state').getByText('connected', { exact: true }).waitFor()
+    }
+    expect(errors).toEqual([])
+  } finally {
+    await close()
+  }
+})
+
+test('kubectl vm log -f prints the past of a VM of a config, and what follows until the VM ends', async () => {
+  const spec = { domain: { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } } }
+  await kubectl(['create', '-f', '-'], {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachineConfig',
+    metadata: { name: 'logged', namespace: 'default' },
+    spec: { template: { spec } },
+  })
+  const config = '/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/logged'
+  await kubectl(['create', '--raw', `${config}/start`, '-f', '-'], {})
+  const uid = podUID.replace(/..$/, 'c0')
+  const other = startHub(uid)
+  await runs('logged', uid)
+  expect(await kubectl(['get', '--raw', `${config}/log`])).toBe('booting\n')
+
+  const main = resolve(import.meta.dirname, '../../cli/main.ts')
+  const log = spawn(process.execPath, [main, 'log', '-f', 'logged', '--kubeconfig', api.kubeconfig], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let printed = ''
+  log.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()))
+  await until(() => printed === 'booting\n', undefined, { deadlineMs: 120_000 })
+  other.write('login: ')
+  await until(() => printed === 'booting\nlogin: ')
+  const exit = once(log, 'exit')
+  await reports('logged', { phase: 'Succeeded' })
+  hubs.get(uid)?.end()
+  expect((await exit)[0]).toBe(0)
+  expect(printed).toBe('booting\nlogin: ')
 })
 
 test('a screenshot requires virtset-admin', async () => {

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Agent, request } from 'undici'
@@ -5,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
 import type { Pair } from '../../cluster/certificates.ts'
 import { run } from '../../cluster/command.ts'
-import { openPage, takePicture } from '../page.ts'
+import { barriersOf, openPage, takePicture } from '../page.ts'
 import { until } from '../until.ts'
 import { accountOf, kubectlAs } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
@@ -285,14 +286,31 @@ describe('the flow', () => {
     }
   })
 
+  const changesOf = ({ name, changes }: { readonly name: string; readonly changes: readonly object[] }) => ({
+    name,
+    changes,
+  })
+
+  /** What `kubectl vm impact` reports: the counts, and the changes of each VM. */
+  async function impactOf(preset: object): Promise<[total: object, vms: object[]]> {
+    const file = join(api.directory, 'edited.json')
+    writeFileSync(file, JSON.stringify(preset))
+    const words = ['impact', '--presets', file, '--kubeconfig', api.kubeconfig, '-o', 'json']
+    const { stdout, status } = spawnSync(process.execPath, ['cli/main.ts', ...words], { encoding: 'utf8' })
+    expect(status).toBe(1)
+    const { total, namespaces } = JSON.parse(stdout)
+    return [total, namespaces.default.shown.map(changesOf)]
+  }
+
   test('the page shows the VMs of a preset and the impact of its text, then applies it', async () => {
     await apply(config('viewed'))
-    await apply({
+    const preset = (vcpu: number) => ({
       apiVersion: 'virtset.io/v1alpha1',
       kind: 'VirtualMachinePreset',
       metadata: { name: 'viewed', namespace: 'default' },
-      spec: { selector: { matchLabels: { app: 'viewed' } }, domain: { vcpu: { value: 2 } } },
+      spec: { selector: { matchLabels: { app: 'viewed' } }, domain: { vcpu: { value: vcpu } } },
     })
+    await apply(preset(2))
     await eventually('the VM has the preset', async () => {
       await ask('POST', subresource('start', 'viewed'))
       return (await field('{.spec.domain.vcpu.value}', 'vm', 'viewed')) === '2'
@@ -316,8 +334,17 @@ describe('the flow', () => {
       await page.keyboard.press('Backspace')
       await page.keyboard.type('3')
       await page.getByText('No problems.').waitFor()
-      await page.getByRole('button', { name: 'Show impact' }).click()
+      const [answer] = await Promise.all([
+        page.waitForResponse(/\/impact$/),
+        page.getByRole('button', { name: 'Show impact' }).click(),
+      ])
       await impact.getByText('1 would differ').waitFor()
+      const { vms, different, refused, freed, shown } = await answer.json()
+      const [total, named] = await impactOf(preset(3))
+      expect([total, named]).toMatchObject([{ vms, different, refused, freed }, shown.map(changesOf)])
+      expect(named).toHaveLength(1)
+      expect(await barriersOf(page)).toEqual([])
+      await takePicture(page, 'preset-impact')
       expect(await page.locator('.changes').textContent()).toBe('spec.domain.vcpu.value23')
       expect(await field('{.spec.domain.vcpu.value}', 'vmp', 'viewed')).toBe('2')
 
@@ -407,6 +434,7 @@ describe('the flow', () => {
       await problem.waitFor()
       expect(await problem.textContent()).toContain('line 10')
       await page.locator('button[aria-disabled][aria-label="Create"][title="correct the text first"]').waitFor()
+      expect(await barriersOf(page)).toEqual([])
       expect(await leaf('spec.domain.title').count()).toBe(0)
       await page.keyboard.press('Backspace')
       await page.keyboard.press('Backspace')
