@@ -23,20 +23,25 @@ import { ownAddress } from '../test/apiserver/service.ts'
 /**
  * Sessions through a real API server, the webhooks' process and a handler's session server, beside a WebSocket to an
  * extension server that echoes by itself. Measures the time to open, the latency of one byte and its echo, the bytes
- * per second from the guest, and the memory of the webhooks for idle sessions. Requires KUBE_BIN_DIR (`make binaries`).
+ * per second from the guest, and the memory of the webhooks for idle sessions. The ways alternate, and the figures are
+ * medians of the rounds, because other work on the host would favor one of them. Requires KUBE_BIN_DIR (`make
+ * binaries`).
  *
- *     npm run -s bench:sessions [-- --echoes 300] [--mebibytes 16] [--json]
+ *     npm run -s bench:sessions [-- --rounds 7] [--echoes 40] [--mebibytes 8] [--json]
  */
 const { values } = parseArgs({
   options: {
-    echoes: { type: 'string', default: '300' },
-    mebibytes: { type: 'string', default: '16' },
+    rounds: { type: 'string', default: '7' },
+    echoes: { type: 'string', default: '40' },
+    mebibytes: { type: 'string', default: '8' },
     json: { type: 'boolean' },
   },
 })
+const rounds = Number(values.rounds)
+/** In each round. */
 const echoes = Number(values.echoes)
 const mebibytes = Number(values.mebibytes)
-const openings = 20
+const openings = 3
 /**
  * After this byte, the guest sends a window. It is less than the lag after which a reader of a console is disconnected.
  */
@@ -64,11 +69,11 @@ const vmAt = (namespace: string, index: number): Vm => ({
   name: `vm${index}`,
   podUID: `0b9dd0ab-6a4a-4bbb-9f6f-${String(index).padStart(12, '0')}`,
 })
-const measured = vmAt('default', 0)
+const vm = vmAt('default', 0)
 const idle = Array.from({ length: namespaces * vmsOfNamespace }, (_, index) =>
   vmAt(`idle${index % namespaces}`, index + 1),
 )
-const vms = [measured, ...idle]
+const vms = [vm, ...idle]
 const log = createLogger({ process: 'bench', level: 'silent' })
 const api = await startApiServer()
 const kubectl = (rest: string[], input?: object) =>
@@ -268,20 +273,24 @@ const session = ({ namespace, name }: Vm) =>
   `/apis/subresources.virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines/${name}`
 const paths = {
   direct: '/apis/echo.test/v1/namespaces/default/things/x/attach',
-  console: `${session(measured)}/attach/console?tailBytes=0`,
-  port: `${session(measured)}/portforward/80`,
+  console: `${session(vm)}/attach/console?tailBytes=0`,
+  port: `${session(vm)}/portforward/80`,
 }
 type Figures = Awaited<ReturnType<typeof measure>>
-const found: [string, Figures][] = []
-for (const [name, path] of Object.entries(paths)) found.push([name, await measure(path)])
+const measured = Object.entries(paths).map(([name, path]) => ({ name, path, all: [] as Figures[] }))
+for (let round = 0; round < rounds; round++) for (const { path, all } of measured) all.push(await measure(path))
+const found = measured.map(({ name, all }): [string, Figures] => {
+  const of = (figure: keyof Figures) => median(all.map((one) => one[figure]))
+  return [name, { openMs: of('openMs'), echoMs: of('echoMs'), mebibytesPerSecond: of('mebibytesPerSecond') }]
+})
 
 const residentKibibytes = () =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${webhooks.child.pid}/status`, 'utf8'))?.[1])
 const before = residentKibibytes()
 const held: WebSocket[] = []
-for (const vm of idle) {
-  const path = `${session(vm)}/attach/console`
-  held.push(...(await Promise.all(Array.from({ length: idleOfVm }, () => open(path, vm.namespace)))))
+for (const one of idle) {
+  const path = `${session(one)}/attach/console`
+  held.push(...(await Promise.all(Array.from({ length: idleOfVm }, () => open(path, one.namespace)))))
 }
 const kibibytesPerIdle = (residentKibibytes() - before) / held.length
 for (const one of held) one.terminate()
