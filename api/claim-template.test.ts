@@ -14,6 +14,26 @@ test('the VM of a config has a volume for each claim template', () => {
   ])
 })
 
+test('a claim from a snapshot is filled by the storage, and its disk grows to the size of the claim', () => {
+  const snapshot = {
+    ...claimTemplates[0],
+    name: 'root',
+    source: { snapshot: { name: 'nightly-root' } },
+    spec: size('20Gi'),
+  }
+  const spec = { template, claimTemplates: [snapshot] }
+  expect(templateWithClaims({ metadata: config, spec }).spec.volumes?.[1]).toEqual({
+    name: 'root',
+    persistentVolumeClaim: { claimName: 'root-web', capacity: '20Gi' },
+  })
+  expect(claimsOf(spec)[0]?.spec).toEqual({
+    accessModes: ['ReadWriteOnce'],
+    ...size('20Gi'),
+    dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: 'nightly-root' },
+  })
+  expect(checkClaimTemplates(config, spec, template, 'spec.claimTemplates')).toEqual([])
+})
+
 const claimsOf = (spec: ClaimTemplates) =>
   claimsOfVm({ kind: 'VirtualMachineConfig', metadata: config, spec }, config.name)
 const claim = {
@@ -59,6 +79,11 @@ test.each<[string, object, string]>([
     'a source that is not a claim',
     { source: { claim: { claimName: 'No' } } },
     'spec.claimTemplates[0].source.claim.claimName',
+  ],
+  [
+    'a snapshot that cannot exist',
+    { source: { snapshot: { name: '../x' } } },
+    'spec.claimTemplates[0].source.snapshot.name',
   ],
 ])('%s is refused', (_, over, field) => {
   const given = [{ ...claimTemplates[0], ...over }] as typeof claimTemplates

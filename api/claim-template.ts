@@ -1,18 +1,24 @@
 import type { Cause } from './cause.ts'
 import { checkCapacity } from './capacity.ts'
-import { checkClaimSource, claimSource, type ClaimSource } from './claim-volume.ts'
+import { checkClaimSource, sourceKinds, type ClaimSource } from './claim-volume.ts'
 import { invalidValue } from './field-error.ts'
 import { cutName, dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
 import { apiVersion, type ObjectMeta } from './object.ts'
-import { bounded, list, open, quantity, string, type SchemasOf } from './schema.ts'
+import { bounded, list, open, quantity, string, union, type SchemasOf } from './schema.ts'
 import type { VirtualMachineTemplate } from './template.ts'
 
 /** A claim that the controller creates for a config, or for each VM of a group, and the volume of the VM with it. */
 export interface ClaimTemplate {
   readonly name: string
   /** If absent: empty. */
-  readonly source?: ClaimSource
+  readonly source?: TemplateSource
   readonly spec: ClaimSpec
+}
+
+/** Exactly one is set. */
+export interface TemplateSource extends ClaimSource {
+  /** The storage fills the claim, before the launcher sees it. */
+  readonly snapshot?: { readonly name: string }
 }
 
 interface ClaimSpec {
@@ -35,6 +41,19 @@ const accessModes = ['ReadWriteOnce', 'ReadOnlyMany', 'ReadWriteMany', 'ReadWrit
 /** On a claim: the config or group that it was created for. */
 const ownerLabels = { VirtualMachineConfig: 'virtset.io/config', VirtualMachineGroup: 'virtset.io/group' }
 
+const templateSource = union(
+  'What the disk is made from, once, when the claim has no disk. Exactly one kind must be set.',
+  {},
+  {
+    ...sourceKinds,
+    snapshot: open(
+      'A VolumeSnapshot of the namespace, from which the storage makes the claim. The claim cannot be smaller.',
+      { name: string('The name of the VolumeSnapshot.') },
+      ['name'],
+    ),
+  } satisfies SchemasOf<TemplateSource>,
+)
+
 const templatesOf = (description: string) =>
   bounded(
     list(
@@ -43,7 +62,7 @@ const templatesOf = (description: string) =>
         'A claim, and what its disk is made from.',
         {
           name: string('The name of the volume, and the first part of the name of the claim.', { maxLength: 63 }),
-          source: claimSource,
+          source: templateSource,
           spec: open(
             "The claim's spec, as of a PersistentVolumeClaim.",
             {
@@ -123,7 +142,9 @@ export function templateWithClaims({
   const own = claimTemplates.map(({ name, source = { empty: {} }, spec: claim }) => {
     const capacity = claim.resources.requests.storage
     const claimName = claimNameOf(name, metadata.name ?? metadata.generateName ?? '')
-    return { name, persistentVolumeClaim: { claimName, capacity, source } }
+    // A claim from a snapshot has its disk: an empty one in its place would hide that the snapshot had none.
+    const filled = source.snapshot === undefined ? { source } : {}
+    return { name, persistentVolumeClaim: { claimName, capacity, ...filled } }
   })
   return { ...template, spec: { ...template.spec, volumes: [...(template.spec.volumes ?? []), ...own] } }
 }
@@ -143,7 +164,7 @@ export function claimsOfVm({ kind, metadata, spec: owning }: ClaimOwner, vm: str
   const { name, namespace, uid } = metadata
   const { claimTemplates = [], persistentVolumeClaimRetentionPolicy: policy = {} } = owning
   const owner = { apiVersion, kind, name, uid }
-  return claimTemplates.map(({ name: template, spec }) => ({
+  return claimTemplates.map(({ name: template, source, spec }) => ({
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
     metadata: {
@@ -152,9 +173,15 @@ export function claimsOfVm({ kind, metadata, spec: owning }: ClaimOwner, vm: str
       labels: { [ownerLabels[kind]]: cutName(name, 63) },
       ...(policy.whenDeleted === 'Delete' ? { ownerReferences: [owner] } : {}),
     },
-    spec: { accessModes: ['ReadWriteOnce'], ...spec },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      ...spec,
+      ...(source?.snapshot === undefined ? {} : { dataSource: { ...volumeSnapshotKind, name: source.snapshot.name } }),
+    },
   }))
 }
+
+const volumeSnapshotKind = { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot' }
 
 /** Checks claim templates that match their schema, beside the template of the VM. */
 export function checkClaimTemplates(
@@ -175,11 +202,15 @@ export function checkClaimTemplates(
       ...(storageClassName === undefined || storageClassName === '' || isDnsSubdomain(storageClassName)
         ? []
         : [invalidValue('storage-class-name', `${at}.spec.storageClassName`, storageClassName, dnsSubdomainRule)]),
-      ...(source === undefined ? [] : checkClaimSource(source, `${at}.source`)),
+      ...(source === undefined ? [] : checkClaimSource(source, `${at}.source`, ['snapshot'])),
+      ...(source?.snapshot === undefined ? [] : checkSnapshotName(source.snapshot.name, `${at}.source.snapshot.name`)),
       ...checkCapacity(storage, `${at}.spec.resources.requests.storage`),
     ]
   })
 }
+
+const checkSnapshotName = (name: string, field: string): Cause[] =>
+  isDnsSubdomain(name) ? [] : [invalidValue('volume-snapshot-name', field, name, dnsSubdomainRule)]
 
 /** Kubernetes' limit for the name of an object. */
 const longestName = 253

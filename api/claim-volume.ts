@@ -36,7 +36,7 @@ export const downloadBytes = (bytes: bigint): bigint => bytes + bytes / 16n + qc
 /** In the pod, the name of the device of a block volume that is copied. No volume has such a name. */
 export const sourceDeviceName = (volume: string): string => `${volume}.source`
 
-const sourceKinds = {
+export const sourceKinds = {
   empty: open('A disk without data. A block volume is used as it is.', {}),
   image: open(
     'A copy of the disk in a container image, qcow2 or raw. Requires Kubernetes 1.35 until the claim is filled.',
@@ -51,7 +51,7 @@ const sourceKinds = {
   http: open('A copy of the disk on a web server, qcow2 or raw.', httpSourceFields, ['url', 'checksum']),
 } satisfies SchemasOf<ClaimSource>
 
-export const claimSource = union(
+const claimSource = union(
   'What the disk is made from, once, when the claim has no disk: a file system without disk.img, or a block volume whose first MiB is zero. Exactly one kind must be set.',
   {},
   sourceKinds,
@@ -95,11 +95,12 @@ export function checkClaimVolume({ claimName, readOnly, capacity, source }: Clai
   return causes
 }
 
-/** Checks a source that matches its schema. */
-export function checkClaimSource(source: ClaimSource, field: string): Cause[] {
-  const [first, ...others] = Object.keys(sourceKinds).filter((kind) => Object.hasOwn(source, kind))
+/** Checks a source that matches its schema. @param more kinds of sources beside those of a volume */
+export function checkClaimSource(source: ClaimSource, field: string, more: readonly string[] = []): Cause[] {
+  const kinds = [...Object.keys(sourceKinds), ...more]
+  const [first, ...others] = kinds.filter((kind) => Object.hasOwn(source, kind))
   if (first === undefined) {
-    const message = `must set one of: ${Object.keys(sourceKinds).join(', ')}`
+    const message = `must set one of: ${kinds.join(', ')}`
     return [{ rule: 'claim-source', field, reason: 'FieldValueRequired', message }]
   }
   const { image, claim, http } = source
