@@ -7,12 +7,14 @@ import { objectPresetSpecSchema } from './object-preset.ts'
 import { presetSpecSchema } from './preset.ts'
 import { presetTargetSpecSchema } from './preset-target.ts'
 import type { Schema } from './schema.ts'
+import { quiescedCondition, snapshotSpecSchema } from './snapshot.ts'
 import {
   configStatusSchema,
   groupStatusSchema,
   objectPresetStatusSchema,
   presetStatusSchema,
   presetTargetStatusSchema,
+  snapshotStatusSchema,
   virtualMachineStatusSchema,
 } from './status.ts'
 
@@ -134,6 +136,17 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     description: 'Maintains a number of equal virtual machines.',
     spec: groupSpecSchema,
     status: groupStatusSchema,
+  }),
+  define({
+    kind: 'VirtualMachineSnapshot',
+    scope: 'Namespaced',
+    shortNames: ['vmsnap'],
+    columns: snapshotColumns,
+    selectableFields: ['.status.phase'],
+    description:
+      'The claims of a virtual machine at one point in time, as a VolumeSnapshot of each. Deleting the object deletes them.',
+    spec: snapshotSpecSchema,
+    status: snapshotStatusSchema,
   }),
   define({
     kind: 'NodeProfile',
@@ -316,6 +329,31 @@ const groupColumns: readonly Column[] = [
   { name: 'Current', type: 'integer', jsonPath: '.status.replicas', description: 'The current number of VMs.' },
   { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas', description: 'VMs whose guest is running.' },
   age,
+]
+
+const snapshotColumns: readonly Column[] = [
+  { name: 'Source', type: 'string', jsonPath: '.spec.source.name', description: 'The VM or config.' },
+  { name: 'Status', type: 'string', jsonPath: '.status.phase', description: 'Pending, InProgress, Ready or Failed.' },
+  {
+    name: 'Quiesced',
+    type: 'string',
+    jsonPath: condition(quiescedCondition),
+    description: 'Whether the file systems of the guest were frozen, or it was off.',
+  },
+  {
+    name: 'Taken',
+    type: 'date',
+    jsonPath: '.status.creationTime',
+    description: 'When the last VolumeSnapshot was taken.',
+  },
+  age,
+  {
+    name: 'Kind',
+    type: 'string',
+    jsonPath: '.spec.source.kind',
+    description: 'VirtualMachine (where empty) or VirtualMachineConfig.',
+    priority: 1,
+  },
 ]
 
 const nodeProfileColumns: readonly Column[] = [

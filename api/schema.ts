@@ -36,6 +36,8 @@ export interface Schema {
   readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'
   readonly 'x-kubernetes-list-map-keys'?: readonly string[]
   readonly 'x-kubernetes-map-type'?: 'atomic' | 'granular'
+  /** Rules in CEL that only the API server evaluates. */
+  readonly 'x-kubernetes-validations'?: readonly { readonly rule: string; readonly message: string }[]
 }
 
 /**

@@ -1,6 +1,7 @@
 import { configPhases } from './config.ts'
 import { guestIPs, guestStatus } from './guest.ts'
-import { phases } from './virtual-machine.ts'
+import { snapshotPhases } from './snapshot.ts'
+import { freezeStates, phases } from './virtual-machine.ts'
 import { longestConditionMessage } from './object.ts'
 import { boolean, closed, integer, list, opaque, string } from './schema.ts'
 import type { Schema } from './schema.ts'
@@ -67,6 +68,23 @@ export const virtualMachineStatusSchema = withDefault(
       { 'x-kubernetes-list-type': 'atomic' },
     ),
     guest: guestStatus,
+    freeze: closed(
+      'A request to freeze the file systems of the guest while a VirtualMachineSnapshot is taken.',
+      {
+        id: string('The UID of the VirtualMachineSnapshot.'),
+        thaw: boolean('Whether the guest can continue to write.'),
+      },
+      ['id'],
+    ),
+    frozen: closed(
+      'What the launcher has made of that request.',
+      {
+        id: string('The UID of the VirtualMachineSnapshot.'),
+        state: string('Expired: the guest did not stay frozen until the request to thaw.', { enum: [...freezeStates] }),
+        message: string('The reason for a failure, in a sentence.'),
+      },
+      ['id', 'state'],
+    ),
     phaseTransitionTimestamps: list(
       'When each phase was entered.',
       closed('A phase and its time.', { phase: phase('The phase.'), time: time('When it was entered.') }, [
@@ -149,3 +167,30 @@ export const groupStatusSchema = closed('The number of VMs, as the controller ob
   selector: string('The selector as text, for the scale subresource.'),
   conditions,
 })
+
+export const snapshotStatusSchema = withDefault(
+  { phase: 'Pending' },
+  closed('The state of the snapshot, as the controller observes it.', {
+    observedGeneration,
+    phase: string('Pending, InProgress, Ready or Failed.', { enum: [...snapshotPhases] }),
+    sourceUID: string('The UID of the VM, or of the config if it had no VM.'),
+    volumes: list(
+      'The volumes in the snapshot.',
+      closed(
+        'A volume of the VM, and the VolumeSnapshot of its claim.',
+        {
+          name: string('The name of the volume.'),
+          claimName: string('The PersistentVolumeClaim.'),
+          volumeSnapshotName: string('The VolumeSnapshot.'),
+        },
+        ['name', 'claimName', 'volumeSnapshotName'],
+      ),
+      { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] },
+    ),
+    excludedVolumes: list('Volumes of the VM that are not on a claim.', string('The name of a volume.'), {
+      'x-kubernetes-list-type': 'set',
+    }),
+    creationTime: time('When the last VolumeSnapshot was taken.'),
+    conditions,
+  }),
+)

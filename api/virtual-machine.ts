@@ -43,6 +43,22 @@ export interface InterfaceStatus {
   readonly infoSource?: readonly string[]
 }
 
+/** A request of the controller to freeze the file systems of the guest for the snapshot with this UID, or to thaw them. */
+export interface FreezeRequest {
+  readonly id: string
+  readonly thaw?: boolean
+}
+
+export const freezeStates = ['Freezing', 'Frozen', 'Failed', 'Thawing', 'Thawed', 'Expired'] as const
+export type FreezeState = (typeof freezeStates)[number]
+
+/** What the launcher has made of the request with this `id`. */
+export interface FreezeStatus {
+  readonly id: string
+  readonly state: FreezeState
+  readonly message?: string
+}
+
 export interface VirtualMachineStatus {
   readonly observedGeneration?: number
   readonly phase?: Phase
@@ -59,6 +75,8 @@ export interface VirtualMachineStatus {
   readonly domain?: { readonly [key: string]: unknown }
   readonly interfaces?: readonly InterfaceStatus[]
   readonly guest?: GuestStatus
+  readonly freeze?: FreezeRequest
+  readonly frozen?: FreezeStatus
   readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
   /** For printer columns: the applied presets, machine type, memory, virtual CPUs. */
   readonly presets?: string

@@ -14,6 +14,7 @@ const kinds = [
   'clustervirtualmachinepresets',
   'virtualmachineconfigs',
   'virtualmachinegroups',
+  'virtualmachinesnapshots',
   'nodeprofiles',
   'presettargets',
   'objectpresets',

@@ -17,6 +17,7 @@ import { startOrphanController } from './orphan-controller.ts'
 import { startPresetController } from './preset-controller.ts'
 import { cacheRefusals } from './cached-refusals.ts'
 import { readSettings, type Settings } from './settings.ts'
+import { startSnapshotController } from './snapshot-controller.ts'
 import { startVmController } from './vm-controller.ts'
 
 const name = 'virtset-controller'
@@ -43,6 +44,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const presets = startPresetController({ ...context, inventory, vms, engine })
   const configs = startConfigController({ ...context, vms })
   const groups = startGroupController({ ...context, vms })
+  const snapshots = startSnapshotController(context)
   inventory.onChange((namespace) => controller.reconsiderIncomplete(namespace))
 
   const lead = async (): Promise<void> => {
@@ -51,6 +53,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     await controller.lead()
     await presets.lead()
     await groups.lead()
+    await snapshots.lead()
     await orphans.lead()
   }
   const onLeading = () => {
@@ -60,7 +63,15 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     })
   }
   const onLost = (why: string) => shutdown.fail(why)
-  const own = [vms, controller.pods, configs.configs, groups.groups, groups.budgets, controller.nodes]
+  const own = [
+    vms,
+    controller.pods,
+    configs.configs,
+    groups.groups,
+    groups.budgets,
+    controller.nodes,
+    snapshots.snapshots,
+  ]
   /** Among others because no VM must be completed, and no usage counted, before all presets are loaded. */
   const ready = (signal: AbortSignal) =>
     Promise.all([inventory.synced(signal), ...own.map((reflector) => reflector.synced(signal))])
@@ -74,7 +85,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     groups: groups.groups,
     presets: inventory,
     profiles: () => inventory.capabilities().census(),
-    queues: { vms: controller, configs, groups, presets, orphans },
+    queues: { vms: controller, configs, groups, presets, orphans, snapshots },
     isLeader,
   })
   const hasSynced = () => own.every((reflector) => reflector.hasSynced()) && inventory.hasSynced()
@@ -87,6 +98,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
 
   shutdown.step('presets', () => presets.stop())
   shutdown.step('orphans', () => orphans.stop())
+  shutdown.step('snapshots', () => snapshots.stop())
   shutdown.step('groups', () => groups.stop())
   shutdown.step('configs', () => configs.stop())
   shutdown.step('VMs', () => controller.stop())

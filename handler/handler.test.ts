@@ -156,6 +156,27 @@ test('a refused VM fails with libvirt’s own message', async () => {
   })
 })
 
+test('a guest is frozen and thawed on request, and the outcome is stored', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  schedule()
+  await until(() => phase() === 'Running')
+  launcher.become({ version: 3 })
+  const request = (freeze: object) =>
+    kube.patch(
+      virtualMachines,
+      { namespace: 'default', name: 'vm' },
+      { type: 'merge', body: { status: { freeze } } },
+      { subresource: 'status' },
+    )
+  const frozen = () => stored()?.['status']
+  await request({ id: 's-1' })
+  await until(() => JSON.stringify(frozen()).includes('"state":"Frozen"'))
+  await request({ id: 's-1', thaw: true })
+  await until(() => JSON.stringify(frozen()).includes('"state":"Thawed"'))
+  expect(frozen()).toMatchObject({ phase: 'Running', frozen: { id: 's-1', state: 'Thawed' } })
+  expect(launcher.asked).toEqual(['PUT /vm', 'POST /freeze', 'POST /thaw'])
+})
+
 test('a deleted VM is shut down by its launcher, which ends it after the grace period', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule()

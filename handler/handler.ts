@@ -202,6 +202,12 @@ export function startHandler(options: HandlerOptions): Handler {
           if (failure !== undefined) return perform(round, vm, failure)
           break
         }
+        case 'freezeGuest':
+        case 'thawGuest': {
+          const failure = await freezeOrThaw(round, action)
+          if (failure !== undefined) return perform(round, vm, failure)
+          break
+        }
         case 'releaseLauncher':
           stopFollowing(round.entry)
           // The launcher exits by itself after some seconds, so an error changes nothing.
@@ -266,6 +272,21 @@ export function startHandler(options: HandlerOptions): Handler {
       return undefined
     } catch (error) {
       return failureOf(entry, error)
+    }
+  }
+
+  /** An event of the launcher follows. A refusal changes nothing: the guest has just ended, or is being started. */
+  async function freezeOrThaw(
+    { key, launcher, entry }: Round,
+    action: { readonly do: 'freezeGuest' | 'thawGuest'; readonly id: string },
+  ): Promise<Observation | undefined> {
+    try {
+      await (action.do === 'freezeGuest' ? launcher.freeze(action.id) : launcher.thaw(action.id))
+      return undefined
+    } catch (error) {
+      if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
+      log.info({ vm: key, err: error, action: action.do }, 'the launcher refused a request for a snapshot')
+      return undefined
     }
   }
 

@@ -48,6 +48,8 @@ export interface Launcher {
   put(vm: VirtualMachine): Promise<DomainReport>
   report(): Promise<DomainReport>
   shutdown(gracePeriodSeconds: number): Promise<void>
+  freeze(id: string): Promise<void>
+  thaw(id: string): Promise<void>
   final(): Promise<void>
   /**
    * Calls `onEvent` until the event stream ends, falls silent or exceeds its limit; then it rejects. Events that arrive
@@ -118,6 +120,8 @@ export function launcherOf(
       parsePutResponse(await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid }, spec })),
     report: async () => parseDomainReport(await call('GET', '/domain')),
     shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
+    freeze: async (id) => void (await call('POST', '/freeze', { id })),
+    thaw: async (id) => void (await call('POST', '/thaw', { id })),
     final: async () => void (await call('POST', '/final')),
     async watch(signal, onEvent) {
       const stop = new AbortController()

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Probes } from '../api/probe.ts'
-import type { Phase, VirtualMachine } from '../api/virtual-machine.ts'
+import type { FreezeRequest, FreezeState, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
 import { slimVm } from './slim-vm.ts'
@@ -98,6 +98,9 @@ function summaries(actions: Action[]): string[] {
         return `recordEvent ${action.type} ${action.reason}`
       case 'requeueAfter':
         return `requeueAfter ${action.afterMs}`
+      case 'freezeGuest':
+      case 'thawGuest':
+        return `${action.do} ${action.id}`
       case 'shutDownGuest':
         return `shutDownGuest ${action.gracePeriodSeconds}`
       default:
@@ -651,4 +654,48 @@ test('a deletion is a new generation, but needs no update of its own', () => {
   const seen: VirtualMachine = { ...vmWith({ phase: 'Running', isDeleting: true }), status }
   const deleted = { ...seen, metadata: { ...seen.metadata, generation: 2 } }
   expect(summaries(plan(deleted, observation, now))).toEqual(['shutDownGuest 30', 'recordEvent Normal ShuttingDown'])
+})
+
+const asked = { id: 's-1' }
+const toThaw = { id: 's-1', thaw: true }
+const frozen = (state: FreezeState, id = 's-1') => ({ version: 3, frozen: { id, state } })
+
+test.each<[string, FreezeRequest | undefined, Partial<DomainReport>, string[]]>([
+  ['no request', undefined, { version: 3 }, []],
+  ['a request', asked, { version: 3 }, ['freezeGuest s-1']],
+  ['a request to an older launcher', asked, { version: 2 }, []],
+  ['a request that was served', asked, frozen('Frozen'), []],
+  ['a request that failed', asked, frozen('Failed'), []],
+  ['a request after another', asked, frozen('Thawed', 's-0'), ['freezeGuest s-1']],
+  ['a request to thaw', toThaw, frozen('Frozen'), ['thawGuest s-1']],
+  ['a request to thaw while it freezes', toThaw, frozen('Freezing'), ['thawGuest s-1']],
+  ['a request to thaw that was served', toThaw, frozen('Thawed'), []],
+  ['a request to thaw what was never frozen', toThaw, { version: 3 }, []],
+])('freezes the guest for a snapshot: %s', (_, freeze, more, expected) => {
+  const vm = vmWith({ phase: 'Running' })
+  const observation = reported(report('Running', more))
+  const [, ...rest] = summaries(plan({ ...vm, status: { ...vm.status, ...(freeze && { freeze }) } }, observation, now))
+  expect(rest).toEqual(expected)
+})
+
+test('a paused guest is not frozen, and one that is being deleted is shut down instead', () => {
+  const request = (given: Given, phase: DomainReport['phase']) => {
+    const vm = vmWith(given)
+    return summaries(
+      plan({ ...vm, status: { ...vm.status, freeze: asked } }, reported(report(phase, { version: 3 })), now),
+    )
+  }
+  expect(request({ phase: 'Running' }, 'Paused').slice(1)).toEqual([])
+  expect(request({ phase: 'Running', isDeleting: true }, 'Running').slice(1)).toEqual([
+    'shutDownGuest 30',
+    'recordEvent Normal ShuttingDown',
+  ])
+})
+
+test('the status has what the launcher made of a request, until the guest ends', () => {
+  const vm = vmWith({ phase: 'Running' })
+  const status = statusOf(vm, report('Running', frozen('Frozen')), undefined, now)
+  expect(status.frozen).toEqual({ id: 's-1', state: 'Frozen' })
+  const ended = report('Shutoff', { ...frozen('Expired'), exit: 'Succeeded' })
+  expect(statusOf({ ...vm, status }, ended, undefined, now).frozen).toBeUndefined()
 })

@@ -45,6 +45,8 @@ export type Action =
   /** Hand the VM to the launcher; its response is the next observation. */
   | { readonly do: 'startGuest' }
   | { readonly do: 'shutDownGuest'; readonly gracePeriodSeconds: number }
+  /** For a snapshot. The launcher reports the outcome. */
+  | { readonly do: 'freezeGuest' | 'thawGuest'; readonly id: string }
   /** The final status is stored: the launcher can exit. */
   | { readonly do: 'releaseLauncher' }
   | { readonly do: 'updateStatus'; readonly status: VirtualMachineStatus }
@@ -229,8 +231,20 @@ function onReport(
     ...(isEnding ? [] : updateStatus(vm, status)),
     ...(violation === undefined ? [] : recordOnce(vm, 'LauncherMisbehaving', violation)),
     ...started,
-    ...(isDeleting ? shutDown(vm, report) : []),
+    ...(isDeleting ? shutDown(vm, report) : freezeOrThaw(vm, report)),
   ]
+}
+
+/** The first version of a launcher that freezes its guest. The controller does not wait long for an older one. */
+const withFreeze = 3
+
+function freezeOrThaw({ status }: VirtualMachine, { version = 0, phase, frozen }: DomainReport): Action[] {
+  const request = status?.freeze
+  if (request === undefined || version < withFreeze) return []
+  const { id, thaw = false } = request
+  const state = frozen?.id === id ? frozen.state : undefined
+  if (!thaw) return state === undefined && phase === 'Running' ? [{ do: 'freezeGuest', id }] : []
+  return state === 'Freezing' || state === 'Frozen' ? [{ do: 'thawGuest', id }] : []
 }
 
 /**

@@ -28,7 +28,7 @@ export function statusOf(
 ): VirtualMachineStatus {
   const before = vm.status ?? {}
   const domain = domainOf(report)
-  const { guest: _guest, ...others } = before
+  const { guest: _guest, frozen: _frozen, ...others } = before
   const { reason: _reason, message: _message, ...rest } = others
   const status: VirtualMachineStatus = {
     // The reason and message belong to the phase before.
@@ -42,6 +42,7 @@ export function statusOf(
           interfaces: interfacesOf(domain, podIP ?? before.podIP).map((one) => inGuest(one, report)),
         }),
     ...guestOf(report),
+    ...(report.frozen === undefined || report.exit !== undefined ? {} : { frozen: report.frozen }),
   }
   return conclude(before, status, [...conditionsOf(vm, report, misbehavior), ...disruptionOf(vm, report)], vm, now)
 }

@@ -19,6 +19,7 @@ let agent: GuestAgent
 let dom: DomainRef
 let changes: number
 let address: string
+let isFrozen: boolean
 
 /** What libvirt 11.3 sends for the agent of a Linux guest. */
 function linux(types: number): { field: string; value: number | string }[] {
@@ -58,12 +59,14 @@ beforeEach(async () => {
   fake = fakeLibvirtd()
   clock = fakeClock()
   changes = 0
+  isFrozen = false
   address = '10.0.0.7'
   fake.answerAgents(linux)
   client = new Client({ dial: () => fake.dial(), uri: 'qemu:///session', clock, onHint: () => {} })
   client.start()
   agent = new GuestAgent({
     ask: (of, asked) => client.apart((connection) => askAgent(connection, of, asked)),
+    isFrozen: () => isFrozen,
     clock,
     log: createLogger({ process: 'launcher', level: 'silent' }),
     random: () => 0.5,
@@ -199,4 +202,16 @@ test('libvirt reports the state of the channel with the domain, which is left ou
   expect(isAgentOpen({ devices: {} })).toBe(undefined)
   expect(isAgentOpen(undefined)).toBe(undefined)
   expect(withoutAgentState(withState({ state: 'connected' }))).toEqual(withState({}))
+})
+
+test('a frozen guest is not asked, and keeps what it reported', async () => {
+  await connect()
+  const before = questions()
+  isFrozen = true
+  await clock.advance(120_000)
+  expect([agent.report, questions()]).toEqual([connected(), before])
+  isFrozen = false
+  address = '10.0.0.8'
+  await clock.advance(10_000)
+  expect(agent.report).toEqual(connected('10.0.0.8'))
 })

@@ -20,6 +20,8 @@ const agentChannel = 'org.qemu.guest_agent.0'
 interface GuestAgentOptions {
   /** @throws AgentUnresponsive */
   readonly ask: (dom: DomainRef, questions: readonly GuestQuestion[]) => Promise<GuestAnswer>
+  /** A frozen guest does not answer most questions. */
+  readonly isFrozen: () => boolean
   readonly clock: Clock
   readonly log: Logger
   /** From 0 to 1. */
@@ -79,8 +81,9 @@ export class GuestAgent {
   }
 
   async #poll(): Promise<void> {
-    const { ask, clock, log, random, onChange } = this.#options
+    const { ask, isFrozen, clock, log, random, onChange } = this.#options
     if (this.#isPolling || this.#dom === undefined) return
+    if (isFrozen()) return void (this.#cancelPoll = clock.after(settleMs, () => void this.#poll()))
     this.#isPolling = true
     const isAll = this.#polls % pollsOfAll === 0
     this.#polls += 1

@@ -7,8 +7,10 @@ import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { until } from '../test/until.ts'
 import { keepLibvirtd } from './libvirtd.ts'
+import { GuestFreeze } from './freeze.ts'
 import { GuestAgent } from './guest-agent.ts'
 import { Life, finalHoldMs } from './life.ts'
+import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
 import { askAgent } from './libvirt/guest-info.ts'
 import { Client } from './libvirt/client.ts'
 import { LibvirtError } from './libvirt/errors.ts'
@@ -61,9 +63,17 @@ function makeLife(vmUID?: string): void {
     ...(vmUID === undefined ? {} : { vmUID }),
     agent: new GuestAgent({
       ask: (dom, questions) => client.apart((connection) => askAgent(connection, dom, questions)),
+      isFrozen: () => false,
       clock,
       log,
       random: () => 0.5,
+      onChange: () => life.hint(),
+    }),
+    guestFreeze: new GuestFreeze({
+      freeze: (dom) => client.apart((connection) => freezeGuest(connection, dom)),
+      thaw: (dom) => client.apart((connection) => thawGuest(connection, dom)),
+      clock,
+      log,
       onChange: () => life.hint(),
     }),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
@@ -134,7 +144,7 @@ describe('a VM', () => {
   test('is defined, started and reported', async () => {
     const report = await start(vm('idle'))
     expect(report).toEqual({
-      version: 2,
+      version: 3,
       vmUID: 'u-1',
       phase: 'Running',
       reason: 'booted',
@@ -271,6 +281,16 @@ describe('a disk without space', () => {
 })
 
 describe('shutdown', () => {
+  test('of a frozen guest thaws it first', async () => {
+    await start(vm('idle'))
+    life.freeze('s-1')
+    await settle()
+    expect((await life.report()).frozen).toEqual({ id: 's-1', state: 'Frozen' })
+    life.shutdown(30)
+    await settle()
+    expect([count('domain_fsthaw'), (await life.report()).frozen?.state]).toEqual([1, 'Expired'])
+  })
+
   test('of a guest that powers off is a success', async () => {
     await start(vm('obedient'))
     life.shutdown(30)

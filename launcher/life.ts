@@ -17,6 +17,7 @@ import type { Client } from './libvirt/client.ts'
 import { type DomainRef, type DomainState, defineDomain, readState, readXml, startDomain } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
 import { Ending } from './ending.ts'
+import type { GuestFreeze } from './freeze.ts'
 import { pausedMessage } from './full-disk.ts'
 import type { Identity } from './identity.ts'
 import { lockedDiskMessage } from './locked-disk.ts'
@@ -58,6 +59,7 @@ interface LifeOptions {
   /** Whether these disks, by target, can be written again after they were full. */
   readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
   readonly agent: GuestAgent
+  readonly guestFreeze: GuestFreeze
   readonly writeXml: (domain: Domain) => string
   /** Undefined if the XML has elements that the description does not have. */
   readonly readXml: (xml: string) => JsonObject | undefined
@@ -180,6 +182,8 @@ export class Life {
    * @throws Refused if there is no domain yet
    */
   shutdown(gracePeriodSeconds: number): void {
+    // A guest that cannot write does not power off.
+    this.#options.guestFreeze.end()
     this.#ending.shutdown(this.#mustHaveDomain(), gracePeriodSeconds)
   }
 
@@ -189,6 +193,22 @@ export class Life {
    */
   destroy(): void {
     void this.#ending.destroy(this.#mustHaveDomain())
+  }
+
+  /**
+   * Asks the agent to freeze the file systems of the guest. Does not wait; later reports contain the outcome.
+   * @param id of the request: repeating it has no effect
+   * @throws Refused if the guest does not run
+   */
+  freeze(id: string): void {
+    const dom = this.#mustHaveDomain()
+    if (this.#last?.phase !== 'Running') throw new Refused('NotReady', 'the guest does not run')
+    this.#options.guestFreeze.freeze(dom, id)
+  }
+
+  /** Ends the freezing that was requested with this id. */
+  thaw(id: string): void {
+    this.#options.guestFreeze.thaw(id)
   }
 
   /** The kubelet ends the pod: shuts down with the grace period of the spec. */
@@ -352,6 +372,7 @@ export class Life {
       ...this.#monitor.report,
       ...this.#termination(),
       ...this.#options.agent.report,
+      ...this.#options.guestFreeze.report,
     }
   }
 

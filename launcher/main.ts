@@ -14,6 +14,7 @@ import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import { placeDeviceState, stateFiles } from './device-state.ts'
 import { pinToDedicatedCpus, readAllowedCpus } from './dedicated-cpus.ts'
 import { ConsoleHub } from './console-hub.ts'
+import { GuestFreeze } from './freeze.ts'
 import { hasRoom } from './full-disk.ts'
 import { fillHostDevices } from './host-device.ts'
 import type { Identity } from './identity.ts'
@@ -24,6 +25,7 @@ import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole, openScreenshot } from './libvirt/domain.ts'
 import type { OnProgress } from './claim-disk.ts'
 import { readStats } from './libvirt/domain-stats.ts'
+import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
 import { askAgent } from './libvirt/guest-info.ts'
 import { consoleAlias } from './live-domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
@@ -52,6 +54,14 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     life.hint()
   }
   const { client, daemon } = await startLibvirt(settings, { clock, log, onHint })
+  const onChange = () => life.hint()
+  const guestFreeze = new GuestFreeze({
+    freeze: (dom) => client.apart((connection) => freezeGuest(connection, dom)),
+    thaw: (dom) => client.apart((connection) => thawGuest(connection, dom)),
+    clock,
+    log,
+    onChange,
+  })
   const life: Life = new Life({
     client,
     clock,
@@ -62,11 +72,13 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     hasRoom,
     agent: new GuestAgent({
       ask: (dom, questions) => client.apart((connection) => askAgent(connection, dom, questions)),
+      isFrozen: () => guestFreeze.isActive,
       clock,
       log,
       random: Math.random,
-      onChange: () => life.hint(),
+      onChange,
     }),
+    guestFreeze,
     // In libvirt's order: libvirt refuses a serial console after another console.
     writeXml: (domain) => writeDomain(canonical(domain)),
     readXml: (xml) => readLive(xml, log),

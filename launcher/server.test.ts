@@ -21,6 +21,7 @@ import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { ask, openConsole } from '../test/launcher-client.ts'
 import { eventually } from '../test/until.ts'
+import { GuestFreeze } from './freeze.ts'
 import { GuestAgent } from './guest-agent.ts'
 import { Life } from './life.ts'
 import { Client } from './libvirt/client.ts'
@@ -57,7 +58,21 @@ beforeEach(async () => {
     log,
     readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
     hasRoom: () => Promise.resolve(false),
-    agent: new GuestAgent({ ask: () => Promise.resolve({}), clock, log, random: () => 0.5, onChange: () => {} }),
+    agent: new GuestAgent({
+      ask: () => Promise.resolve({}),
+      isFrozen: () => false,
+      clock,
+      log,
+      random: () => 0.5,
+      onChange: () => {},
+    }),
+    guestFreeze: new GuestFreeze({
+      freeze: () => Promise.resolve(1),
+      thaw: () => Promise.resolve(1),
+      clock,
+      log,
+      onChange: () => {},
+    }),
     prepare: async (spec) => spec.domain,
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
     readXml: (xml) => ({ xml }),
@@ -123,7 +138,18 @@ describe('requests', () => {
     expect(await life.ended).toBe('Failed')
   })
 
+  test('freeze and thaw the guest', async () => {
+    expect(await ask(socket, 'POST', '/freeze', { id: 's-1' })).toMatchObject({ status: 409 })
+    await started()
+    expect(await ask(socket, 'POST', '/freeze', { id: 's-1' })).toEqual({ status: 202, body: {} })
+    await eventually('it is frozen', async () => (await life.report()).frozen?.state === 'Frozen')
+    expect(await ask(socket, 'POST', '/thaw', { id: 's-1' })).toEqual({ status: 202, body: {} })
+    await eventually('it is thawed', async () => (await life.report()).frozen?.state === 'Thawed')
+    expect(await ask(socket, 'GET', '/domain')).toMatchObject({ body: { frozen: { id: 's-1', state: 'Thawed' } } })
+  })
+
   test.each([
+    ['a request to freeze without an id', 400, 'BadRequest', 'POST', '/freeze', {}],
     ['another VM', 409, 'OtherVirtualMachine', 'PUT', '/vm', { ...vm, metadata: { ...vm.metadata, uid: 'u-2' } }],
     ['a body that is not a VM', 400, 'BadRequest', 'PUT', '/vm', { metadata: {} }],
     ['a body that is not JSON', 400, 'BadRequest', 'PUT', '/vm', '{"kind": '],

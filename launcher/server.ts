@@ -13,6 +13,7 @@ import {
   maxMessageBytes,
   maxTextLength,
   parseCapabilitiesCache,
+  parseFreezeRequest,
   parseJson,
   parseShutdownRequest,
 } from '../runtime/launcher-api.ts'
@@ -78,6 +79,14 @@ export function launcherServer(options: ServerOptions): Server {
     },
     'POST /destroy': async () => {
       life.destroy()
+      return accepted
+    },
+    'POST /freeze': async (body) => {
+      life.freeze(parseFreezeRequest(await body()).id)
+      return accepted
+    },
+    'POST /thaw': async (body) => {
+      life.thaw(parseFreezeRequest(await body()).id)
       return accepted
     },
     'POST /final': async () => accepted,

@@ -1,3 +1,4 @@
+import { freezeStates, type FreezeStatus } from '../api/virtual-machine.ts'
 import { agentStates, boundGuestInfo, type AgentState, type GuestInfo } from './guest-info.ts'
 import { shownText } from './shown-text.ts'
 
@@ -12,6 +13,9 @@ import { shownText } from './shown-text.ts'
  *     POST /shutdown   {gracePeriodSeconds}                    202: the guest is asked to power off, and ended after the
  *                                                              grace period; a later request can only shorten that
  *     POST /destroy                                            202: the domain is being ended
+ *     POST /freeze     {id}                                    202: the guest is asked to freeze its file systems, once
+ *                                                              for each id and for at most 30 s. Since version 3
+ *     POST /thaw       {id}                                    202: the guest is asked to thaw them. Since version 3
  *     POST /final                                              202: the final state was read, the launcher can exit
  *     GET  /events                                             one line of JSON per change: a DomainReport without
  *                                                              `domain` and `specDrift`; or a heartbeat, every 10 s
@@ -37,9 +41,9 @@ import { shownText } from './shown-text.ts'
 
 /**
  * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the
- * launcher accepts `PUT /capabilities`.
+ * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`.
  */
-export const launcherVersion = 2
+export const launcherVersion = 3
 
 /** JSON from the wire. */
 export type Json = null | boolean | number | string | Json[] | JsonObject
@@ -139,6 +143,8 @@ export interface DomainReport {
   agent?: AgentState
   /** What the agent claims. */
   guest?: GuestInfo
+  /** The last request to freeze the guest. */
+  frozen?: FreezeStatus
   exit?: LauncherExit
   /** RFC 3339. */
   observedAt: string
@@ -200,6 +206,7 @@ export function parseDomainReport(value: unknown): DomainReport {
   const agent = agentStates.find((state) => state === fields['agent'])
   if (agent !== undefined) report.agent = agent
   if (agent !== undefined && fields['guest'] !== undefined) report.guest = boundGuestInfo(fields['guest'])
+  if (fields['frozen'] !== undefined) report.frozen = parseFreezeStatus(fields['frozen'])
   if (fields['exit'] !== undefined) report.exit = parseOneOf(fields['exit'], 'exit', exits)
   return report
 }
@@ -247,6 +254,14 @@ export function parseShutdownRequest(value: unknown): { gracePeriodSeconds: numb
 }
 
 /**
+ * The body of `POST /freeze` and `POST /thaw`.
+ * @throws InvalidLauncherResponse
+ */
+export function parseFreezeRequest(value: unknown): { id: string } {
+  return { id: parseText(parseObject(value, 'request')['id'], 'id', 64) }
+}
+
+/**
  * `text` as JSON, not longer than `maxMessageBytes`.
  * @throws InvalidLauncherResponse
  */
@@ -271,6 +286,16 @@ function parseDrifts(value: Json): SpecDrift[] {
     if (fields['libvirt'] !== undefined) drift.libvirt = fields['libvirt']
     return drift
   })
+}
+
+function parseFreezeStatus(value: Json): FreezeStatus {
+  const fields = parseObject(value, 'frozen')
+  const message = fields['message']
+  return {
+    id: parseText(fields['id'], 'frozen.id', 64),
+    state: parseOneOf(fields['state'], 'frozen.state', freezeStates),
+    ...(message === undefined ? {} : { message: parseText(message, 'frozen.message', 1024) }),
+  }
 }
 
 function parseText(value: Json | undefined, what: string, maxLength: number): string {

@@ -7,6 +7,7 @@ import type { ObjectMeta } from '../api/object.ts'
 import type { ObjectPreset } from '../api/object-preset.ts'
 import type { Preset } from '../api/preset.ts'
 import type { PresetTarget } from '../api/preset-target.ts'
+import type { VirtualMachineSnapshot } from '../api/snapshot.ts'
 
 /** Anything with Kubernetes' metadata. */
 export interface KubeObject {
@@ -123,6 +124,14 @@ export const virtualMachineGroups = resource<VirtualMachineGroup>({
   version,
   plural: 'virtualmachinegroups',
   kind: 'VirtualMachineGroup',
+  namespaced: true,
+})
+
+export const virtualMachineSnapshots = resource<VirtualMachineSnapshot>({
+  group,
+  version,
+  plural: 'virtualmachinesnapshots',
+  kind: 'VirtualMachineSnapshot',
   namespaced: true,
 })
 

@@ -103,6 +103,8 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
           become({ phase: 'ShuttingDown', deadline, gracePeriodSeconds })
           if (gracePeriodSeconds === 0) become({ phase: 'Shutoff', reason: 'destroyed', exit: 'Failed' })
         }
+        if (request.url === '/freeze') become({ frozen: { id: JSON.parse(body).id, state: 'Frozen' } })
+        if (request.url === '/thaw') become({ frozen: { id: JSON.parse(body).id, state: 'Thawed' } })
         response.end(JSON.stringify(report))
       }
     })

@@ -64,6 +64,8 @@ export interface FakeLibvirtd {
   pauseGuests(errors: readonly { readonly disk: string; readonly error: number }[]): void
   /** What agents in guests reply to each question, by the number of its type; undefined: nothing, ever. */
   answerAgents(reply: ((types: number) => readonly { field: string; value: number | string }[]) | undefined): void
+  /** The guests thaw their file systems by themselves, as Windows does after 10 s. */
+  thawGuests(): void
   /** The next call of `procedure` is refused. */
   refuseNext(procedure: string, error: LibvirtError): void
   /** The calls received, by name, in order. */
@@ -88,6 +90,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   let areGuestsHung = false
   let areGuestsLocked = false
   let diskErrors: readonly { readonly disk: string; readonly error: number }[] = []
+  let frozen = 0
   let agentReply: Parameters<FakeLibvirtd['answerAgents']>[0] = () => []
   const held: (() => void)[] = []
   let nextId = 1
@@ -224,6 +227,15 @@ export function fakeLibvirtd(): FakeLibvirtd {
       return {}
     },
     domain_agent_set_response_timeout: () => ({ result: 0 }),
+    domain_fsfreeze: () => {
+      frozen = 2
+      return { filesystems: frozen }
+    },
+    domain_fsthaw: () => {
+      const filesystems = frozen
+      frozen = 0
+      return { filesystems }
+    },
     domain_get_guest_info: (args) => ({ params: [...(agentReply?.(Number(args['types'])) ?? [])] }),
     domain_undefine_flags: (args) => {
       const domain = find(args['dom'])
@@ -329,6 +341,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
     },
     answerAgents: (reply) => {
       agentReply = reply
+    },
+    thawGuests() {
+      frozen = 0
     },
     restart: (refused = 0) => {
       refusedDials = refused

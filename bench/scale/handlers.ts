@@ -47,6 +47,8 @@ function startLauncher(podUID: string): Launcher {
       present()
       become({ phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' })
     },
+    async freeze() {},
+    async thaw() {},
     async final() {
       isReleased = true
       launchers.delete(podUID)

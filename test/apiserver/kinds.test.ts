@@ -27,7 +27,7 @@ describe('the API server', () => {
         : status !== 'True',
     )
     expect(bad).toEqual([])
-    expect(crds.items.length).toBe(9)
+    expect(crds.items.length).toBe(10)
   })
 
   test('serves the short names and the category', async () => {
@@ -43,6 +43,7 @@ describe('the API server', () => {
       'virtualmachineconfigs vmc,vmic virtset.io/v1alpha1 true VirtualMachineConfig',
       'virtualmachinegroups vmg virtset.io/v1alpha1 true VirtualMachineGroup',
       'virtualmachinepresets vmp virtset.io/v1alpha1 true VirtualMachinePreset',
+      'virtualmachinesnapshots vmsnap virtset.io/v1alpha1 true VirtualMachineSnapshot',
       'virtualmachines vm,vms,vmi virtset.io/v1alpha1 true VirtualMachine',
     ])
     expect(lines.filter((line) => /\ball$/.test(line.trim())).length).toBe(3)

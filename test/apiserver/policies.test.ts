@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Agent, request } from 'undici'
 import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
+import { volumeSnapshotDefinition } from '../volume-snapshots.ts'
 import { accountOf } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -97,6 +98,14 @@ const claimOf = (name: string, metadata: object = {}, spec: object = {}) => ({
   spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } }, ...spec },
 })
 
+const volumeSnapshots = '/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots'
+const volumeSnapshotOf = (name: string, metadata: object, source: object) => ({
+  apiVersion: 'snapshot.storage.k8s.io/v1',
+  kind: 'VolumeSnapshot',
+  metadata: { name, ...metadata },
+  spec: { source },
+})
+
 /** A request that each policy refuses; once it is refused, the API server enforces the policy. */
 const foreign: readonly (readonly [string, object, { readonly user: string }])[] = [
   [pods, barePod('bare'), controller],
@@ -106,6 +115,7 @@ const foreign: readonly (readonly [string, object, { readonly user: string }])[]
   [events, aboutNode, controller],
   [pdbs, { metadata: { name: 'foreign' } }, controller],
   [claims, claimOf('foreign'), controller],
+  [volumeSnapshots, volumeSnapshotOf('foreign', {}, {}), controller],
 ]
 
 beforeAll(async () => {
@@ -115,10 +125,14 @@ beforeAll(async () => {
   })
   bearer = new Agent({ connect: { ca: api.certificateAuthority } })
   await installKinds(api)
+  const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+  expect(await ask('POST', crds, volumeSnapshotDefinition)).toMatchObject({ code: 201 })
   await kubectl('create', 'namespace', 'virtset-system')
   await kubectl('apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml')
   for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
-  const inController = ['policy', 'pods', 'claims', 'pod-status', 'budgets'].map((name) => `controller/${name}`)
+  const inController = ['policy', 'pods', 'claims', 'volume-snapshots', 'pod-status', 'budgets'].map(
+    (name) => `controller/${name}`,
+  )
   for (const file of [...inController, 'webhooks/policy', 'base/events', 'base/status'])
     await kubectl('apply', '-f', `manifests/${file}.yaml`)
   await ask('POST', vms, vm('probe'))
@@ -289,7 +303,32 @@ describe('the controller and budgets', () => {
   })
 })
 
+describe('the controller and VolumeSnapshots', () => {
+  const ownerReferences = [
+    { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineSnapshot', name: 'nightly', uid: 'u' },
+  ]
+  const ofClaim = { persistentVolumeClaimName: 'db' }
+
+  test.each<[string, object, object, number]>([
+    ['of a claim, for a VirtualMachineSnapshot', { ownerReferences }, ofClaim, 201],
+    ['of a claim, for nothing', {}, ofClaim, 403],
+    ['of existing content', { ownerReferences }, { volumeSnapshotContentName: 'content' }, 403],
+  ])('creates one %s', async (_, metadata, source, code) => {
+    const body = volumeSnapshotOf('nightly-root', metadata, source)
+    expect((await ask('POST', `${volumeSnapshots}?dryRun=All`, body, controller)).code).toBe(code)
+  })
+
+  test('changes none', async () => {
+    expect((await ask('POST', volumeSnapshots, volumeSnapshotOf('own', { ownerReferences }, ofClaim), jane)).code).toBe(
+      201,
+    )
+    const patch = { metadata: { labels: { a: 'b' } } }
+    expect((await ask('PATCH', `${volumeSnapshots}/own`, patch, controller)).code).toBe(403)
+  })
+})
+
 describe('the controller and claims', () => {
+  const volumeSnapshot = { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: 'nightly-root' }
   const labels = { 'virtset.io/config': 'web' }
 
   test.each<[string, object, number]>([
@@ -300,6 +339,12 @@ describe('the controller and claims', () => {
     [
       'that copies another',
       claimOf('root-web', { labels }, { dataSource: { kind: 'PersistentVolumeClaim', name: 'db' } }),
+      403,
+    ],
+    ['of a VolumeSnapshot', claimOf('root-web', { labels }, { dataSource: volumeSnapshot }), 201],
+    [
+      'of a VolumeSnapshot of another namespace',
+      claimOf('root-web', { labels }, { dataSourceRef: { ...volumeSnapshot, namespace: 'kube-system' } }),
       403,
     ],
   ])('creates one %s', async (_, claim, code) => {

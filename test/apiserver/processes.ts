@@ -44,6 +44,7 @@ const policies = (): string =>
     'controller/policy',
     'controller/pods',
     'controller/claims',
+    'controller/volume-snapshots',
     'controller/pod-status',
     'controller/budgets',
     'webhooks/policy',

@@ -10,6 +10,7 @@ import { bundledCapabilities } from '../../completion/capabilities.ts'
 import { startFakeLauncher } from '../fake-launcher.ts'
 import type { FakeLauncher } from '../fake-launcher.ts'
 import { until } from '../until.ts'
+import { volumeSnapshotDefinition } from '../volume-snapshots.ts'
 import { kubectlAs, kubernetesAccount } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -178,6 +179,34 @@ async function podsEnd(name: string): Promise<void> {
     await kubectl(['delete', 'pod', pod, '--grace-period=0', '--force'])
   }
 }
+/** Acts as launcher, whose guest can be frozen, and as the storage. */
+async function takeSnapshot(launcher: FakeLauncher): Promise<void> {
+  const source = { kind: 'VirtualMachineConfig', name: 'config' }
+  await apply(object('VirtualMachineSnapshot', 'early', { source }))
+  const reasonOf = (name: string, type: string) =>
+    field(`{.status.conditions[?(@.type=="${type}")].reason}`, 'vmsnap', name)
+  const unsupported = 'VolumeSnapshotsUnsupported'
+  await eventually('it is unsupported', async () => (await reasonOf('early', 'Ready')) === unsupported)
+  await kubectl(['delete', 'vmsnap', 'early'])
+  await apply(volumeSnapshotDefinition)
+  await kubectl(['wait', '--for=condition=Established', `crd/${volumeSnapshotDefinition.metadata.name}`])
+  launcher.become({ version: 3, agent: 'connected' })
+  const agentOf = () => field('{.status.conditions[?(@.type=="AgentConnected")].status}', 'vm', 'config')
+  await eventually('the agent is connected', async () => (await agentOf()) === 'True')
+  await apply(object('VirtualMachineSnapshot', 'nightly', { source }))
+  const isTaken = () => field('{.metadata.uid}', 'volumesnapshots', 'nightly-root')
+  await eventually('the claim is taken', async () => (await isTaken()) !== '')
+  await eventually('the guest is frozen', async () => launcher.asked.includes('POST /freeze'))
+  const status = { creationTime: new Date().toISOString(), readyToUse: true }
+  const patch = ['patch', 'volumesnapshots', 'nightly-root', '--subresource=status', '--type=merge', '-p']
+  await kubectl([...patch, JSON.stringify({ status })])
+  await eventually('it is ready', async () => (await field('{.status.phase}', 'vmsnap', 'nightly')) === 'Ready')
+  // On a busy machine, the handler can be too late.
+  expect(['GuestFrozen', 'NoResponse']).toContain(await reasonOf('nightly', 'Quiesced'))
+  const refused = kubectl(['patch', 'vmsnap', 'nightly', '--type=merge', '-p', '{"spec":{"source":{"name":"other"}}}'])
+  await expect(refused).rejects.toThrow('is immutable')
+}
+
 const isGone = (kind: string, name: string) =>
   eventually(`${name} is gone`, async () => (await field('{.metadata.uid}', kind, name)) === '')
 const subresource = (verb: string) =>
@@ -315,7 +344,7 @@ test('every permission is used, and none is missing', async () => {
   await eventually('the claim of the config is marked as filled', async () => (await filled()) !== '')
   await subresource('restart')
   await podsEnd('config')
-  await runs('config')
+  await takeSnapshot(await runs('config'))
   await subresource('stop')
   await podsEnd('config')
   await isGone('vm', 'config')

@@ -1,0 +1,186 @@
+import { afterEach, expect, test } from 'vitest'
+import type { SnapshotStatus } from '../api/snapshot.ts'
+import { createEventRecorder } from '../runtime/events.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startFakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import { until } from '../test/until.ts'
+import { startSnapshotController } from './snapshot-controller.ts'
+
+const snapshots = '/apis/virtset.io/v1alpha1/virtualmachinesnapshots'
+const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
+const configs = '/apis/virtset.io/v1alpha1/virtualmachineconfigs'
+const volumeSnapshots = '/apis/snapshot.storage.k8s.io/v1/volumesnapshots'
+const log = createLogger({ process: 'test', level: 'silent' })
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+const claimVolumes = [
+  { name: 'root', persistentVolumeClaim: { claimName: 'root-web' } },
+  { name: 'scratch', emptyDisk: { capacity: '1Gi' } },
+]
+
+async function setUp() {
+  const clock = fakeClock()
+  const server = await startFakeApiServer({ now: () => clock.now() })
+  opened.push(() => server.close())
+  let isSupported = true
+  /** Refuses the creation of VolumeSnapshots. */
+  let refusal: string | undefined
+  server.fault = ({ method, path }: FakeRequest) => {
+    if (path === '/apis/snapshot.storage.k8s.io/v1') return { status: isSupported ? 200 : 404, body: {} }
+    if (method !== 'POST' || !path.endsWith('/volumesnapshots') || refusal === undefined) return undefined
+    return { status: 403, body: { code: 403, reason: 'Forbidden', message: refusal } }
+  }
+  const snapshot = (name: string, source: object, uid = `uid-${name}`) =>
+    server.put(snapshots, { metadata: { namespace: 'default', name, uid, generation: 1 }, spec: { source } })
+  const { metadata, ...vm } = storedVm()
+  const run = (status: object) =>
+    server.put(vms, {
+      ...vm,
+      metadata: { ...metadata, name: 'web', finalizers: [] },
+      spec: { domain: {}, volumes: claimVolumes },
+      status,
+    } as never)
+  const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
+  const events = createEventRecorder({ kube, log, component: 'c', instance: 'c0', clock })
+  const controller = startSnapshotController({ kube, events, log, isLeader: () => true, clock })
+  controller.lead().catch(() => {})
+  opened.push(async () => {
+    await controller.stop()
+    await events.stop()
+    await kube.close()
+  })
+  const status = (name: string): SnapshotStatus =>
+    (server.find(snapshots, 'default', name)?.['status'] as SnapshotStatus | undefined) ?? {}
+  const condition = (name: string, type: string) => {
+    const found = status(name).conditions?.find((one) => one.type === type)
+    return found && `${found.status} ${found.reason}`
+  }
+  const awaits = (isTrue: () => boolean) => until(isTrue, () => clock.advance(500))
+  const taken = (name: string) => {
+    const found = server.find(volumeSnapshots, 'default', name)
+    if (found !== undefined) {
+      server.put(volumeSnapshots, {
+        ...found,
+        status: { creationTime: '2030-01-01T00:00:05Z', readyToUse: true },
+      })
+    }
+  }
+  const has = (name: string) => server.find(volumeSnapshots, 'default', name) !== undefined
+  return {
+    server,
+    snapshot,
+    run,
+    status,
+    condition,
+    awaits,
+    taken,
+    has,
+    support: (value: boolean) => (isSupported = value),
+    refuse: (message: string | undefined) => (refusal = message),
+  }
+}
+
+const agent = { type: 'AgentConnected', status: 'True', reason: 'AgentConnected', message: '', lastTransitionTime: '' }
+const running = { phase: 'Running', conditions: [agent] }
+const vmStatus = (server: { find: (...of: [string, string, string]) => object | undefined }) =>
+  JSON.stringify(server.find(vms, 'default', 'web'))
+
+test('a guest is frozen before its claims are taken, and thawed afterwards', async () => {
+  const { server, snapshot, run, status, condition, awaits, taken, has } = await setUp()
+  run(running)
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => vmStatus(server).includes('"freeze":{"id":"uid-nightly"}'))
+  expect(has('nightly-root')).toBe(false)
+  run({ ...running, freeze: { id: 'uid-nightly' }, frozen: { id: 'uid-nightly', state: 'Frozen' } })
+  await awaits(() => has('nightly-root'))
+  expect(server.find(volumeSnapshots, 'default', 'nightly-root')).toMatchObject({
+    metadata: {
+      labels: { 'virtset.io/snapshot': 'uid-nightly' },
+      ownerReferences: [{ kind: 'VirtualMachineSnapshot', name: 'nightly', uid: 'uid-nightly' }],
+    },
+    spec: { source: { persistentVolumeClaimName: 'root-web' } },
+  })
+  taken('nightly-root')
+  await awaits(() => vmStatus(server).includes('"freeze":{"id":"uid-nightly","thaw":true}'))
+  expect(status('nightly').phase).toBe('InProgress')
+  run({ ...running, freeze: { id: 'uid-nightly', thaw: true }, frozen: { id: 'uid-nightly', state: 'Thawed' } })
+  await awaits(() => status('nightly').phase === 'Ready')
+  expect([condition('nightly', 'Ready'), condition('nightly', 'Quiesced')]).toEqual([
+    'True SnapshotReady',
+    'True GuestFrozen',
+  ])
+  expect(status('nightly')).toMatchObject({ creationTime: '2030-01-01T00:00:05Z', excludedVolumes: ['scratch'] })
+})
+
+test('snapshots of one guest are taken one after the other', async () => {
+  const { snapshot, run, condition, awaits, taken, status, has } = await setUp()
+  run({ phase: 'Running' })
+  snapshot('one', { name: 'web' })
+  snapshot('two', { name: 'web' })
+  await awaits(() => has('one-root') && condition('two', 'Ready') === 'False OtherSnapshot')
+  expect(has('two-root')).toBe(false)
+  taken('one-root')
+  await awaits(() => status('one').phase === 'Ready' && has('two-root'))
+  expect(condition('two', 'Ready')).toBe('False InProgress')
+})
+
+test('a config without a VM is taken as it is, with the claims of its templates', async () => {
+  const { server, snapshot, condition, awaits, taken, status, has } = await setUp()
+  server.put(configs, {
+    metadata: { namespace: 'default', name: 'web', uid: 'c-1' },
+    spec: {
+      template: { spec: { domain: {}, volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'shared' } }] } },
+      claimTemplates: [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }],
+    },
+  })
+  snapshot('nightly', { kind: 'VirtualMachineConfig', name: 'web' })
+  await awaits(() => has('nightly-root') && has('nightly-data'))
+  taken('nightly-root')
+  taken('nightly-data')
+  await awaits(() => status('nightly').phase === 'Ready')
+  expect([status('nightly').sourceUID, condition('nightly', 'Quiesced')]).toEqual(['c-1', 'True NotRunning'])
+  expect(status('nightly').volumes).toEqual([
+    { name: 'data', claimName: 'shared', volumeSnapshotName: 'nightly-data' },
+    { name: 'root', claimName: 'root-web', volumeSnapshotName: 'nightly-root' },
+  ])
+})
+
+test('a cluster without VolumeSnapshots gets them later', async () => {
+  const { snapshot, run, condition, awaits, has, support } = await setUp()
+  support(false)
+  run({ phase: 'Running' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => condition('nightly', 'Ready') === 'False VolumeSnapshotsUnsupported')
+  expect(has('nightly-root')).toBe(false)
+  support(true)
+  await awaits(() => has('nightly-root'))
+})
+
+test('a refused VolumeSnapshot is reported, and created once it is accepted', async () => {
+  const { snapshot, run, status, condition, awaits, has, refuse } = await setUp()
+  refuse('exceeded quota: snapshots')
+  run({ phase: 'Running' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => condition('nightly', 'Ready') === 'False FailedCreate')
+  expect(status('nightly').conditions?.find(({ type }) => type === 'Ready')?.message).toBe(
+    'the VolumeSnapshot nightly-root could not be created: exceeded quota: snapshots',
+  )
+  refuse(undefined)
+  await awaits(() => has('nightly-root'))
+})
+
+test('a VolumeSnapshot of another client is not used', async () => {
+  const { server, snapshot, run, status, condition, awaits } = await setUp()
+  server.put(volumeSnapshots, { metadata: { namespace: 'default', name: 'nightly-root' }, spec: { source: {} } })
+  run({ phase: 'Running' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => status('nightly').phase === 'Failed')
+  expect(condition('nightly', 'Ready')).toBe('False NameTaken')
+})

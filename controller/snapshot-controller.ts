@@ -1,0 +1,193 @@
+import { claimNameOf } from '../api/claim-template.ts'
+import { apiVersion, group } from '../api/object.ts'
+import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
+import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
+import { isAlreadyExists, isForbidden, isInvalid, unlessNotFound } from '../runtime/api-error.ts'
+import { timestamp } from '../runtime/clock.ts'
+import { startReflector, type Reflector } from '../runtime/reflector.ts'
+import {
+  apiVersionOf,
+  keyOf,
+  refOf,
+  unchanged,
+  virtualMachineConfigs,
+  virtualMachines,
+  virtualMachineSnapshots,
+  type Persisted,
+} from '../runtime/resource.ts'
+import { pick, slimMetadata } from '../runtime/slim.ts'
+import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
+import type { CommonAction } from './action.ts'
+import { createLoop, type ControllerContext } from './loop.ts'
+import {
+  planSnapshot,
+  refusedToCreate,
+  type ObservedSnapshot,
+  type SnapshotAction,
+  type Source,
+} from './snapshot-plan.ts'
+import { volumeSnapshots, type VolumeSnapshot } from './volume-snapshot.ts'
+
+type Snapshot = Persisted<VirtualMachineSnapshot>
+type OwnAction = Exclude<SnapshotAction, CommonAction<unknown>>
+
+/** Takes snapshots of VMs. */
+interface SnapshotController {
+  readonly snapshots: Reflector<VirtualMachineSnapshot>
+  lead(): Promise<void>
+  statistics(): WorkQueueStatistics | undefined
+  stop(): Promise<void>
+}
+
+/** Each waits for an API server, and a guest of each can be frozen meanwhile. */
+const concurrency = 8
+
+export function startSnapshotController(options: ControllerContext): SnapshotController {
+  const { kube, log, clock } = options
+  const snapshots = startReflector({ kube, resource: virtualMachineSnapshots, log, clock, slim: slimSnapshot })
+  /** When each stage of each snapshot was first seen, by the monotonic clock. */
+  const seenMs = new Map<string, number>()
+  snapshots.onChange(({ kind, object }) => {
+    if (kind === 'deleted') loop.forget(object.metadata)
+    if (kind === 'deleted' || isComplete(object)) for (const stage of stages) seenMs.delete(stageOf(object, stage))
+    loop.add(keyOf(object.metadata))
+  })
+
+  const reconcile = async (key: string): Promise<void> => {
+    const cached = snapshots.store.get(key)
+    if (cached === undefined || isComplete(cached)) return
+    const observed = await observe(loop.newest(cached))
+    const target = { resource: virtualMachineSnapshots, object: observed.snapshot }
+    await loop.perform(target, planSnapshot(observed), (action) => act(observed, action))
+  }
+
+  /** From the API server: a cache could still show a guest that is no longer frozen. */
+  const observe = async (snapshot: Snapshot): Promise<ObservedSnapshot> => ({
+    snapshot,
+    source: await sourceOf(snapshot),
+    earlier: earlierThan(snapshot, snapshots.store.list()),
+    volumeSnapshots: await readVolumeSnapshots(snapshot),
+    sinceMs: sinceMs(snapshot),
+    isSupported: await isSupported(),
+    now: timestamp(clock),
+  })
+
+  const sinceMs = (snapshot: Snapshot): number => {
+    const key = stageOf(snapshot, snapshot.status?.volumes === undefined ? 'waiting' : 'in progress')
+    const startMs = seenMs.get(key) ?? clock.monotonic()
+    seenMs.set(key, startMs)
+    return clock.monotonic() - startMs
+  }
+
+  const sourceOf = async ({ metadata, spec }: Snapshot): Promise<Source | undefined> => {
+    const ref = { ...refOf(keyOf(metadata)), name: spec.source.name }
+    const vm = await unlessNotFound(kube.get(virtualMachines, ref))
+    if (vm !== undefined) return { vm, uid: vm.metadata.uid, volumes: vm.spec.volumes ?? [] }
+    if (spec.source.kind !== 'VirtualMachineConfig') return undefined
+    const config = await unlessNotFound(kube.get(virtualMachineConfigs, ref))
+    if (config === undefined) return undefined
+    const own = (config.spec.claimTemplates ?? []).map(({ name }) => ({
+      name,
+      persistentVolumeClaim: { claimName: claimNameOf(name, config.metadata.name) },
+    }))
+    return { uid: config.metadata.uid, volumes: [...(config.spec.template.spec.volumes ?? []), ...own] }
+  }
+
+  const readVolumeSnapshots = async ({ metadata, status }: Snapshot) => {
+    const found = new Map<string, Persisted<VolumeSnapshot>>()
+    for (const { volumeSnapshotName: name } of status?.volumes ?? []) {
+      const one = await unlessNotFound(kube.get(volumeSnapshots, { ...refOf(keyOf(metadata)), name }))
+      if (one !== undefined) found.set(name, one)
+    }
+    return found
+  }
+
+  const isSupported = async (): Promise<boolean> =>
+    (await unlessNotFound(kube.request('GET', `/apis/${apiVersionOf(volumeSnapshots)}`))) !== undefined
+
+  const act = async (observed: ObservedSnapshot, action: OwnAction): Promise<readonly SnapshotAction[] | undefined> => {
+    if (action.do === 'requestFreeze') await requestFreeze(action.vm, action.freeze)
+    else return createVolumeSnapshot(observed, action.volume)
+    return undefined
+  }
+
+  const requestFreeze = async (vm: Persisted<VirtualMachine>, freeze: FreezeRequest): Promise<void> => {
+    const body = [...unchanged(vm), { op: 'add', path: '/status/freeze', value: freeze }]
+    await kube.patch(virtualMachines, refOf(keyOf(vm.metadata)), { type: 'json', body }, { subresource: 'status' })
+  }
+
+  const createVolumeSnapshot = async (
+    observed: ObservedSnapshot,
+    { claimName, volumeSnapshotName: name }: SnapshotVolume,
+  ): Promise<readonly SnapshotAction[] | undefined> => {
+    const { metadata, spec } = observed.snapshot
+    const { namespace } = refOf(keyOf(metadata))
+    const owner = { apiVersion, kind: virtualMachineSnapshots.kind, name: metadata.name, uid: metadata.uid }
+    try {
+      await kube.create(volumeSnapshots, {
+        apiVersion: apiVersionOf(volumeSnapshots),
+        kind: volumeSnapshots.kind,
+        metadata: {
+          name,
+          ...(namespace === undefined ? {} : { namespace }),
+          labels: { [snapshotLabel]: metadata.uid },
+          ownerReferences: [owner],
+        },
+        spec: {
+          ...pick(spec, 'volumeSnapshotClassName'),
+          source: { persistentVolumeClaimName: claimName },
+        },
+      })
+      return undefined
+    } catch (error) {
+      // It is observed in the next round, and may belong to another client.
+      if (isAlreadyExists(error)) return undefined
+      if (!isForbidden(error) && !isInvalid(error)) throw error
+      return refusedToCreate(observed, `the VolumeSnapshot ${name} could not be created: ${error.status.message}`)
+    }
+  }
+
+  const loop = createLoop<VirtualMachineSnapshot>({
+    ...options,
+    slim: slimSnapshot,
+    reconcile,
+    keys: () => snapshots.store.list().map(({ metadata }) => keyOf(metadata)),
+    caches: [snapshots],
+    concurrency,
+  })
+
+  return {
+    snapshots,
+    lead: () => loop.lead(),
+    statistics: () => loop.statistics(),
+    async stop() {
+      await Promise.all([snapshots.stop(), loop.stop()])
+    },
+  }
+}
+
+/** On a VolumeSnapshot: the UID of the VirtualMachineSnapshot that it was created for. */
+const snapshotLabel = `${group}/snapshot`
+
+const stages = ['waiting', 'in progress'] as const
+
+const stageOf = ({ metadata }: Snapshot, stage: (typeof stages)[number]): string => `${metadata.uid} ${stage}`
+
+const isComplete = ({ status }: VirtualMachineSnapshot): boolean =>
+  status?.phase === 'Ready' || status?.phase === 'Failed'
+
+const slimSnapshot = (snapshot: Snapshot): Snapshot => ({
+  ...pick(snapshot, 'apiVersion', 'kind', 'spec', 'status'),
+  metadata: slimMetadata(snapshot.metadata, 'generation', 'creationTimestamp', 'deletionTimestamp'),
+})
+
+/** Snapshots of one guest are taken one after the other, in the order in which they were created. */
+function earlierThan(snapshot: Snapshot, all: readonly Snapshot[]): string | undefined {
+  const { namespace } = snapshot.metadata
+  return all
+    .filter(({ metadata, spec }) => metadata.namespace === namespace && spec.source.name === snapshot.spec.source.name)
+    .filter((other) => !isComplete(other) && other.status?.creationTime === undefined)
+    .find((other) => orderOf(other) < orderOf(snapshot))?.metadata.name
+}
+
+const orderOf = ({ metadata: { creationTimestamp = '', name } }: Snapshot): string => `${creationTimestamp}/${name}`

@@ -1,0 +1,352 @@
+import { describe, expect, test } from 'vitest'
+import { apiVersion } from '../api/object.ts'
+import type { SnapshotStatus } from '../api/snapshot.ts'
+import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import { planSnapshot, refusedToCreate, type ObservedSnapshot, type SnapshotAction } from './snapshot-plan.ts'
+import type { VolumeSnapshot } from './volume-snapshot.ts'
+
+const now = '2030-01-01T00:10:00Z'
+const earlier = '2030-01-01T00:09:59Z'
+const uid = 's-1'
+const condition = (type: string, status: 'True' | 'False', reason: string, message = '') => ({
+  type,
+  status,
+  reason,
+  message,
+  observedGeneration: 1,
+  lastTransitionTime: now,
+})
+const agent = condition('AgentConnected', 'True', 'AgentConnected')
+const volumes = [
+  { name: 'root', persistentVolumeClaim: { claimName: 'root-web' } },
+  { name: 'seed', cloudInit: { userData: '' } },
+  { name: 'data', persistentVolumeClaim: { claimName: 'data-web' } },
+]
+const recorded = [
+  { name: 'root', claimName: 'root-web', volumeSnapshotName: 'nightly-root' },
+  { name: 'data', claimName: 'data-web', volumeSnapshotName: 'nightly-data' },
+]
+const vmUID = storedVm().metadata.uid
+/** As `begin` leaves it, if the guest is to be frozen. */
+const begun: SnapshotStatus = {
+  sourceUID: vmUID,
+  volumes: recorded,
+  excludedVolumes: ['seed'],
+  observedGeneration: 1,
+  phase: 'InProgress',
+  conditions: [condition('Ready', 'False', 'InProgress', 'the snapshot is being taken')],
+}
+
+const vmWith = (status: VirtualMachineStatus, metadata: object = {}) =>
+  storedVm({ spec: { domain: {}, volumes }, status, metadata: { name: 'web', ...metadata } })
+const running = (status: VirtualMachineStatus = {}) => vmWith({ phase: 'Running', conditions: [agent], ...status })
+
+function observed(
+  status: SnapshotStatus | undefined,
+  vm: ReturnType<typeof vmWith> = running(),
+  more: Partial<ObservedSnapshot> = {},
+): ObservedSnapshot {
+  return {
+    snapshot: {
+      apiVersion,
+      kind: 'VirtualMachineSnapshot',
+      metadata: { name: 'nightly', namespace: 'default', uid, resourceVersion: '1', generation: 1 },
+      spec: { source: { name: 'web' } },
+      ...(status === undefined ? {} : { status }),
+    },
+    source: { vm, uid: vm.metadata.uid, volumes: vm.spec.volumes ?? [] },
+    earlier: undefined,
+    volumeSnapshots: new Map(),
+    sinceMs: 1000,
+    isSupported: true,
+    now,
+    ...more,
+  }
+}
+
+type Shown = [string, ...unknown[]]
+/** A short form of the actions. */
+const shown = (actions: readonly SnapshotAction[]): Shown[] =>
+  actions.map((action): Shown => {
+    switch (action.do) {
+      case 'updateStatus': {
+        const { phase, conditions = [] } = action.status
+        return ['status', phase, ...conditions.map(({ type, status, reason }) => `${type}=${status} ${reason}`)]
+      }
+      case 'recordEvent':
+        return ['event', action.reason]
+      case 'createVolumeSnapshot':
+        return ['create', action.volume.volumeSnapshotName]
+      case 'requestFreeze':
+        return ['request', action.freeze]
+      case 'requeueAfter':
+        return ['again', action.afterMs]
+    }
+  })
+const planned = (...given: Parameters<typeof observed>) => shown(planSnapshot(observed(...given)))
+
+function taken(status: VolumeSnapshot['status'] = {}, owner = uid): ObservedSnapshot['volumeSnapshots'] {
+  return new Map(
+    recorded.map(({ claimName, volumeSnapshotName: name }) => [
+      name,
+      {
+        metadata: {
+          name,
+          uid: name,
+          resourceVersion: '1',
+          ownerReferences: [{ apiVersion, kind: 'VirtualMachineSnapshot', name: 'nightly', uid: owner }],
+        },
+        spec: { source: { persistentVolumeClaimName: claimName } },
+        status,
+      },
+    ]),
+  )
+}
+
+describe('the source', () => {
+  test.each<[string, ReturnType<typeof vmWith>, Shown]>([
+    ['is to be frozen', running(), ['status', 'InProgress', 'Ready=False InProgress']],
+    [
+      'has ended',
+      vmWith({ phase: 'Succeeded' }),
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=True NotRunning'],
+    ],
+    [
+      'has no agent',
+      vmWith({ phase: 'Running' }),
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False NoAgent'],
+    ],
+    [
+      'has an agent that does not answer',
+      vmWith({ phase: 'Running', conditions: [condition('AgentConnected', 'False', 'AgentUnresponsive')] }),
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False AgentUnresponsive'],
+    ],
+    [
+      'is on a node that does not respond',
+      vmWith({ phase: 'Unknown', conditions: [agent] }),
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False NodeUnreachable'],
+    ],
+    [
+      'is shutting down',
+      vmWith({ phase: 'Running', conditions: [agent] }, { deletionTimestamp: now }),
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False ShuttingDown'],
+    ],
+  ])('%s', (_, vm, status) => {
+    expect(planned(undefined, vm)).toEqual([status, ['again', 0]])
+  })
+
+  test('its volumes are recorded before anything is requested', () => {
+    const [first] = planSnapshot(observed(undefined))
+    const conditions = [condition('Ready', 'False', 'InProgress', 'the snapshot is being taken')]
+    expect(first).toEqual({ do: 'updateStatus', status: { ...begun, conditions } })
+  })
+
+  test('without a VM, the claims of a config are taken as they are', () => {
+    const source = { uid: 'c-1', volumes }
+    expect(planned(undefined, running(), { source })).toEqual([
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=True NotRunning'],
+      ['again', 0],
+    ])
+  })
+
+  test.each<[string, string, Partial<ObservedSnapshot>]>([
+    ['does not exist', 'SourceNotFound', { source: undefined }],
+    ['has another snapshot in progress', 'OtherSnapshot', { earlier: 'hourly' }],
+  ])('%s: the snapshot waits', (_, reason, more) => {
+    expect(planned(undefined, running(), more)).toEqual([
+      ['status', 'Pending', `Ready=False ${reason}`],
+      ['again', 5000],
+    ])
+  })
+
+  test.each(['Pending', 'Scheduling', 'Scheduled'] as const)('is %s: its claims may not be filled yet', (phase) => {
+    expect(planned(undefined, vmWith({ phase }))).toEqual([
+      ['status', 'Pending', 'Ready=False SourceStarting'],
+      ['again', 5000],
+    ])
+  })
+
+  test('has no claims: the snapshot fails', () => {
+    const vm = storedVm({ status: { phase: 'Running' } })
+    expect(planned(undefined, vm)).toEqual([
+      ['status', 'Failed', 'Ready=False NoClaims'],
+      ['event', 'NoClaims'],
+    ])
+  })
+
+  test('has a volume whose name is too long together with that of the snapshot', () => {
+    const given = observed(undefined)
+    const { metadata } = given.snapshot
+    const snapshot = { ...given.snapshot, metadata: { ...metadata, name: 'n'.repeat(250) } }
+    expect(shown(planSnapshot({ ...given, snapshot }))).toEqual([
+      ['status', 'Failed', 'Ready=False NameTooLong'],
+      ['event', 'NameTooLong'],
+    ])
+  })
+})
+
+test('a cluster without VolumeSnapshots is reported once, and looked at again', () => {
+  const more = { isSupported: false }
+  expect(planned(undefined, running(), more)).toEqual([
+    ['status', 'Pending', 'Ready=False VolumeSnapshotsUnsupported'],
+    ['event', 'VolumeSnapshotsUnsupported'],
+    ['again', 60_000],
+  ])
+  const [first] = planSnapshot(observed(undefined, running(), more))
+  const status = first?.do === 'updateStatus' ? first.status : undefined
+  expect(planned(status, running(), more)).toEqual([['again', 60_000]])
+})
+
+describe('freezing', () => {
+  test('is requested once, and awaited', () => {
+    expect(planned(begun)).toEqual([
+      ['request', { id: uid }],
+      ['again', 500],
+    ])
+    expect(planned(begun, running({ freeze: { id: uid } }))).toEqual([['again', 500]])
+    expect(planned(begun, running({ freeze: { id: uid }, frozen: { id: uid, state: 'Freezing' } }))).toEqual([
+      ['again', 500],
+    ])
+  })
+
+  test('what another snapshot requested does not count', () => {
+    const vm = running({ freeze: { id: 'old', thaw: true }, frozen: { id: 'old', state: 'Thawed' } })
+    expect(planned(begun, vm)).toEqual([
+      ['request', { id: uid }],
+      ['again', 500],
+    ])
+  })
+
+  test('once the guest is frozen, all VolumeSnapshots are created', () => {
+    expect(planned(begun, running({ freeze: { id: uid }, frozen: { id: uid, state: 'Frozen' } }))).toEqual([
+      ['create', 'nightly-root'],
+      ['create', 'nightly-data'],
+      ['again', 500],
+    ])
+  })
+
+  const after = (quiesced: string): Shown[] => [
+    ['status', 'InProgress', 'Ready=False InProgress', `Quiesced=False ${quiesced}`],
+    ['create', 'nightly-root'],
+    ['create', 'nightly-data'],
+    ['again', 500],
+  ]
+  test.each<[string, string, SnapshotStatus, ReturnType<typeof vmWith>, number?]>([
+    ['failed', 'FreezeFailed', begun, running({ frozen: { id: uid, state: 'Failed', message: 'no' } })],
+    ['expired', 'FreezeExpired', begun, running({ frozen: { id: uid, state: 'Expired' } })],
+    ['took too long', 'NoResponse', begun, running(), 45_000],
+    ['came too late', 'GuestEnded', begun, vmWith({ phase: 'Succeeded' })],
+    ['met another VM of this name', 'GuestEnded', { ...begun, sourceUID: 'other' }, running()],
+  ])('%s: the snapshot is taken nevertheless', (_, reason, status, vm, sinceMs = 0) => {
+    expect(planned(status, vm, { sinceMs }).slice(0, -1)).toEqual(after(reason).slice(0, -1))
+  })
+
+  test('the VM is gone: its claims remain', () => {
+    expect(planned(begun, running(), { source: undefined })).toEqual(after('GuestEnded'))
+  })
+})
+
+describe('the VolumeSnapshots', () => {
+  const frozen = running({ freeze: { id: uid }, frozen: { id: uid, state: 'Frozen' } })
+  const thawing = running({ freeze: { id: uid, thaw: true }, frozen: { id: uid, state: 'Thawing' } })
+  const thawed = running({ freeze: { id: uid, thaw: true }, frozen: { id: uid, state: 'Thawed' } })
+  const expired = running({ freeze: { id: uid, thaw: true }, frozen: { id: uid, state: 'Expired' } })
+  const cut = { creationTime: earlier }
+  const ready = { ...cut, readyToUse: true }
+
+  test('are not taken yet: the guest stays frozen', () => {
+    expect(planned(begun, frozen, { volumeSnapshots: taken() })).toEqual([['again', 500]])
+  })
+
+  test('are all taken: the guest is thawed', () => {
+    expect(planned(begun, frozen, { volumeSnapshots: taken(cut) })).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'InProgress', 'Ready=False InProgress'],
+      ['again', 500],
+    ])
+    const status = { ...begun, creationTime: earlier }
+    expect(planned(status, thawing, { volumeSnapshots: taken(cut) })).toEqual([['again', 500]])
+  })
+
+  test('are ready before the guest is known to be thawed: the snapshot is not ready', () => {
+    const status = { ...begun, creationTime: earlier }
+    expect(planned(status, thawing, { volumeSnapshots: taken(ready) })).toEqual([['again', 500]])
+  })
+
+  test.each<[string, ReturnType<typeof vmWith>, string]>([
+    ['until its end', thawed, 'Quiesced=True GuestFrozen'],
+    ['not until its end', expired, 'Quiesced=False FreezeExpired'],
+  ])('are ready, and the guest was frozen %s', (_, vm, quiesced) => {
+    expect(planned(begun, vm, { volumeSnapshots: taken(ready) })).toEqual([
+      ['status', 'Ready', 'Ready=True SnapshotReady', quiesced],
+      ['event', 'SnapshotReady'],
+    ])
+  })
+
+  test('are ready, and the launcher never stated whether the guest was frozen', () => {
+    expect(planned(begun, thawing, { volumeSnapshots: taken(ready), sinceMs: 120_000 })[0]).toEqual([
+      'status',
+      'Ready',
+      'Ready=True SnapshotReady',
+      'Quiesced=False NoResponse',
+    ])
+  })
+
+  test('are still uploaded', () => {
+    expect(planned(begun, thawed, { volumeSnapshots: taken(cut) })).toEqual([
+      ['status', 'InProgress', 'Ready=False Uploading', 'Quiesced=True GuestFrozen'],
+      ['again', 5000],
+    ])
+  })
+
+  test('of a VM without an agent are ready', () => {
+    const quiesced = condition('Quiesced', 'False', 'NoAgent')
+    const status = { ...begun, conditions: [...(begun.conditions ?? []), quiesced] }
+    expect(planned(status, vmWith({ phase: 'Running' }), { volumeSnapshots: taken(ready) })).toEqual([
+      ['status', 'Ready', 'Ready=True SnapshotReady', 'Quiesced=False NoAgent'],
+      ['event', 'SnapshotReady'],
+    ])
+  })
+
+  test('fail: the cause is reported once', () => {
+    const volumeSnapshots = taken({ error: { message: 'no space' } })
+    expect(planned(begun, frozen, { volumeSnapshots })).toEqual([
+      ['status', 'InProgress', 'Ready=False VolumeSnapshotFailed'],
+      ['event', 'VolumeSnapshotFailed'],
+      ['again', 5000],
+    ])
+    const status = { ...begun, conditions: [condition('Ready', 'False', 'VolumeSnapshotFailed')] }
+    expect(planned(status, frozen, { volumeSnapshots }).map(([kind]) => kind)).toEqual(['status', 'again'])
+  })
+
+  test('of another client are never used', () => {
+    expect(planned(begun, frozen, { volumeSnapshots: taken(ready, 'other') })).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'Failed', 'Ready=False NameTaken'],
+      ['event', 'NameTaken'],
+    ])
+  })
+
+  test('are refused by the API server: the guest is thawed, and it is tried again', () => {
+    expect(shown(refusedToCreate(observed(begun, frozen), 'exceeded quota'))).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'InProgress', 'Ready=False FailedCreate'],
+      ['event', 'FailedCreate'],
+      ['again', 30_000],
+    ])
+  })
+})
+
+test.each([
+  [0, 500],
+  [20_000, 2000],
+  [3_600_000, 60_000],
+])('after %d ms, it is looked at again after %d ms', (sinceMs, afterMs) => {
+  const frozen = running({ freeze: { id: uid }, frozen: { id: uid, state: 'Frozen' } })
+  expect(planned(begun, frozen, { volumeSnapshots: taken(), sinceMs })).toEqual([['again', afterMs]])
+})
+
+test.each(['Ready', 'Failed'] as const)('nothing is done for a snapshot that is %s', (phase) => {
+  expect(planned({ ...begun, phase })).toEqual([])
+})

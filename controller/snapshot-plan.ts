@@ -1,0 +1,339 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Condition } from '../api/object.ts'
+import {
+  quiescedCondition,
+  volumeSnapshotNameOf,
+  type SnapshotStatus,
+  type SnapshotVolume,
+  type VirtualMachineSnapshot,
+} from '../api/snapshot.ts'
+import { isFinished, type FreezeRequest, type VirtualMachine } from '../api/virtual-machine.ts'
+import type { Volume } from '../api/volume.ts'
+import { findCondition, setCondition } from '../runtime/condition.ts'
+import { agentCondition } from '../runtime/guest-info.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import type { CommonAction } from './action.ts'
+import type { VolumeSnapshot } from './volume-snapshot.ts'
+
+type Snapshot = Persisted<VirtualMachineSnapshot>
+
+/** The VM or config that a snapshot is taken of. */
+export interface Source {
+  /** Absent if a config has no VM. */
+  readonly vm?: Persisted<VirtualMachine>
+  /** Of the VM, or of the config without one. */
+  readonly uid: string
+  readonly volumes: readonly Volume[]
+}
+
+export interface ObservedSnapshot {
+  readonly snapshot: Snapshot
+  readonly source: Source | undefined
+  /** The name of an older snapshot of this source that is not complete. */
+  readonly earlier: string | undefined
+  /** By name, those that exist. */
+  readonly volumeSnapshots: ReadonlyMap<string, Persisted<VolumeSnapshot>>
+  /** How long this process has seen it waiting for its source, or in progress, by the monotonic clock. */
+  readonly sinceMs: number
+  /** Whether the cluster has the kind VolumeSnapshot. */
+  readonly isSupported: boolean
+  /** RFC 3339. */
+  readonly now: string
+}
+
+export type SnapshotAction =
+  | CommonAction<SnapshotStatus>
+  | { readonly do: 'createVolumeSnapshot'; readonly volume: SnapshotVolume }
+  /** Write this request into the status of the VM. */
+  | { readonly do: 'requestFreeze'; readonly vm: Persisted<VirtualMachine>; readonly freeze: FreezeRequest }
+
+/**
+ * How often to look at what sends no event, VMs and VolumeSnapshots: less and less often, because snapshots that never
+ * get ready must not use up the requests of others.
+ */
+const pollMs = { shortest: 500, shortestSlow: 5000, longest: 60_000 }
+/** A cluster gets the kind when its administrator installs it. */
+const unsupportedPollMs = 60_000
+/** How long the handler and the launcher can take to report that the guest is frozen. The launcher itself waits 20 s. */
+const freezeWithinMs = 45_000
+/** The launcher thaws after 30 s, whatever happens. */
+const thawWithinMs = 120_000
+const refusedRetryMs = 30_000
+const longestName = 253
+
+/**
+ * What to do for a snapshot, in this order. Every step starts from what is stored, so any process can end at any
+ * moment: a VolumeSnapshot has a name that is known before it is created, and the launcher thaws the guest by itself.
+ *
+ *     no volumes recorded yet           → wait for the source, record its volumes; ask for the guest to be frozen
+ *     not known whether it is quiesced  → wait until the guest is frozen, or cannot be; create VolumeSnapshots
+ *     all VolumeSnapshots are taken     → ask for the guest to be thawed; it states whether it was frozen until then
+ *     all are ready to use              → Ready
+ */
+export function planSnapshot(observed: ObservedSnapshot): SnapshotAction[] {
+  const { snapshot, isSupported } = observed
+  const { phase, volumes } = snapshot.status ?? {}
+  if (snapshot.metadata.deletionTimestamp !== undefined || phase === 'Ready' || phase === 'Failed') return []
+  if (!isSupported) {
+    return [
+      ...update(observed, { ready: waiting('VolumeSnapshotsUnsupported', unsupported) }),
+      ...(findReady(snapshot)?.reason === 'VolumeSnapshotsUnsupported'
+        ? []
+        : [event('Warning', 'VolumeSnapshotsUnsupported', unsupported)]),
+      { do: 'requeueAfter', afterMs: unsupportedPollMs },
+    ]
+  }
+  return volumes === undefined ? begin(observed) : proceed(observed, volumes)
+}
+
+const unsupported =
+  'the cluster has no VolumeSnapshots: install the CRDs and the controller of the CSI external-snapshotter'
+
+function begin(observed: ObservedSnapshot): SnapshotAction[] {
+  const { snapshot, source, earlier } = observed
+  const { kind = 'VirtualMachine', name } = snapshot.spec.source
+  const wait = (reason: string, message: string): SnapshotAction[] => [
+    ...update(observed, { ready: waiting(reason, message) }),
+    pollAgain(observed, pollMs.shortestSlow),
+  ]
+  if (source === undefined) return wait('SourceNotFound', `the ${kind} ${name} does not exist`)
+  if (earlier !== undefined) return wait('OtherSnapshot', `the snapshot ${earlier} is not complete yet`)
+  const { vm, uid } = source
+  if (vm !== undefined && isStarting(vm)) {
+    return wait('SourceStarting', `the VM ${name} is starting, and its claims may not be filled yet`)
+  }
+  const volumes = source.volumes.flatMap(({ name: volume, persistentVolumeClaim: claim }) =>
+    claim === undefined
+      ? []
+      : [
+          {
+            name: volume,
+            claimName: claim.claimName,
+            volumeSnapshotName: volumeSnapshotNameOf(snapshot.metadata.name, volume),
+          },
+        ],
+  )
+  if (volumes.length === 0) return fail(observed, 'NoClaims', `the ${kind} ${name} has no volumes on claims`)
+  const tooLong = volumes.find(({ volumeSnapshotName }) => volumeSnapshotName.length > longestName)
+  if (tooLong !== undefined) {
+    const message = `the VolumeSnapshot of the volume ${tooLong.name} would have a name of more than ${longestName} characters: use a shorter name for the snapshot`
+    return fail(observed, 'NameTooLong', message)
+  }
+  const excludedVolumes = source.volumes
+    .filter(({ persistentVolumeClaim }) => persistentVolumeClaim === undefined)
+    .map(({ name: volume }) => volume)
+  const quiesced = withoutFreezing(vm)
+  const status = {
+    sourceUID: uid,
+    volumes,
+    ...(excludedVolumes.length === 0 ? {} : { excludedVolumes }),
+  }
+  const ready = waiting('InProgress', 'the snapshot is being taken')
+  return [
+    ...update(observed, { phase: 'InProgress', status, ready, ...(quiesced === undefined ? {} : { quiesced }) }),
+    { do: 'requeueAfter', afterMs: 0 },
+  ]
+}
+
+/** A VM that has not run yet, and is not about to be deleted: its launcher may be filling its claims. */
+const isStarting = (vm: VirtualMachine): boolean => {
+  const phase = vm.status?.phase ?? 'Pending'
+  return !isFinished(vm) && phase !== 'Running' && phase !== 'Unknown'
+}
+
+type Asserted = Pick<Condition, 'status' | 'reason' | 'message'>
+
+/** Whether the snapshot is consistent if the guest is not frozen for it; undefined if it is to be frozen. */
+function withoutFreezing(vm: VirtualMachine | undefined): Asserted | undefined {
+  if (vm === undefined || isFinished(vm)) return { status: 'True', reason: 'NotRunning', message: '' }
+  if (vm.status?.phase === 'Unknown') {
+    return crashConsistent('NodeUnreachable', 'the node of the VM did not respond')
+  }
+  if (vm.metadata.deletionTimestamp !== undefined) {
+    return crashConsistent('ShuttingDown', 'the guest was shutting down')
+  }
+  const agent = findCondition(vm.status?.conditions, agentCondition)
+  if (agent?.status === 'True') return undefined
+  if (agent === undefined) return crashConsistent('NoAgent', 'the VM has no channel for a guest agent')
+  return crashConsistent(agent.reason, agent.message)
+}
+
+const crashConsistent = (reason: string, why: string): Asserted => ({
+  status: 'False',
+  reason,
+  message: `${why}: each disk is as after a power failure, and disks can differ by moments`,
+})
+
+function proceed(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[]): SnapshotAction[] {
+  const { snapshot, volumeSnapshots } = observed
+  const { uid } = snapshot.metadata
+  const foreign = volumes.find(({ volumeSnapshotName }) => {
+    const found = volumeSnapshots.get(volumeSnapshotName)
+    return found !== undefined && !(found.metadata.ownerReferences ?? []).some((owner) => owner.uid === uid)
+  })
+  if (foreign !== undefined) {
+    const message = `the VolumeSnapshot ${foreign.volumeSnapshotName} exists, and does not belong to this snapshot`
+    return [...thaw(observed), ...fail(observed, 'NameTaken', message)]
+  }
+  const quiesced = findCondition(snapshot.status?.conditions, quiescedCondition)
+  const freezing = quiesced === undefined ? freezingOf(observed) : 'over'
+  if (freezing === 'pending') return [...requestFreeze(observed), pollAgain(observed)]
+  const missing = volumes.filter(({ volumeSnapshotName }) => !volumeSnapshots.has(volumeSnapshotName))
+  if (missing.length > 0) {
+    const failed = typeof freezing === 'object' ? update(observed, { quiesced: freezing }) : []
+    return [
+      ...failed,
+      ...missing.map((volume): SnapshotAction => ({ do: 'createVolumeSnapshot', volume })),
+      pollAgain(observed),
+    ]
+  }
+  return follow(observed, volumes, freezing)
+}
+
+/** `frozen`, or `over` where the guest needs no thawing; an assertion where it could not be frozen. */
+type Freezing = 'pending' | 'frozen' | 'over' | Asserted
+
+function freezingOf({ snapshot, source, sinceMs }: ObservedSnapshot): Freezing {
+  const { metadata, status } = snapshot
+  const vm = source?.vm
+  const ended = crashConsistent('GuestEnded', 'the guest ended before it was frozen')
+  if (vm === undefined || source?.uid !== status?.sourceUID || isFinished(vm)) return ended
+  const { frozen } = vm.status ?? {}
+  if (frozen?.id === metadata.uid) {
+    if (frozen.state === 'Frozen' || frozen.state === 'Thawing' || frozen.state === 'Thawed') return 'frozen'
+    if (frozen.state === 'Failed') return crashConsistent('FreezeFailed', frozen.message ?? 'the agent refused')
+    if (frozen.state === 'Expired') return crashConsistent('FreezeExpired', frozen.message ?? 'the guest was thawed')
+  }
+  if (sinceMs < freezeWithinMs) return 'pending'
+  return crashConsistent(
+    'NoResponse',
+    `the launcher of the VM did not freeze the guest within ${freezeWithinMs / 1000} s`,
+  )
+}
+
+function requestFreeze({ snapshot, source }: ObservedSnapshot): SnapshotAction[] {
+  const { uid: id } = snapshot.metadata
+  const vm = source?.vm
+  return vm === undefined || vm.status?.freeze?.id === id ? [] : [{ do: 'requestFreeze', vm, freeze: { id } }]
+}
+
+function thaw({ snapshot, source }: ObservedSnapshot): SnapshotAction[] {
+  const { uid: id } = snapshot.metadata
+  const request = source?.vm?.status?.freeze
+  if (source?.vm === undefined || request?.id !== id || request.thaw === true) return []
+  return [{ do: 'requestFreeze', vm: source.vm, freeze: { id, thaw: true } }]
+}
+
+/** All VolumeSnapshots exist. */
+function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], freezing: Freezing): SnapshotAction[] {
+  const { snapshot, volumeSnapshots } = observed
+  const found = volumes.flatMap(({ volumeSnapshotName }) => volumeSnapshots.get(volumeSnapshotName) ?? [])
+  const times = found.flatMap(({ status }) => status?.creationTime ?? []).toSorted()
+  const creationTime = times.at(-1)
+  const broken = found.find(({ status }) => status?.error !== undefined)
+  const trouble =
+    broken === undefined
+      ? waiting('InProgress', 'the snapshot is being taken')
+      : waiting(
+          'VolumeSnapshotFailed',
+          `the VolumeSnapshot ${broken.metadata.name} cannot be taken yet: ${broken.status?.error?.message ?? ''}`,
+        )
+  const recorded = findReady(snapshot)?.reason === 'VolumeSnapshotFailed'
+  const warning = broken === undefined || recorded ? [] : [event('Warning', trouble.reason, trouble.message)]
+  if (times.length < found.length || creationTime === undefined) {
+    const shortest = broken === undefined ? pollMs.shortest : pollMs.shortestSlow
+    return [...update(observed, { ready: trouble }), ...warning, pollAgain(observed, shortest)]
+  }
+  const quiesced = freezing === 'over' ? undefined : outcomeOf(observed, freezing)
+  if (quiesced === 'pending') {
+    return [...thaw(observed), ...update(observed, { status: { creationTime } }), pollAgain(observed)]
+  }
+  const asserted = quiesced === undefined ? {} : { quiesced }
+  if (found.some(({ status }) => status?.readyToUse !== true)) {
+    const ready = broken === undefined ? waiting('Uploading', 'the storage is still copying the snapshot') : trouble
+    return [
+      ...update(observed, { status: { creationTime }, ready, ...asserted }),
+      ...warning,
+      pollAgain(observed, pollMs.shortestSlow),
+    ]
+  }
+  const message = `Took a snapshot of ${volumes.map(({ claimName }) => claimName).join(', ')}`
+  return [
+    ...update(observed, {
+      phase: 'Ready',
+      status: { creationTime },
+      ready: { status: 'True', reason: 'SnapshotReady', message: '' },
+      ...asserted,
+    }),
+    event('Normal', 'SnapshotReady', message),
+  ]
+}
+
+/** Whether the guest was frozen until the last VolumeSnapshot was taken: only its launcher knows. */
+function outcomeOf({ source, sinceMs }: ObservedSnapshot, freezing: Freezing): Asserted | 'pending' {
+  if (typeof freezing === 'object') return freezing
+  const frozen = source?.vm?.status?.frozen
+  if (frozen?.state === 'Thawed') return { status: 'True', reason: 'GuestFrozen', message: '' }
+  if (sinceMs < thawWithinMs) return 'pending'
+  return crashConsistent('NoResponse', 'the launcher of the VM did not report whether the guest stayed frozen')
+}
+
+/** What to do when the API server refused a VolumeSnapshot: a quota or a policy can be corrected. */
+export function refusedToCreate(observed: ObservedSnapshot, message: string): SnapshotAction[] {
+  const isRecorded = findReady(observed.snapshot)?.reason === 'FailedCreate'
+  return [
+    ...thaw(observed),
+    ...update(observed, { ready: waiting('FailedCreate', message) }),
+    ...(isRecorded ? [] : [event('Warning', 'FailedCreate', message)]),
+    { do: 'requeueAfter', afterMs: refusedRetryMs },
+  ]
+}
+
+interface Change {
+  readonly phase?: SnapshotStatus['phase']
+  readonly status?: SnapshotStatus
+  readonly ready?: Asserted
+  readonly quiesced?: Asserted
+}
+
+function update({ snapshot, now }: ObservedSnapshot, { phase, status, ready, quiesced }: Change): SnapshotAction[] {
+  const observedGeneration = snapshot.metadata.generation ?? 1
+  const before = snapshot.status ?? {}
+  const asserted = [
+    ...(ready === undefined ? [] : [{ type: 'Ready', ...ready }]),
+    ...(quiesced === undefined ? [] : [{ type: quiescedCondition, ...quiesced }]),
+  ]
+  const conditions = asserted.reduce<readonly Condition[]>(
+    (all, condition) => setCondition(all, { ...condition, observedGeneration }, now),
+    before.conditions ?? [],
+  )
+  const after: SnapshotStatus = {
+    ...before,
+    ...status,
+    observedGeneration,
+    phase: phase ?? before.phase ?? 'Pending',
+    conditions,
+  }
+  return isDeepStrictEqual(before, after) ? [] : [{ do: 'updateStatus', status: after }]
+}
+
+function fail(observed: ObservedSnapshot, reason: string, message: string): SnapshotAction[] {
+  const ready = { status: 'False', reason, message } as const
+  return [...update(observed, { phase: 'Failed', ready }), event('Warning', reason, message)]
+}
+
+const waiting = (reason: string, message: string): Asserted => ({ status: 'False', reason, message })
+
+const pollAgain = ({ sinceMs }: ObservedSnapshot, shortest: number = pollMs.shortest): SnapshotAction => ({
+  do: 'requeueAfter',
+  afterMs: Math.min(Math.max(sinceMs / 10, shortest), pollMs.longest),
+})
+
+const findReady = ({ status }: Snapshot): Condition | undefined => findCondition(status?.conditions, 'Ready')
+
+const event = (type: 'Normal' | 'Warning', reason: string, message: string): SnapshotAction => ({
+  do: 'recordEvent',
+  type,
+  reason,
+  message,
+})

@@ -1,0 +1,27 @@
+import type { ObjectMeta, OwnerReference } from '../api/object.ts'
+import { resource } from '../runtime/resource.ts'
+
+/** The part of the CSI snapshotter's VolumeSnapshot that we write or read. */
+export interface VolumeSnapshot {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: ObjectMeta & { readonly ownerReferences?: readonly OwnerReference[] }
+  readonly spec: {
+    readonly volumeSnapshotClassName?: string
+    readonly source: { readonly persistentVolumeClaimName?: string }
+  }
+  readonly status?: {
+    /** RFC 3339: what the claim contained then is in the snapshot. */
+    readonly creationTime?: string
+    readonly readyToUse?: boolean
+    readonly error?: { readonly message?: string }
+  }
+}
+
+export const volumeSnapshots = resource<VolumeSnapshot>({
+  group: 'snapshot.storage.k8s.io',
+  version: 'v1',
+  plural: 'volumesnapshots',
+  kind: 'VolumeSnapshot',
+  namespaced: true,
+})

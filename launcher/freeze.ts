@@ -1,0 +1,132 @@
+import { shorten } from '../api/shorten.ts'
+import type { FreezeState, FreezeStatus } from '../api/virtual-machine.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
+import type { DomainRef } from './libvirt/domain.ts'
+
+/** A guest that waits longer for its disks reports errors, and so do its users. */
+export const longestFreezeMs = 30_000
+
+/** How often a guest is asked again to thaw. */
+const retryThawMs = 1000
+
+const maxMessage = 500
+
+interface GuestFreezeOptions {
+  /** Return the number of file systems. */
+  readonly freeze: (dom: DomainRef) => Promise<number>
+  readonly thaw: (dom: DomainRef) => Promise<number>
+  readonly clock: Clock
+  readonly log: Logger
+  /** The report has changed. */
+  readonly onChange: () => void
+}
+
+/** One request to freeze the guest. */
+interface Frozen {
+  readonly dom: DomainRef
+  readonly id: string
+  state: FreezeState
+  message?: string
+  /** Whether it was asked to thaw in time; undefined while it can stay frozen. */
+  end?: 'requested' | 'expired'
+  cancelExpiry: () => void
+}
+
+/**
+ * Freezes the file systems of a guest while a snapshot of its disks is taken, and thaws them in any case: on request,
+ * after 30 s, or when freezing fails, since a late freeze can succeed in the guest. Each id is served once.
+ *
+ *     Freezing → Frozen → Thawing → Thawed    the guest was frozen from the first request to the second
+ *              ↘ Failed           ↘ Expired   it was not: 30 s passed, or the guest thawed by itself
+ */
+export class GuestFreeze {
+  readonly #options: GuestFreezeOptions
+  #frozen: Frozen | undefined
+
+  constructor(options: GuestFreezeOptions) {
+    this.#options = options
+  }
+
+  /** For the report. */
+  get report(): { readonly frozen?: FreezeStatus } {
+    if (this.#frozen === undefined) return {}
+    const { id, state, message } = this.#frozen
+    return { frozen: { id, state, ...(message === undefined ? {} : { message }) } }
+  }
+
+  /** Whether the guest may be frozen. */
+  get isActive(): boolean {
+    return this.#frozen !== undefined && ['Freezing', 'Frozen', 'Thawing'].includes(this.#frozen.state)
+  }
+
+  /** Another request ends the one before it first. */
+  freeze(dom: DomainRef, id: string): void {
+    if (this.#frozen?.id === id) return
+    if (this.isActive) return this.end()
+    const frozen: Frozen = { dom, id, state: 'Freezing', cancelExpiry: () => {} }
+    this.#frozen = frozen
+    this.#options.onChange()
+    void this.#freeze(frozen)
+  }
+
+  thaw(id: string): void {
+    if (this.#frozen?.id === id) this.#end(this.#frozen, 'requested')
+  }
+
+  /** Thaws the guest, whatever froze it. */
+  end(): void {
+    if (this.#frozen !== undefined) this.#end(this.#frozen, 'expired')
+  }
+
+  async #freeze(frozen: Frozen): Promise<void> {
+    const { clock, log } = this.#options
+    frozen.cancelExpiry = clock.after(longestFreezeMs, () => this.#end(frozen, 'expired'))
+    try {
+      const filesystems = await this.#options.freeze(frozen.dom)
+      log.info({ id: frozen.id, filesystems }, 'froze the guest')
+      this.#become(frozen, 'Frozen')
+      if (frozen.end !== undefined) void this.#thaw(frozen)
+    } catch (error) {
+      frozen.cancelExpiry()
+      const message = error instanceof Error ? error.message : String(error)
+      log.warn({ id: frozen.id, err: error }, 'could not freeze the guest')
+      // What was frozen before the failure must not stay so. Without an answer, nothing more can be done.
+      await this.#options.thaw(frozen.dom).catch(() => {})
+      this.#become(frozen, 'Failed', message)
+    }
+  }
+
+  #end(frozen: Frozen, end: 'requested' | 'expired'): void {
+    if (frozen.end !== undefined) return
+    if (frozen.state !== 'Freezing' && frozen.state !== 'Frozen') return
+    frozen.end = end
+    frozen.cancelExpiry()
+    if (frozen.state === 'Frozen') void this.#thaw(frozen)
+  }
+
+  async #thaw(frozen: Frozen): Promise<void> {
+    const { thaw, clock, log } = this.#options
+    this.#become(frozen, 'Thawing')
+    try {
+      const filesystems = await thaw(frozen.dom)
+      log.info({ id: frozen.id, filesystems }, 'thawed the guest')
+      if (frozen.end === 'requested' && filesystems > 0) this.#become(frozen, 'Thawed')
+      else this.#become(frozen, 'Expired', expiry(frozen.end))
+    } catch (error) {
+      log.warn({ id: frozen.id, err: error }, 'could not thaw the guest; retrying')
+      if (this.#frozen === frozen) clock.after(retryThawMs, () => void this.#thaw(frozen))
+    }
+  }
+
+  #become(frozen: Frozen, state: FreezeState, message?: string): void {
+    frozen.state = state
+    if (message !== undefined) frozen.message = shorten(message, maxMessage)
+    this.#options.onChange()
+  }
+}
+
+const expiry = (end: Frozen['end']): string =>
+  end === 'requested'
+    ? 'the guest thawed its file systems before the snapshot was complete'
+    : `the file systems were thawed after ${longestFreezeMs / 1000} s, or because the guest was shut down`
