@@ -43,8 +43,8 @@ describe('the API server', () => {
       'virtualmachineconfigs vmc,vmic virtset.io/v1alpha1 true VirtualMachineConfig',
       'virtualmachinegroups vmg virtset.io/v1alpha1 true VirtualMachineGroup',
       'virtualmachinepresets vmp virtset.io/v1alpha1 true VirtualMachinePreset',
-      'virtualmachinesnapshots vmsnap virtset.io/v1alpha1 true VirtualMachineSnapshot',
       'virtualmachines vm,vms,vmi virtset.io/v1alpha1 true VirtualMachine',
+      'virtualmachinesnapshots vmsnap virtset.io/v1alpha1 true VirtualMachineSnapshot',
     ])
     expect(lines.filter((line) => /\ball$/.test(line.trim())).length).toBe(3)
   })

@@ -342,9 +342,10 @@ describe('the controller and claims', () => {
       403,
     ],
     ['of a VolumeSnapshot', claimOf('root-web', { labels }, { dataSource: volumeSnapshot }), 201],
+    ['of a reference to a VolumeSnapshot', claimOf('root-web', { labels }, { dataSourceRef: volumeSnapshot }), 201],
     [
-      'of a VolumeSnapshot of another namespace',
-      claimOf('root-web', { labels }, { dataSourceRef: { ...volumeSnapshot, namespace: 'kube-system' } }),
+      'of a reference to another kind',
+      claimOf('root-web', { labels }, { dataSourceRef: { ...volumeSnapshot, kind: 'Other' } }),
       403,
     ],
   ])('creates one %s', async (_, claim, code) => {
