@@ -118,13 +118,17 @@ test('a guest that could not be frozen is thawed, in case it is frozen later', a
   expect(state()).toBe('Frozen')
 })
 
-test('thawing is repeated until it succeeds', async () => {
+test('thawing is repeated until it succeeds, less and less often', async () => {
   await freeze('one')
   fake.refuseNext('domain_fsthaw', refusal)
   await thaw('one')
   expect([state(), guest.isActive]).toEqual(['Thawing', true])
+  fake.refuseNext('domain_fsthaw', refusal)
   await clock.advance(1000)
-  expect([state(), callsOf('domain_fsthaw')]).toEqual(['Thawed', 2])
+  await clock.advance(1000)
+  expect([state(), callsOf('domain_fsthaw')]).toEqual(['Thawing', 2])
+  await clock.advance(1000)
+  expect([state(), callsOf('domain_fsthaw')]).toEqual(['Thawed', 3])
 })
 
 test('another request ends the one before, and is served when it is repeated', async () => {

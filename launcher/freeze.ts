@@ -1,5 +1,6 @@
 import { shorten } from '../api/shorten.ts'
 import type { FreezeState, FreezeStatus } from '../api/virtual-machine.ts'
+import { createBackOff } from '../runtime/back-off.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { DomainRef } from './libvirt/domain.ts'
@@ -7,8 +8,8 @@ import type { DomainRef } from './libvirt/domain.ts'
 /** A guest that waits longer for its disks reports errors, and so do its users. */
 export const longestFreezeMs = 30_000
 
-/** How often a guest is asked again to thaw. */
-const retryThawMs = 1000
+/** When a guest is asked again to thaw. */
+const retries = { firstMs: 1000, longestMs: 15_000, healthyMs: 60_000 }
 
 const maxMessage = 500
 
@@ -42,10 +43,12 @@ interface Frozen {
  */
 export class GuestFreeze {
   readonly #options: GuestFreezeOptions
+  readonly #backOff: ReturnType<typeof createBackOff>
   #frozen: Frozen | undefined
 
   constructor(options: GuestFreezeOptions) {
     this.#options = options
+    this.#backOff = createBackOff({ ...retries, clock: options.clock, random: () => 0 })
   }
 
   /** For the report. */
@@ -115,7 +118,7 @@ export class GuestFreeze {
       else this.#become(frozen, 'Expired', expiry(frozen.end))
     } catch (error) {
       log.warn({ id: frozen.id, err: error }, 'could not thaw the guest; retrying')
-      if (this.#frozen === frozen) clock.after(retryThawMs, () => void this.#thaw(frozen))
+      if (this.#frozen === frozen) clock.after(this.#backOff.next(), () => void this.#thaw(frozen))
     }
   }
 
