@@ -55,6 +55,18 @@ test('large chunks are not delayed', async () => {
   expect(heard.join('').length).toBe(10_000)
 })
 
+test('the small end of a large chunk does not delay what follows, but a second small one does', async () => {
+  const { clock, guest, heard } = start()
+  const large = 'a'.repeat(smallChunkBytes)
+  for (const text of [large, 'b', large, 'c', 'd', 'e']) {
+    guest.write(text)
+    await settle()
+  }
+  expect(heard).toEqual([large, 'b', large, 'c', 'd'])
+  await clock.advance(pauseMs)
+  expect(heard).toEqual([large, 'b', large, 'c', 'd', 'e'])
+})
+
 test('reading continues after a large chunk that arrived during a pause', async () => {
   const { clock, guest, heard } = start()
   guest.write('a')

@@ -1,7 +1,10 @@
 import type { Duplex } from 'node:stream'
 import type { Clock } from './clock.ts'
 
-/** After a chunk below this size, reading pauses, so that the kernel collects what follows. */
+/**
+ * After a chunk below this size, reading pauses, so that the kernel collects what follows. Not if it follows a large one
+ * directly: that is the end of a burst, and there are at most as many as large ones.
+ */
 export const smallChunkBytes = 4096
 export const pauseMs = 4
 
@@ -86,8 +89,8 @@ export function carry(one: Duplex, other: Duplex, clock: Clock): Promise<Carried
 
 /**
  * Delivers what a stream sends. A socket should have the buffer of `pacedOptions`: Node reads until the buffer is full,
- * even while the stream is paused. After a small chunk it does not read for some milliseconds, and while the returned
- * promise is pending.
+ * even while the stream is paused. After a small chunk, unless it follows a large one, it does not read for some
+ * milliseconds, and while the returned promise is pending.
  * @param after runs a function after a time, unless the stream has ended before
  */
 export function readPaced(
@@ -96,9 +99,12 @@ export function readPaced(
   deliver: (chunk: Buffer) => Promise<void> | undefined,
 ): void {
   let isHeld = false
+  let wasLarge = false
   const accept = (chunk: Buffer) => {
     const blocked = deliver(chunk)
-    if (blocked === undefined && chunk.length >= smallChunkBytes) return
+    const isFree = wasLarge || chunk.length >= smallChunkBytes
+    wasLarge = chunk.length >= smallChunkBytes
+    if (blocked === undefined && isFree) return
     isHeld = true
     from.pause()
     if (blocked === undefined) after(pauseMs, proceed)
