@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpsServer } from 'node:https'
-import { createServer, connect, type AddressInfo } from 'node:net'
+import { createServer, Socket, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { duplexPair } from 'node:stream'
 import { parseArgs } from 'node:util'
@@ -11,6 +11,7 @@ import { createSessionAccess } from '../handler/session-access.ts'
 import { startSessionServer } from '../handler/session-server.ts'
 import { ConsoleHub } from '../launcher/console-hub.ts'
 import { kubeconfigAccess } from '../runtime/access.ts'
+import { pacedOptions, smallChunkBytes } from '../runtime/carry.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
@@ -43,18 +44,26 @@ const echoes = Number(values.echoes)
 const mebibytes = Number(values.mebibytes)
 const openings = 3
 /**
- * After this byte, the guest sends a window. It is less than the lag after which a reader of a console is disconnected.
+ * After these bytes, the guest sends a window. They are so many because the chain does not read for some milliseconds
+ * after a smaller chunk: it would delay the next request, not the output that is measured.
  */
-const pour = 0x70
+const pourRequest = Buffer.alloc(smallChunkBytes, 'p')
+/** Less than the lag after which a reader of a console is disconnected. */
 const windowBytes = 256 * 1024
 const chunk = Buffer.alloc(64 * 1024, 'x')
 
-/** Echoes bytes; sends a window for `pour`. */
-function play(received: Buffer, send: (bytes: Buffer) => Promise<void>): void {
-  if (received[0] !== pour) return void send(received)
-  void (async () => {
-    for (let bytes = 0; bytes < windowBytes; bytes += chunk.length) await send(chunk)
-  })()
+/** Echoes bytes; sends a window for each `pourRequest`, which can arrive in parts. */
+function createPlayer(send: (bytes: Buffer) => Promise<void>): (received: Buffer) => void {
+  let asked = 0
+  return (received) => {
+    if (received[0] !== pourRequest[0]) return void send(received)
+    asked += received.length
+    if (asked < pourRequest.length) return undefined
+    asked -= pourRequest.length
+    return void (async () => {
+      for (let bytes = 0; bytes < windowBytes; bytes += chunk.length) await send(chunk)
+    })()
+  }
 }
 
 /** The idle sessions, of a user for each namespace: within the limits of a VM, a namespace and a replica. */
@@ -93,8 +102,9 @@ const kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubec
 const hubs = new Map(
   vms.map(({ podUID, namespace }) => {
     const [line, guest] = duplexPair()
-    guest.on('data', (bytes: Buffer) =>
-      play(bytes, (more) => new Promise((resolve) => void guest.write(more, () => resolve()))),
+    guest.on(
+      'data',
+      createPlayer((more) => new Promise((resolve) => void guest.write(more, () => resolve()))),
     )
     const hub = new ConsoleHub({ open: async () => line, clock: systemClock, log })
     hub.start()
@@ -104,8 +114,9 @@ const hubs = new Map(
 // Stands for a port of a guest.
 const tcp = createServer({ noDelay: true }, (socket) => {
   socket.on('error', () => {})
-  socket.on('data', (bytes) =>
-    play(bytes, (more) => new Promise((resolve) => void socket.write(more, () => resolve()))),
+  socket.on(
+    'data',
+    createPlayer((more) => new Promise((resolve) => void socket.write(more, () => resolve()))),
   )
 })
 await new Promise<void>((resolve) => void tcp.listen(0, '127.0.0.1', resolve))
@@ -120,7 +131,7 @@ const sessionServer = await startSessionServer({
   open: async (uid, target) => {
     const { hub } = hubs.get(uid) ?? {}
     if (target.kind !== 'console' || hub === undefined)
-      return { socket: connect({ host: '127.0.0.1', port: tcpPort, noDelay: true }) }
+      return { socket: new Socket(pacedOptions).setNoDelay(true).connect(tcpPort, '127.0.0.1') }
     const session = await hub.join(target)
     const [ours, theirs] = duplexPair()
     session.start(theirs)
@@ -177,8 +188,9 @@ const direct = createHttpsServer(createSelfSigned('echo', Date.now()), (_, respo
 })
 direct.on('upgrade', (request, socket, head) => {
   sockets.handleUpgrade(request, socket, head, (client) => {
-    client.on('message', (bytes: Buffer) =>
-      play(bytes, (more) => new Promise((resolve) => client.send(more, () => resolve()))),
+    client.on(
+      'message',
+      createPlayer((more) => new Promise((resolve) => client.send(more, () => resolve()))),
     )
   })
 })
@@ -261,7 +273,7 @@ async function measure(path: string) {
   const startedMs = performance.now()
   for (let bytes = 0; bytes < mebibytes * 1024 * 1024; bytes += windowBytes) {
     heard = 0
-    client.send(Buffer.from([pour]))
+    client.send(pourRequest)
     await until(windowBytes)
   }
   const seconds = (performance.now() - startedMs) / 1000
