@@ -75,7 +75,7 @@ function machineItems(machines: readonly MachineType[]): readonly string[] {
     const covered = names.flatMap((name) =>
       versions
         .filter((other) => other.family === family && compareVersions(other.version, version) <= 0)
-        .map((other) => `${name} is no older than ${other.machine.name}`),
+        .map((other) => `${name} is ${other.machine.name} or newer`),
     )
     return [`machine ${JSON.stringify(rest)}`, ...covered]
   })
