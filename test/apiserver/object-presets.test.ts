@@ -7,20 +7,19 @@ import { watchObjects } from '../../inventory/objects.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
-import { createLogger } from '../../runtime/log.ts'
-import { createEngine } from '../../webhooks/admission/engine.ts'
 import { writePatch } from '../../webhooks/admission/patch.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
 import { createAuthorReviews } from '../../webhooks/objects/author-reviews.ts'
-import { runConfigurationController, settleConfiguration } from '../../webhooks/objects/configuration-controller.ts'
+import { settleConfiguration } from '../../webhooks/objects/configuration-controller.ts'
 import { files, preset } from '../cli/files.ts'
 import { noSessions, runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { runKubectl } from './kubectl.ts'
+import { startObjectWebhooks, type ObjectWebhooks } from './object-webhooks.ts'
 import { system } from './service.ts'
-import { startMutatingWebhook, startWebhooks, type TestWebhooks } from './webhooks.ts'
+import { startMutatingWebhook } from './webhooks.ts'
 
 let api: TestApiServer
 
@@ -108,19 +107,12 @@ test('a pod with presets, merged with the schema of the API server, is accepted 
 })
 
 const presetsOf = 'apis/virtset.io/v1alpha1'
-const exclusions = { namespaces: ['kube-system', system], accounts: ['system:serviceaccount:x:y'] }
 
 /** The webhooks run in this process, so it must not wait for kubectl. */
 const cluster = (words: readonly string[], input = '') => runKubectl(api, input, ...words)
-let webhooks: TestWebhooks | undefined
-const stopping = new AbortController()
-let configuring: Promise<void> | undefined
+let webhooks: ObjectWebhooks | undefined
 
-afterAll(async () => {
-  stopping.abort()
-  await configuring
-  await webhooks?.stop()
-})
+afterAll(() => webhooks?.stop())
 
 /** Sends a request as an administrator; the body of a refusal too. */
 async function ask(method: 'POST' | 'GET' | 'PUT' | 'DELETE', path: string, body?: object): Promise<Answer> {
@@ -183,13 +175,7 @@ const eventually = (isTrue: () => Promise<boolean>) => until(isTrue, undefined, 
 
 describe('in a cluster', { timeout: 600_000 }, () => {
   beforeAll(async () => {
-    webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
-    await cluster(['apply', '-f', 'manifests/overlays/object-presets/configuration.yaml'])
-    const { kube, objects } = webhooks
-    const log = createLogger({ process: 'webhooks', level: 'silent' })
-    const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
-    const options = { kube, objects, exclusions, reviews, log, clock: systemClock }
-    configuring = runConfigurationController(options, stopping.signal)
+    webhooks = await startObjectWebhooks(api, ['system:serviceaccount:x:y'])
   }, 600_000)
 
   test('a target is refused unless it is one namespaced kind that the API server serves', async () => {
@@ -478,11 +464,10 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     await eventually(async () => (await permitted())?.status === 'True')
     await cluster(['delete', 'clusterrolebinding', 'joe'])
     if (webhooks === undefined) throw new Error('the webhooks are not started')
-    const { kube, objects } = webhooks
-    const log = createLogger({ process: 'webhooks', level: 'silent' })
+    const { options } = webhooks
     await eventually(async () => {
-      const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
-      await settleConfiguration({ kube, objects, exclusions, reviews, log, clock: systemClock })
+      const reviews = createAuthorReviews(createMayAccess(options.kube, systemClock), options.log, systemClock)
+      await settleConfiguration({ ...options, reviews })
       return (await permitted())?.status === 'False'
     })
     expect((await permitted())?.message).toContain(
@@ -645,11 +630,12 @@ describe('in a cluster', { timeout: 600_000 }, () => {
           ? Promise.reject(new Error('no schemas'))
           : (webhooks?.kube.request(method, path, ...rest) ?? Promise.reject(new Error('stopped'))),
     }
-    const log = createLogger({ process: 'webhooks', level: 'silent' })
+    const { options } = webhooks
+    const { log } = options
     const objects = watchObjects({ kube, log, clock: systemClock, protectedNamespaces: ['kube-system', system] })
     await Promise.all(objects.reflectors.map((reflector) => reflector.synced()))
     const reviews = createAuthorReviews(() => Promise.resolve(true), log, systemClock)
-    await settleConfiguration({ kube, objects, exclusions, reviews, log, clock: systemClock })
+    await settleConfiguration({ ...options, kube, objects, reviews })
     await objects.stop()
     expect(await registered()).toEqual(before)
   })

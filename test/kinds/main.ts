@@ -9,16 +9,8 @@ import { kindsIn, resourceOf } from '../../presets/object-kind.ts'
 import { readSchema } from '../../presets/schema.ts'
 import { targetName } from '../../presets/target-check.ts'
 import { ApiError } from '../../runtime/api-error.ts'
-import { systemClock } from '../../runtime/clock.ts'
-import { createLogger } from '../../runtime/log.ts'
-import { createEngine } from '../../webhooks/admission/engine.ts'
-import { createMayAccess } from '../../webhooks/admission/permission.ts'
-import { createAuthorReviews } from '../../webhooks/objects/author-reviews.ts'
-import { runConfigurationController } from '../../webhooks/objects/configuration-controller.ts'
 import { startApiServer } from '../apiserver/apiserver.ts'
-import { runKubectl } from '../apiserver/kubectl.ts'
-import { system } from '../apiserver/service.ts'
-import { startWebhooks } from '../apiserver/webhooks.ts'
+import { startObjectWebhooks } from '../apiserver/object-webhooks.ts'
 import { chance } from '../chance.ts'
 import { until } from '../until.ts'
 import { contentOf, spoiled } from './contents.ts'
@@ -39,15 +31,8 @@ const presetsOfKind = 10
 type Fields = { readonly [key: string]: unknown }
 
 const api = await startApiServer()
-const stopping = new AbortController()
-const webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
-const { kube, objects } = webhooks
-await runKubectl(api, '', 'apply', '-f', 'manifests/overlays/object-presets/configuration.yaml')
-const log = createLogger({ process: 'webhooks', level: 'silent' })
-const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
-const exclusions = { namespaces: ['kube-system', system], accounts: [] }
-const options = { kube, objects, exclusions, reviews, log, clock: systemClock }
-const configuring = runConfigurationController(options, stopping.signal)
+const webhooks = await startObjectWebhooks(api)
+const { kube } = webhooks
 
 const ask = async (method: 'GET' | 'POST', path: string, body?: object): Promise<Fields> => {
   const answer = await kube.request(method, path, body).catch((error: unknown) => {
@@ -211,8 +196,6 @@ try {
   for (const problem of problems) line(`PROBLEM ${problem}`)
   process.exitCode = problems.length > 0 ? 1 : 0
 } finally {
-  stopping.abort()
-  await configuring
   await webhooks.stop()
   await api.stop()
 }

@@ -1,16 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '../../api/schema.ts'
-import { systemClock } from '../../runtime/clock.ts'
-import { createLogger } from '../../runtime/log.ts'
 import { ApiError } from '../../runtime/api-error.ts'
-import { createEngine } from '../../webhooks/admission/engine.ts'
-import { createMayAccess } from '../../webhooks/admission/permission.ts'
-import { createAuthorReviews } from '../../webhooks/objects/author-reviews.ts'
-import { runConfigurationController } from '../../webhooks/objects/configuration-controller.ts'
 import { startApiServer } from '../apiserver/apiserver.ts'
-import { runKubectl } from '../apiserver/kubectl.ts'
-import { system } from '../apiserver/service.ts'
-import { startWebhooks } from '../apiserver/webhooks.ts'
+import { startObjectWebhooks } from '../apiserver/object-webhooks.ts'
 import { until } from '../until.ts'
 import { kubevirtCrds, kubevirtExamples, kubevirtModule, pluralOf, type KubevirtKind } from './module.ts'
 
@@ -43,15 +35,8 @@ const wanted = Object.keys(contents) as KubevirtKind[]
 
 const directory = kubevirtModule()
 const api = await startApiServer()
-const stopping = new AbortController()
-const webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
-const { kube, objects } = webhooks
-await runKubectl(api, '', 'apply', '-f', 'manifests/overlays/object-presets/configuration.yaml')
-const log = createLogger({ process: 'webhooks', level: 'silent' })
-const exclusions = { namespaces: ['kube-system', system], accounts: [] }
-const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
-const options = { kube, objects, exclusions, reviews, log, clock: systemClock }
-const configuring = runConfigurationController(options, stopping.signal)
+const webhooks = await startObjectWebhooks(api)
+const { kube } = webhooks
 
 const create = (path: string, body: object): Promise<unknown> =>
   kube.request('POST', path, body).catch((error: unknown) => {
@@ -94,8 +79,6 @@ try {
   }
   process.exitCode = (await tryExamples()) ? 0 : 1
 } finally {
-  stopping.abort()
-  await configuring
   await webhooks.stop()
   await api.stop()
 }
