@@ -1,6 +1,6 @@
 import { numberOf } from '../defaults/reading.ts'
 import { allDevices } from './device.ts'
-import { duplicate, forbidden } from './finding.ts'
+import { duplicate, forbidden, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 const bootOrder: Rule = {
@@ -31,15 +31,19 @@ const bootOrder: Rule = {
   ),
 }
 
-const singleTables = new Set(['slic', 'msdm', 'rawset'])
+const singleTables = new Set(['slic', 'msdm'])
 
 const acpiTables: Rule = {
   id: 'acpi-tables',
-  description: 'At most one ACPI table of each of the types slic, msdm and rawset is allowed.',
+  description: 'QEMU has no ACPI tables of type rawset. At most one of each of the types slic and msdm is allowed.',
   about: ['tables'],
   *check({ domain }) {
     const seen = new Set<string>()
     for (const [index, { type }] of (domain.os?.acpi?.tables ?? []).entries()) {
+      if (type === 'rawset') {
+        const message = 'is not supported by QEMU, only by Xen'
+        yield unsupported(`spec.domain.os.acpi.tables[${index}].type`, type, message, 'use type raw for each table')
+      }
       if (type === undefined || !singleTables.has(type)) continue
       if (seen.has(type))
         yield duplicate(

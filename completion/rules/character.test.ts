@@ -200,6 +200,19 @@ testRule('character-source', [
   },
 ])
 
+const vhostUserDisk = (reconnect: { enabled: boolean; timeout?: number }): Domain => ({
+  memoryBacking: { source: { type: 'memfd' }, access: { mode: 'shared' } },
+  devices: {
+    disks: [
+      {
+        type: 'vhostuser',
+        source: { type: 'unix', path: '/tmp/disk.sock', reconnect },
+        target: { dev: 'vda', bus: 'virtio' },
+      },
+    ],
+  },
+})
+
 testRule('character-reconnect', [
   {
     refused: serial({ type: 'tcp', source: { mode: 'bind', host: 'h', service: '1', reconnect: { enabled: false } } }),
@@ -224,6 +237,13 @@ testRule('character-reconnect', [
       "spec.domain.devices.consoles[0].source.reconnect.timeout: Invalid value: 0: must be at least 1 second (libvirt's default, console-serial)",
     ],
     accepted: tcp({ reconnect: { enabled: false, timeout: 0 } }),
+  },
+  {
+    refused: vhostUserDisk({ enabled: true }),
+    causes: [
+      'spec.domain.devices.disks[0].source.reconnect.timeout: Required value: must be set when reconnect is enabled: seconds',
+    ],
+    accepted: vhostUserDisk({ enabled: true, timeout: 0 }),
   },
 ])
 

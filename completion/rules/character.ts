@@ -93,7 +93,8 @@ function* sourceFaults(
 
 const characterReconnect: Rule = {
   id: 'character-reconnect',
-  description: 'A character device that connects can reconnect, after at least one second.',
+  description:
+    'A character device that connects can reconnect, after at least one second. A disk that reconnects must set the timeout.',
   about: ['reconnect'],
   *check({ domain }) {
     for (const { at, device } of charactersOf(domain)) {
@@ -106,6 +107,11 @@ const characterReconnect: Rule = {
         yield required(`${at}.source.reconnect.timeout`, 'must be set when reconnect is enabled: seconds')
       if (numberOf(source.reconnect.timeout) === 0)
         yield invalid(`${at}.source.reconnect.timeout`, 0, 'must be at least 1 second')
+    }
+    for (const [index, { source }] of list(domain, 'disks').entries()) {
+      if (source?.reconnect?.enabled !== true || source.reconnect.timeout !== undefined) continue
+      const field = `spec.domain.devices.disks[${index}].source.reconnect.timeout`
+      yield required(field, 'must be set when reconnect is enabled: seconds')
     }
   },
   example: example(

@@ -35,7 +35,12 @@ testRule('cputune-limits', [
   {
     refused: cputune({ period: 1_000_001 }),
     causes: ['spec.domain.cputune.period: Invalid value: 1000001: must be between 1000 and 1000000 microseconds'],
-    accepted: cputune({ period: 1_000_000, globalPeriod: 0 }),
+    accepted: cputune({ period: 1_000_000 }),
+  },
+  {
+    refused: cputune({ globalPeriod: 0 }),
+    causes: ['spec.domain.cputune.globalPeriod: Invalid value: 0: must be between 1000 and 1000000 microseconds'],
+    accepted: cputune({ globalPeriod: 1000 }),
   },
   {
     refused: cputune({ quota: 999, globalQuota: 999, emulatorQuota: 999, iothreadQuota: 999 }),

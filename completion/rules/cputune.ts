@@ -17,8 +17,8 @@ const cputuneLimits: Rule = {
   *check({ domain: { cputune } }) {
     if (!cputune) return
     for (const key of ['period', 'globalPeriod', 'emulatorPeriod', 'iothreadPeriod'] as const) {
-      const value = numberOf(cputune[key]) ?? 0
-      if (value > 0 && (value < minPeriod || value > maxPeriod)) {
+      const value = numberOf(cputune[key])
+      if (value !== undefined && (value < minPeriod || value > maxPeriod)) {
         yield invalid(`spec.domain.cputune.${key}`, value, `must be between ${minPeriod} and ${maxPeriod} microseconds`)
       }
     }

@@ -69,6 +69,38 @@ testRule('input', [
     causes: ['spec.domain.devices.inputs[0].source.dev: Required value: must be set for type evdev'],
     accepted: input({ type: 'evdev', source: { dev: '/dev/input/event0' } }),
   },
+  {
+    refused: input({ type: 'mouse', bus: 'virtio', source: { evdev: '/dev/input/event0' } }),
+    causes: [
+      'spec.domain.devices.inputs[0].source: Forbidden: must not be set for type mouse, only for evdev and passthrough',
+    ],
+    accepted: input({ type: 'mouse', bus: 'virtio' }),
+  },
+  {
+    refused: input({ type: 'evdev', source: { dev: '/dev/input/event0', evdev: '/dev/input/event1' } }),
+    causes: [
+      'spec.domain.devices.inputs[0].source.evdev: Forbidden: must not be set for type evdev, whose device file is dev',
+    ],
+    accepted: input({ type: 'evdev', source: { dev: '/dev/input/event0', grab: 'all', repeat: true } }),
+  },
+  {
+    refused: input({
+      type: 'passthrough',
+      bus: 'virtio',
+      source: {
+        evdev: '/dev/input/event0',
+        dev: '/dev/input/event1',
+        grab: 'all',
+        grabToggle: 'alt-alt',
+        repeat: true,
+      },
+    }),
+    causes: ['dev', 'grab', 'grabToggle', 'repeat'].map(
+      (field) =>
+        `spec.domain.devices.inputs[0].source.${field}: Forbidden: must not be set for type passthrough, only for evdev`,
+    ),
+    accepted: input({ type: 'passthrough', bus: 'virtio', source: { evdev: '/dev/input/event0' } }),
+  },
 ])
 
 // Completion adds PS/2 devices even without a display that needs them, and the user cannot move them to another bus.

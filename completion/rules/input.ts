@@ -1,13 +1,15 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { eachDevice, type DeviceOf } from './device.ts'
-import { forbidden, invalid, required, unsupported } from './finding.ts'
+import { forbidden, forbidEach, invalid, required, unsupported } from './finding.ts'
 import { example, type Finding } from './rule.ts'
 
 const input = (more: DeviceOf<'inputs'>): Domain => ({ devices: { inputs: [more] } })
 
+const evdevFields = ['dev', 'grab', 'grabToggle', 'repeat']
+
 export const inputDevice = eachDevice('inputs')(
   'input',
-  'PS/2 only supports mice and keyboards; only virtio has a model; passthrough requires virtio; evdev and passthrough require a source.',
+  'PS/2 only supports mice and keyboards; only virtio has a model; passthrough requires virtio; only evdev and passthrough have a source, and require it.',
   ({ type, bus, model, source, address }, at, { domain, originOf }) => {
     const findings: Finding[] = []
     if (type === undefined) return [required(`${at}.type`, 'must be set, e.g. tablet')]
@@ -34,6 +36,18 @@ export const inputDevice = eachDevice('inputs')(
       findings.push(required(`${at}.source.evdev`, 'must be set for type passthrough'))
     if (type === 'evdev' && source?.dev === undefined)
       findings.push(required(`${at}.source.dev`, 'must be set for type evdev'))
+    if (source !== undefined && type !== 'evdev' && type !== 'passthrough')
+      findings.push(
+        forbidden(`${at}.source`, undefined, `must not be set for type ${type}, only for evdev and passthrough`),
+      )
+    if (source !== undefined && type === 'evdev')
+      findings.push(
+        ...forbidEach(source, `${at}.source`, ['evdev'], 'must not be set for type evdev, whose device file is dev'),
+      )
+    if (source !== undefined && type === 'passthrough')
+      findings.push(
+        ...forbidEach(source, `${at}.source`, evdevFields, 'must not be set for type passthrough, only for evdev'),
+      )
     return findings
   },
   example(

@@ -10,7 +10,18 @@ const nics = (...interfaces: Interface[]): Domain => ({ ...shared, devices: { in
 
 const virtio = (more: Interface): Domain => nics({ type: 'user', model: { type: 'virtio' }, ...more })
 
+const hostdev = (address: object): Domain => ({
+  devices: { interfaces: [{ type: 'hostdev', managed: true, source: { address } }] },
+})
+
 testRule('interface-source', [
+  {
+    refused: hostdev({ bus: 3, slot: 7 }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.address.type: Required value: must be set for type hostdev; e.g. pci',
+    ],
+    accepted: hostdev({ type: 'pci', bus: 3, slot: 7 }),
+  },
   {
     refused: nics({ type: 'vds', source: { portid: '1' } }),
     causes: ['spec.domain.devices.interfaces[0].source.switchid: Required value: must be set for type vds'],

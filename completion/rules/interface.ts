@@ -47,6 +47,9 @@ const interfaceSource = eachDevice('interfaces')(
         (key) => (source?.[key] === undefined || source[key] === '') && !(key === 'address' && isHostUsbCard(one)),
       )
       .map((key) => required(`${at}.source.${key}`, `must be set for type ${type}`))
+    const { address } = source ?? {}
+    if (type === 'hostdev' && typeof address === 'object' && address.type === undefined)
+      findings.push(required(`${at}.source.address.type`, 'must be set for type hostdev', 'e.g. pci'))
     if (type === 'udp' && source?.local === undefined)
       findings.push(required(`${at}.source.local`, 'must be set for type udp'))
     if (type === 'vhostuser' && backend?.type !== 'passt') {

@@ -191,6 +191,13 @@ testRule('pci-fixed-address', [
     ],
     accepted: onQ35({ controllers: [{ type: 'sata', index: 0, address: at(0, 0x1f, 2) }] }),
   },
+  {
+    refused: onQ35({ controllers: [{ type: 'usb', index: 0, model: 'piix3-uhci', address: at(0, 1, 2) }] }),
+    causes: [
+      'spec.domain.devices.controllers[0].address: Invalid value: "0000:00:01.2": is the address of this controller in the chipset of machine type pc, not of q35; remove the address, so that a free one is assigned',
+    ],
+    accepted: onQ35({ controllers: [{ type: 'usb', index: 0, model: 'piix3-uhci', address: at(0, 7) }] }),
+  },
 ])
 
 const withoutBalloon = (machine: string, devices: Devices = {}): Domain => ({

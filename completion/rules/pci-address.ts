@@ -185,22 +185,25 @@ const pciFixedAddress: Rule = {
     for (const [index, controller] of list(domain, 'controllers').entries()) {
       const { type, model, address } = controller
       if (numberOf(controller.index) !== 0 || address?.type !== 'pci') continue
-      const fixed =
-        chipset === 'i440fx' && type === 'ide'
+      const ofPiix3 =
+        type === 'ide'
           ? { bus: 0, slot: 1, function: 1 }
-          : chipset === 'i440fx' && type === 'usb' && (model ?? 'piix3-uhci') === 'piix3-uhci'
+          : type === 'usb' && (model ?? 'piix3-uhci') === 'piix3-uhci'
             ? { bus: 0, slot: 1, function: 2 }
-            : chipset === 'q35' && type === 'sata'
-              ? { bus: 0, slot: 0x1f, function: 2 }
-              : undefined
-      if (!fixed) continue
+            : undefined
+      const ofQ35 = type === 'sata' ? { bus: 0, slot: 0x1f, function: 2 } : undefined
+      const fixed = chipset === 'i440fx' ? ofPiix3 : chipset === 'q35' ? ofQ35 : undefined
       const given = {
         bus: numberOf(address.bus) ?? 0,
         slot: numberOf(address.slot) ?? 0,
         function: numberOf(address.function) ?? 0,
       }
-      if (shown(given) === shown(fixed) || shown(given) === shown({ bus: 0, slot: 0, function: 0 })) continue
       const field = `spec.domain.devices.controllers[${index}].address`
+      if (chipset === 'q35' && ofPiix3 !== undefined && shown(given) === shown(ofPiix3)) {
+        const message = 'is the address of this controller in the chipset of machine type pc, not of q35'
+        yield invalid(field, shown(given), message, 'remove the address, so that a free one is assigned')
+      }
+      if (!fixed || shown(given) === shown(fixed) || shown(given) === shown({ bus: 0, slot: 0, function: 0 })) continue
       yield invalid(field, shown(given), `must be ${shown(fixed)}, the address of this controller in the chipset`)
     }
   },

@@ -39,6 +39,7 @@ import { interfaceRules } from './interface.ts'
 import { iommuRules } from './iommu.ts'
 import { iothreadRules } from './iothread.ts'
 import { keywrapCiphers } from './keywrap.ts'
+import { resourcePartition } from './resource.ts'
 import { lease } from './lease.ts'
 import { lifecycleActions } from './lifecycle.ts'
 import { machineRules } from './machine.ts'
@@ -96,6 +97,7 @@ export const rules: readonly Rule[] = [
   reservedMetadata,
   perfEvents,
   keywrapCiphers,
+  resourcePartition,
   idmapBoth,
   ...seclabelRules,
   ...volumeRules,
