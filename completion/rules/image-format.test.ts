@@ -76,6 +76,77 @@ test.each<[string, Domain, string[], string[]]>([
   expect(check(domain, granted).map(({ field }) => field)).toEqual(fields)
 })
 
+const chain: Domain = {
+  devices: {
+    disks: [
+      {},
+      {
+        type: 'file',
+        driver: { type: 'qcow2' },
+        source: {
+          file: '/a',
+          dataStore: {
+            format: { type: 'raw' },
+            source: { file: '/b', dataStore: { format: { type: 'qcow2' }, source: { file: '/c' } } },
+          },
+        },
+        backingStore: {
+          format: { type: 'qcow2' },
+          source: { file: '/d' },
+          backingStore: {
+            format: { type: 'vmdk' },
+            source: { file: '/e', dataStore: { format: { type: 'qed' }, source: { file: '/f' } } },
+          },
+        },
+      },
+    ],
+  },
+}
+const inChain = 'spec.domain.devices.disks[1]'
+
+test.each<[string, string, string]>([
+  ['the image of a disk', 'source.file', 'driver.type'],
+  [
+    'a data file of a data file',
+    'source.dataStore.source.dataStore.source.file',
+    'source.dataStore.source.dataStore.format.type',
+  ],
+  ['a backing image', 'backingStore.source.file', 'backingStore.format.type'],
+  [
+    'a backing image of a backing image',
+    'backingStore.backingStore.source.file',
+    'backingStore.backingStore.format.type',
+  ],
+  [
+    'a data file of a backing image',
+    'backingStore.backingStore.source.dataStore.source.file',
+    'backingStore.backingStore.source.dataStore.format.type',
+  ],
+])('of a chain of images, %s is refused in another format if it is granted', (_, file, format) => {
+  expect(check(chain, [`${inChain}.${file}`]).map(({ field }) => field)).toContain(`${inChain}.${format}`)
+  expect(check(chain, [`${inChain}.${file}`, `${inChain}.${format}`]).map(({ field }) => field)).not.toContain(
+    `${inChain}.${format}`,
+  )
+})
+
+const template: Domain = { os: { nvram: { template: '/vars.fd', templateFormat: 'qcow2' } } }
+
+test('the template of a variable store is refused in another format, unless that is granted', () => {
+  const [file, format] = ['spec.domain.os.nvram.template', 'spec.domain.os.nvram.templateFormat']
+  expect(check(template, [file])).toEqual([
+    {
+      rule: 'host-image-format',
+      origin: { by: 'user' },
+      field: format,
+      value: 'qcow2',
+      reason: 'FieldValueForbidden',
+      message: 'the image reaches the host, and only a ClusterVirtualMachinePreset can set a format other than raw',
+      suggestion: 'ask an operator to set it in the ClusterVirtualMachinePreset that injects the image',
+    },
+  ])
+  expect(check(template, [file, format])).toEqual([])
+})
+
 test.each<[string, Domain, string[], string[], string[]]>([
   ['a default firmware has any format', loader('qcow2'), [], [loaderFile, loaderFormat], []],
   ['a granted firmware has the format of its descriptor', loader('qcow2'), [loaderFile], [loaderFormat], []],

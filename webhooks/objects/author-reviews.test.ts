@@ -105,6 +105,13 @@ describe('reviews of authors', () => {
     ])
   })
 
+  test('are not shared by presets for different kinds', async () => {
+    const { refresh } = world()
+    const one = preset()
+    const other = { ...one, spec: { ...one.spec, target: { ...gadgetTarget, kind: 'Other' } } }
+    expect((await refresh(one, other)).toSorted()).toEqual([...both('jane'), ...both('jane')].toSorted())
+  })
+
   test('are shared by the presets of a namespace, and not by those of the cluster or of other generations', async () => {
     const { refresh } = world()
     expect(await refresh(preset(), preset({ name: 'q' }), preset({ generation: 2 }))).toEqual(both('jane'))

@@ -171,4 +171,16 @@ describe('the annotation of an earlier call for the same object', () => {
     expect(changesOf(result)).toEqual([`replace ${annotationPath}`, 'add /spec/memory'])
     expect(originsIn(annotationOf(result)).toSorted()).toEqual(['spec.memory', 'spec.mode', 'spec.size'])
   })
+
+  test('records what presets replace and remove in this call, too', () => {
+    const earlier = annotationOf(complete(gadget({ mode: 'Fast' }), [sizing]))
+    // Another webhook has added a field since.
+    const changed = gadget({ mode: 'Fast', size: 2, port: 80 }, { [completedByAnnotation]: earlier })
+    const recorded = decodeProvenance(annotationOf(complete(changed, all)))
+    expect([[...(recorded?.overridden.keys() ?? [])], [...(recorded?.removed.keys() ?? [])]]).toEqual([
+      ['spec.mode'],
+      ['spec.port'],
+    ])
+    expect([...(recorded?.origins.keys() ?? [])].toSorted()).toEqual(['spec.mode', 'spec.size'])
+  })
 })
