@@ -4,6 +4,7 @@ import { hugePageDemand, pageName } from './huge-pages.ts'
 import { imageCacheBytes, memoryDemand } from './launcher-memory.ts'
 import { mountedSources } from './mounted-source.ts'
 import { quantityValue } from './quantity.ts'
+import { usedTaps } from './tap.ts'
 import type { VirtualMachineSpec } from './virtual-machine.ts'
 import { type ImageVolume, largestUnset, type Volume } from './volume.ts'
 
@@ -14,6 +15,8 @@ const cpuMillisPerVcpu = 100n
 
 /** The resource of a device plugin on nodes that have /dev/kvm. */
 export const kvmResource = 'devices.virtset.io/kvm'
+/** That of /dev/net/tun, by which QEMU opens a tap. */
+const tunResource = 'devices.virtset.io/tun'
 
 /** The resources of a container in Kubernetes' form: quantity by resource name. */
 export interface Resources {
@@ -21,7 +24,10 @@ export interface Resources {
   readonly limits: Readonly<Record<string, string>>
 }
 
-type ResourceSpec = Pick<VirtualMachineSpec, 'domain' | 'volumes' | 'dedicatedCPUs' | 'memoryRequest' | 'hostDevices'>
+type ResourceSpec = Pick<
+  VirtualMachineSpec,
+  'domain' | 'volumes' | 'taps' | 'dedicatedCPUs' | 'memoryRequest' | 'hostDevices'
+>
 
 /**
  * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
@@ -51,6 +57,7 @@ export function launcherResources(spec: ResourceSpec): Resources {
     ...Object.fromEntries(pages.map(([pageBytes, bytes]) => [`hugepages-${pageName(pageBytes)}`, `${bytes}`])),
     ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}),
     ...hostDeviceResources(hostDevices),
+    ...(usedTaps(spec).length > 0 ? { [tunResource]: '1' } : {}),
   }
   const bytes = volumes.reduce((sum, volume) => sum + requestedBytes(volume), 0n)
   const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }

@@ -13,6 +13,7 @@ import { checkProbes, type Probes } from './probe.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, checkSchema, integer, isRecord, list, nestingCauses, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
+import type { Tap } from './tap.ts'
 import { specFields } from './virtual-machine.ts'
 import { checkVolumes } from './volume.ts'
 
@@ -39,6 +40,7 @@ export interface PresetSpec extends PresetFields, Placement, Probes {
   readonly domain?: Domain
   readonly volumes?: readonly Volume[]
   readonly ports?: readonly Port[]
+  readonly taps?: readonly Tap[]
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
   readonly memoryRequest?: string

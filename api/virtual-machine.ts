@@ -14,12 +14,14 @@ import { checkHostDevices, hostDevices, type HostDevice } from './host-device.ts
 import { checkProbes, livenessProbe, readinessProbe, startupProbe, type Probes } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, quantity, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
+import { taps, type Tap } from './tap.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
 
 export interface VirtualMachineSpec extends Placement, Probes {
   readonly domain: Domain
   readonly volumes?: readonly Volume[]
   readonly ports?: readonly Port[]
+  readonly taps?: readonly Tap[]
   /** The name of a volume on a claim. */
   readonly deviceStateVolume?: string
   readonly dedicatedCPUs?: boolean
@@ -104,6 +106,7 @@ export const launcherPodFinalizer = 'virtset.io/launcher-pod'
 export const specFields = {
   volumes,
   ports,
+  taps,
   readinessProbe,
   livenessProbe,
   startupProbe,

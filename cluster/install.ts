@@ -50,6 +50,9 @@ replacements:
 `
 }
 
+/** The overlay with the agent that runs network plugins. */
+export const networkPlugins = 'manifests/overlays/network-plugins'
+
 const modestRequest = { op: 'replace', path: '/spec/template/spec/containers/0/resources/requests/cpu', value: '50m' }
 
 /** Appended to the kustomization of `make up`: a node with few CPUs must have room for the tests' VMs. */
@@ -75,6 +78,7 @@ ${images
  * Installs virtset with these images, and waits until it runs.
  * @param directory for the generated kustomization
  * @param addition text to append to the kustomization
+ * @param folder of the manifests or an overlay, in the checkout
  */
 export async function install(
   step: Step,
@@ -83,8 +87,9 @@ export async function install(
   images: readonly Image[],
   directory: string,
   addition = '',
+  folder = 'manifests',
 ): Promise<void> {
-  writeKustomization(settings, images, directory, addition)
+  writeKustomization(settings, images, directory, addition, folder)
   await step.run([...kubectl, 'apply', '--server-side', '--force-conflicts', '-k', directory])
   for (const kind of kinds) {
     step.show(`waiting for ${kind}`)
@@ -97,6 +102,7 @@ export async function install(
     'deployment/virtset-controller',
     'daemonset/virtset-handler',
     'daemonset/virtset-profile',
+    ...(folder === networkPlugins ? ['daemonset/virtset-network'] : []),
   ]) {
     step.show(`waiting for ${workload}`)
     await step.run([...kubectl, '-n', 'virtset-system', 'rollout', 'status', workload, '--timeout=120s'])
@@ -113,12 +119,13 @@ export function writeKustomization(
   images: readonly NamedImage[],
   directory: string,
   addition: string,
+  folder = 'manifests',
 ): void {
   mkdirSync(directory, { recursive: true })
   const path = join(settings.checkout, 'manifests')
   // The upgrade test installs a version whose handler had this container.
   const daemonSet = existsSync(join(path, 'profile')) ? 'virtset-profile' : 'virtset-handler'
-  const text = overlay(relative(directory, path), images, daemonSet)
+  const text = overlay(relative(directory, join(settings.checkout, folder)), images, daemonSet)
   writeFileSync(join(directory, 'kustomization.yaml'), text + addition)
 }
 

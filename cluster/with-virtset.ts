@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 
 import { applyExamples } from './examples.ts'
-import { install, modestRequests } from './install.ts'
+import { install, modestRequests, networkPlugins } from './install.ts'
 import type { Progress } from './progress.ts'
 import type { Settings } from './settings.ts'
 import { bringUp, type Cluster } from './up.ts'
@@ -14,7 +14,15 @@ export async function bringUpWithVirtset(progress: Progress, settings: Settings,
   const cluster = await bringUp(progress, settings, hasSpare)
   const kubectl = cluster.kubectl.join(' ')
   await progress.step('virtset', `${kubectl} -n virtset-system describe pods`, (step) =>
-    install(step, settings, cluster.kubectl, cluster.images, join(settings.state, 'install'), modestRequests),
+    install(
+      step,
+      settings,
+      cluster.kubectl,
+      cluster.images,
+      join(settings.state, 'install'),
+      modestRequests,
+      networkPlugins,
+    ),
   )
   await progress.step('Example VMs', `${kubectl} describe vm,pods`, (step) =>
     applyExamples(step, settings, cluster.kubectl, cluster.images),

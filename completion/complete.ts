@@ -300,7 +300,7 @@ function fill(
 /** The context of default rules, besides the domain. */
 export function contextOf(
   { name, generateName }: ObjectMeta,
-  { ports = [], volumes }: Pick<VirtualMachineSpec, 'ports' | 'volumes'>,
+  { ports = [], taps = [], volumes }: Pick<VirtualMachineSpec, 'ports' | 'taps' | 'volumes'>,
   capabilities: Capabilities,
   { entropy, namespace, isStored = false, isMacTaken }: CompleteOptions,
 ): Context {
@@ -312,6 +312,7 @@ export function contextOf(
     isNew: !isStored,
     isOurs: !isStored,
     ports,
+    taps,
     ...(volumes === undefined ? {} : { imageVolumes: imageVolumesOf(volumes) }),
     ...(called === undefined ? {} : { name: called }),
     ...(isMacTaken === undefined ? {} : { isMacTaken }),

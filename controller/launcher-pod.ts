@@ -17,6 +17,7 @@ import { quantityValue } from '../api/quantity.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { protocolOf, type Port } from '../api/port.ts'
+import { usedTaps } from '../api/tap.ts'
 import { probeNames } from '../api/probe.ts'
 import { apiVersion } from '../api/object.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
@@ -98,7 +99,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
         fsGroup: user,
         runAsNonRoot: true,
         seccompProfile: { type: 'RuntimeDefault' },
-        ...(forwardsLowPort(vm) ? { sysctls: [lowPorts] } : {}),
+        ...(listensOnLowPort(vm) ? { sysctls: [lowPorts] } : {}),
       },
       containers: [compute(vm, options.image, volumes)],
       volumes: [
@@ -197,16 +198,18 @@ const pageNamesOf = ({ spec }: VirtualMachine): string[] => [...hugePageDemand(s
 const pageVolume = (page: string): string => `hugepages-${page.toLowerCase()}`
 
 /**
- * Allows passt to listen on ports below 1024. A safe sysctl, which Pod Security admits; containerd 2 sets it itself.
+ * Allows passt, and the launcher's DHCP server, to listen on ports below 1024. A safe sysctl, which Pod Security admits;
+ * containerd 2 sets it itself.
  */
 const lowPorts = { name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }
 
-const forwardsLowPort = ({ spec }: VirtualMachine): boolean =>
+const listensOnLowPort = ({ spec }: VirtualMachine): boolean =>
+  usedTaps(spec).length > 0 ||
   (spec.domain.devices?.interfaces ?? []).some(({ portForwards = [] }) =>
     portForwards.some(({ ranges = [] }) => ranges.some(({ start }) => Number(start) < 1024)),
   )
 
-/** passt accepts connections for the guest in the pod, so the guest's ports are the container's. */
+/** Connections to the address of the pod reach the guest, so the guest's ports are the container's. */
 const containerPort = (one: Port) => ({ name: one.name, containerPort: one.port, protocol: protocolOf(one) })
 
 /** A volume of the VM in the pod, and where the launcher finds it. */

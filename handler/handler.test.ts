@@ -1,4 +1,5 @@
 import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -12,9 +13,11 @@ import { systemClock, type Clock } from '../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
 import { launcherVersion } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
+import { networkSocketName } from '../runtime/network-api.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { startHandler, type Handler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
+import { createNetworkClient } from './network-client.ts'
 import { readPodAddress } from './pod-address.ts'
 
 const collection = '/apis/virtset.io/v1alpha1/virtualmachines'
@@ -54,6 +57,7 @@ function start(clock: Clock = systemClock, deadlines: Clock = systemClock): Hand
     launcherOf: (uid, limits) => launcherOf(root, uid, limits, deadlines),
     addressOf: (uid) => readPodAddress(root, uid),
     readCapabilities: async (type) => `{"name":"${type}"}`,
+    network: createNetworkClient(root),
     recordEvent: (_, type, reason) => recorded.push(`${type} ${reason}`),
     log: createLogger({ process: 'handler', to: { write: (line) => logged.push(line) } }),
     clock,
@@ -423,5 +427,101 @@ describe('the launchers of another namespace', () => {
     await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
     await until(() => launcher?.asked.includes('POST /shutdown') ?? false)
     expect(hostile.filter((one) => one.connections() > 0)).toHaveLength(8)
+  })
+})
+
+describe('taps', () => {
+  const tap = { dev: 'tap0', plugin: 'routed' }
+  const one = { type: 'ethernet', target: { dev: 'tap0', managed: false }, mac: { address: '52:54:00:00:00:01' } }
+  let agent: Server
+  /** The requests of the agent, and its responses: the last one is repeated. */
+  let requests: { path: string; body: object }[]
+  let responses: { status: number; value: object }[]
+
+  beforeEach(async () => {
+    requests = []
+    responses = [{ status: 200, value: { ips: ['10.244.0.9'], dhcp: { ip: '10.244.0.9', prefix: 24 } } }]
+    agent = createServer((request, response) => {
+      let text = ''
+      request.on('data', (chunk: Buffer) => (text += chunk.toString()))
+      request.on('end', () => {
+        requests.push({ path: request.url ?? '', body: JSON.parse(text) })
+        const { status, value } = (responses.length > 1 ? responses.shift() : responses[0]) ?? {
+          status: 500,
+          value: {},
+        }
+        response.writeHead(status).end(JSON.stringify(value))
+      })
+    })
+    await new Promise<void>((resolve) => agent.listen(join(root, networkSocketName), resolve))
+    schedule()
+    api.put(collection, { ...stored()!, spec: { domain: { devices: { interfaces: [one] } }, taps: [tap] } })
+  })
+  afterEach(() => {
+    agent.closeAllConnections()
+    agent.close()
+  })
+
+  test('are created before the guest starts, and released when it has ended', async () => {
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ version: launcherVersion })
+    await until(() => phase() === 'Running')
+    expect(launcher.asked[0]).toBe('PUT /network')
+    expect(launcher.asked.at(-1)).toBe('PUT /vm')
+    const request = {
+      vm: { namespace: 'default', name: 'vm', uid: stored()?.metadata.uid },
+      pod: { uid: podUID, ips: ['10.244.0.9'] },
+      plugin: 'routed',
+      interface: { dev: 'tap0', index: 0, mac: '52:54:00:00:00:01', queues: 1 },
+    }
+    expect(requests).toEqual([{ path: '/add', body: request }])
+    launcher.become({ phase: 'Gone', reason: 'shutdown', exit: 'Succeeded' })
+    await until(() => requests.length > 1)
+    expect(requests[1]).toEqual({ path: '/del', body: request })
+  })
+
+  test('that cannot be created keep the guest from starting until they can', async () => {
+    responses.unshift({ status: 422, value: { error: 'network plugin routed: ADD failed: no route' } })
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ version: launcherVersion })
+    await until(() => conditions().includes('Ready=False:NetworkPluginFailed'))
+    expect(launcher.asked).not.toContain('PUT /vm')
+    await until(() => phase() === 'Running')
+    await until(() => recorded.length > 1)
+    expect(recorded).toEqual(['Warning NetworkPluginFailed', 'Normal Started'])
+  })
+
+  test('of a guest that an earlier handler has started are checked once', async () => {
+    responses = [{ status: 422, value: { error: 'network plugin routed: CHECK failed: tap0 is not up' } }]
+    const running = { ...stored()!, status: { phase: 'Running', nodeName: 'node1', podUID, podIP: '10.244.0.9' } }
+    api.put(collection, running)
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({
+      vmUID: stored()?.metadata.uid ?? '',
+      version: launcherVersion,
+      phase: 'Running',
+      reason: 'booted',
+    })
+    await until(() => recorded.length > 0)
+    launcher.become({ phase: 'Paused', reason: 'user' })
+    await until(() => conditions().includes('Ready=False:GuestPaused'))
+    expect(requests.map(({ path }) => path)).toEqual(['/check'])
+    expect(recorded).toEqual(['Warning NetworkPluginFailed'])
+  })
+
+  test('wait for an agent', async () => {
+    agent.close()
+    await rm(join(root, networkSocketName), { force: true })
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ version: launcherVersion })
+    await until(() => conditions().includes('Ready=False:NetworkAgentUnavailable'))
+    expect(launcher.asked).toEqual([])
+  })
+
+  test('of a launcher that cannot serve their addresses keep the guest from starting', async () => {
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ version: 2 })
+    await until(() => conditions().includes('Ready=False:NetworkPluginFailed'))
+    expect(launcher.asked).toEqual([])
   })
 })

@@ -20,9 +20,11 @@ import {
   type LauncherEvent,
   type LauncherLimits,
 } from './launcher.ts'
+import { NetworkFailure, type NetworkClient } from './network-client.ts'
 import { plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
-import { countValues } from './status.ts'
+import { countValues, isAlive } from './status.ts'
+import { attemptTaps, networkRequests, type TapAttempt } from './vm-network.ts'
 
 type Vm = Persisted<CachedVm>
 
@@ -34,6 +36,7 @@ interface HandlerOptions {
   readonly addressOf: (podUID: string) => Promise<string | undefined>
   /** libvirtd's cache for VMs of this type, as JSON; undefined while there is none. */
   readonly readCapabilities: (type: 'kvm' | 'qemu') => Promise<string | undefined>
+  readonly network: NetworkClient
   readonly recordEvent: (vm: Vm, type: 'Normal' | 'Warning', reason: string, message: string) => void
   readonly log: Logger
   readonly clock: Clock
@@ -80,8 +83,9 @@ const mostPendingBytes = 16 * 1024 * 1024
 const writesPerSecond = 50
 const writeBurst = 200
 
-/** The first version of a launcher that accepts `PUT /capabilities`. */
+/** The first version of a launcher that accepts `PUT /capabilities`, and `PUT /network`. */
 const withCapabilities = 2
+const withNetwork = 4
 
 /** The back-off before a closed event stream is reopened. */
 const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
@@ -109,6 +113,12 @@ interface Tracked {
   launcherVersion: number
   /** How its launcher's events violate the contract. */
   misbehavior: string | undefined
+  /** Of its taps; absent before the first one, and after one that failed was reported. */
+  taps: TapAttempt | undefined
+  hasCheckedTaps: boolean
+  hasReleasedTaps: boolean
+  /** Since when, by the monotonic clock, its taps could not be created. */
+  tapsFailingSince: number | undefined
   /** Open while its launcher's events are followed; abort it to stop that. */
   following: AbortController | undefined
   /** The event stream is not reopened before this time. */
@@ -169,6 +179,7 @@ export function startHandler(options: HandlerOptions): Handler {
     try {
       const observation = await observe(round, vm, () => round.launcher.report())
       if (observation.kind === 'report') follow(round)
+      if (observation.kind === 'report' && isAlive(observation.report)) void checkNetwork(round, vm)
       await perform(round, vm, observation)
     } finally {
       // It may have been deleted meanwhile, and no other event would come for it.
@@ -194,6 +205,9 @@ export function startHandler(options: HandlerOptions): Handler {
           const whole = await wholeOf(vm)
           // It was deleted: its event queues another round.
           if (whole === undefined) return undefined
+          const failure = await prepareNetwork(round, whole)
+          if (failure === 'pending') return undefined
+          if (failure !== undefined) return perform(round, vm, failure)
           await sendCapabilities(round, whole)
           return perform(round, vm, await observe(round, vm, () => putVm(round.launcher, whole)))
         }
@@ -210,6 +224,7 @@ export function startHandler(options: HandlerOptions): Handler {
         }
         case 'releaseLauncher':
           stopFollowing(round.entry)
+          void releaseNetwork(round, vm)
           // The launcher exits by itself after some seconds, so an error changes nothing.
           await round.launcher
             .final()
@@ -239,6 +254,75 @@ export function startHandler(options: HandlerOptions): Handler {
       if (text !== undefined) await launcher.putCapabilities(text)
     } catch (error) {
       log.debug({ vm: key, err: error }, 'could not send the capabilities of the node')
+    }
+  }
+
+  /**
+   * Ensures that the taps of the VM exist before its guest starts. Plugins run beside the rounds: one that hangs delays
+   * no other VM.
+   * @returns what prevents the start; `pending`: another round follows when the plugins have ended
+   */
+  async function prepareNetwork(
+    { key, entry, podUID, launcher }: Round,
+    vm: Vm,
+  ): Promise<Observation | 'pending' | undefined> {
+    const requests = networkRequests(vm, podUID, await options.addressOf(podUID))
+    if (requests.length === 0) return undefined
+    const attempt = entry.taps
+    if (attempt === undefined) {
+      entry.taps = { state: 'pending' }
+      void attemptTaps(options.network, requests).then((outcome) => {
+        entry.taps = outcome
+        queue.add(key)
+      })
+      return 'pending'
+    }
+    if (attempt.state === 'pending') return 'pending'
+    if (attempt.state === 'failed') {
+      entry.taps = undefined
+      entry.tapsFailingSince ??= clock.monotonic()
+      const { reason, message } = attempt
+      return { kind: 'withoutNetwork', reason, message, failingForMs: since(entry.tapsFailingSince) }
+    }
+    entry.tapsFailingSince = undefined
+    if (attempt.addresses.length === 0) return undefined
+    if (entry.launcherVersion < withNetwork) {
+      const message = `the launcher (protocol version ${entry.launcherVersion}) cannot serve the addresses of taps`
+      return { kind: 'withoutNetwork', reason: 'NetworkPluginFailed', message, failingForMs: 0 }
+    }
+    try {
+      await launcher.putNetwork(attempt.addresses)
+      return undefined
+    } catch (error) {
+      return failureOf(entry, error)
+    }
+  }
+
+  /** Once, of a guest that an earlier handler has started. Nothing is repaired: that could disconnect the guest. */
+  async function checkNetwork({ key, entry, podUID }: Round, vm: Vm): Promise<void> {
+    if ((vm.spec.taps ?? []).length === 0 || entry.taps !== undefined || entry.hasCheckedTaps) return
+    entry.hasCheckedTaps = true
+    try {
+      const whole = await wholeOf(vm)
+      const requests = whole === undefined ? [] : networkRequests(whole, podUID, vm.status?.podIP)
+      await Promise.all(requests.map((one) => options.network.check(one)))
+    } catch (error) {
+      log.info({ vm: key, err: error }, 'could not check the taps of the VM')
+      if (error instanceof NetworkFailure && error.reason === 'NetworkPluginFailed')
+        recordEvent(vm, 'Warning', error.reason, error.message)
+    }
+  }
+
+  /** Once: what plugins made in the network of the pod ends with it anyway. */
+  async function releaseNetwork({ key, entry, podUID }: Round, vm: Vm): Promise<void> {
+    if ((vm.spec.taps ?? []).length === 0 || entry.hasReleasedTaps) return
+    entry.hasReleasedTaps = true
+    try {
+      const whole = await wholeOf(vm)
+      const requests = whole === undefined ? [] : networkRequests(whole, podUID, vm.status?.podIP)
+      await Promise.all(requests.map((one) => options.network.del(one)))
+    } catch (error) {
+      log.info({ vm: key, err: error }, 'could not release the taps of the VM')
     }
   }
 
@@ -380,6 +464,10 @@ export function startHandler(options: HandlerOptions): Handler {
       startingSince: undefined,
       launcherVersion: 0,
       misbehavior: undefined,
+      taps: undefined,
+      hasCheckedTaps: false,
+      hasReleasedTaps: false,
+      tapsFailingSince: undefined,
       following: undefined,
       followAtMs: 0,
     }

@@ -15,6 +15,7 @@ import {
 import type { Bucket } from '../runtime/bucket.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { Held } from '../runtime/fair-limit.ts'
+import type { TapAddress } from '../runtime/network-api.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
 
@@ -45,6 +46,8 @@ export type LauncherEvent = 'change' | 'heartbeat'
 export interface Launcher {
   /** Sends a `CapabilitiesCache` as JSON. */
   putCapabilities(text: string): Promise<void>
+  /** What the launcher answers to the guest's DHCP clients. */
+  putNetwork(taps: readonly TapAddress[]): Promise<void>
   put(vm: VirtualMachine): Promise<DomainReport>
   report(): Promise<DomainReport>
   shutdown(gracePeriodSeconds: number): Promise<void>
@@ -115,6 +118,7 @@ export function launcherOf(
 
   return {
     putCapabilities: async (text) => void (await exchange('PUT', '/capabilities', { body: text })),
+    putNetwork: async (taps) => void (await call('PUT', '/network', { taps })),
     put: async ({ apiVersion, kind, metadata: { name, namespace, uid }, spec }) =>
       // Only the part that the launcher reads: a status can be as large as the spec.
       parsePutResponse(await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid }, spec })),

@@ -16,6 +16,7 @@ import { createSessionAccess } from './session-access.ts'
 import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
 import { openLauncherSession } from './launcher-session.ts'
+import { createNetworkClient } from './network-client.ts'
 import { readPodAddress } from './pod-address.ts'
 import { followProfilePod } from './profile-pod.ts'
 import { publishProfile } from './profile.ts'
@@ -47,6 +48,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     addressOf: (podUID) => readPodAddress(kubeletRoot, podUID),
     readCapabilities: async (type) =>
       (await profilePod.read(`capabilities-${type}.json`, maxCapabilitiesBytes))?.toString(),
+    network: createNetworkClient(settings.networkDirectory),
     recordEvent: ({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) => {
       const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }
       recorder.record({ regarding, type, reason, message })

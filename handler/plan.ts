@@ -11,7 +11,15 @@ import { findCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
 import { hasEndingProbe } from '../runtime/probe.ts'
-import { endConfirmedStatus, failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
+import {
+  endConfirmedStatus,
+  failedStatus,
+  isAlive,
+  isChanged,
+  silentStatus,
+  statusOf,
+  withoutNetworkStatus,
+} from './status.ts'
 
 /**
  * What the handler knows about a VM's launcher. Durations are measured with the handler's monotonic clock: timestamps
@@ -31,6 +39,13 @@ export type Observation =
     }
   /** The response violates the contract. */
   | { readonly kind: 'misbehaving'; readonly message: string; readonly silentForMs: number }
+  /** The launcher waits for its VM, but the taps of the VM could not be created. */
+  | {
+      readonly kind: 'withoutNetwork'
+      readonly reason: string
+      readonly message: string
+      readonly failingForMs: number
+    }
   | {
       readonly kind: 'report'
       readonly report: DomainReport
@@ -109,6 +124,8 @@ function planFor(vm: VirtualMachine, observation: Observation, now: string): Act
       return onMisbehavior(vm, observation, now)
     case 'refused':
       return onRefusal(vm, observation, now)
+    case 'withoutNetwork':
+      return withoutNetwork(vm, observation, now)
     case 'report':
       return onReport(vm, observation, now)
   }
@@ -137,6 +154,19 @@ function onSilence(
 ): Action[] {
   const update = silentForMs < silenceMs ? [] : updateStatus(vm, silentStatus(vm, reason, message, now))
   return [...update, pollAgain(silentForMs / 4)]
+}
+
+/** Not an end: the plugin can be installed or repaired, and the guest has not been started. */
+function withoutNetwork(
+  vm: VirtualMachine,
+  { reason, message, failingForMs }: { reason: string; message: string; failingForMs: number },
+  now: string,
+): Action[] {
+  return [
+    ...updateStatus(vm, withoutNetworkStatus(vm, reason, message, now)),
+    ...recordOnce(vm, reason, message),
+    pollAgain(failingForMs / 4),
+  ]
 }
 
 const pollAgain = (afterMs: number): Action => ({

@@ -5,6 +5,7 @@ test('a handler needs only the name of its node', () => {
   expect(readSettings({ NODE_NAME: 'node1' })).toEqual({
     nodeName: 'node1',
     kubeletRoot: '/var/lib/kubelet',
+    networkDirectory: '/var/lib/kubelet/plugins/network.virtset.io/run',
     deviceCount: 1000,
     healthPort: 8080,
     logLevel: 'info',
@@ -17,6 +18,7 @@ test('everything else can be set', () => {
     NODE_NAME: 'node1',
     KUBELET_ROOT: '/k',
     DEVICE_PLUGINS: '/d',
+    NETWORK_DIRECTORY: '/n',
     DEVICE_COUNT: '8',
     HEALTH_PORT: '1',
     METRICS_PORT: '2',
@@ -28,6 +30,7 @@ test('everything else can be set', () => {
     nodeName: 'node1',
     kubeletRoot: '/k',
     devicePlugins: '/d',
+    networkDirectory: '/n',
     deviceCount: 8,
     healthPort: 1,
     metricsPort: '2',

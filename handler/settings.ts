@@ -7,6 +7,8 @@ export interface Settings {
   readonly kubeletRoot: string
   /** The kubelet's directory of device plugins. Absent: the handler offers no devices. */
   readonly devicePlugins?: string
+  /** The directory of the network agent's socket, as mounted here. */
+  readonly networkDirectory: string
   /** The number of containers that can have each device at once. */
   readonly deviceCount: number
   readonly healthPort: number
@@ -29,6 +31,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     nodeName,
     kubeletRoot: env['KUBELET_ROOT'] ?? '/var/lib/kubelet',
     ...(devicePlugins === undefined ? {} : { devicePlugins }),
+    networkDirectory: env['NETWORK_DIRECTORY'] ?? '/var/lib/kubelet/plugins/network.virtset.io/run',
     deviceCount: deviceCountOf(env['DEVICE_COUNT'] ?? '1000'),
     healthPort: Number(env['HEALTH_PORT'] ?? 8080),
     ...(metricsPort === undefined ? {} : { metricsPort }),

@@ -32,10 +32,11 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
 
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
-  const { terminationGracePeriodSeconds: grace } = vm.spec
+  const { terminationGracePeriodSeconds: grace, taps } = vm.spec
   const spec = {
     domain: {},
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
+    ...(taps === undefined ? {} : { taps }),
     ...slimProbes(vm.spec),
   }
   return { ...vm, spec, isPartial: true }

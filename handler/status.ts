@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { routedPlugin } from '../api/tap.ts'
 import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
@@ -39,7 +40,7 @@ export function statusOf(
       ? {}
       : {
           domain: newDomain(before, domain),
-          interfaces: interfacesOf(domain, podIP ?? before.podIP).map((one) => inGuest(one, report)),
+          interfaces: interfacesOf(domain, routedTaps(vm), podIP ?? before.podIP).map((one) => inGuest(one, report)),
         }),
     ...guestOf(report),
     ...(report.frozen === undefined || report.exit !== undefined ? {} : { frozen: report.frozen }),
@@ -58,6 +59,17 @@ export function failedStatus(vm: VirtualMachine, reason: string, message: string
 export function silentStatus(vm: VirtualMachine, reason: string, message: string, now: string): VirtualMachineStatus {
   const before = vm.status ?? {}
   return conclude(before, before, neitherSynchronizedNorReady('Unknown', reason, message), vm, now)
+}
+
+/** The status of a VM whose guest waits for its network. */
+export function withoutNetworkStatus(
+  vm: VirtualMachine,
+  reason: string,
+  message: string,
+  now: string,
+): VirtualMachineStatus {
+  const before = vm.status ?? {}
+  return conclude(before, before, neitherSynchronizedNorReady('False', reason, message), vm, now)
 }
 
 const neitherSynchronizedNorReady = (status: 'False' | 'Unknown', reason: string, message: string): Asserted[] =>
@@ -197,13 +209,20 @@ export function countValues(value: unknown): number {
   return Object.values(value).reduce<number>((sum, one: unknown) => sum + countValues(one), 1)
 }
 
-function interfacesOf(domain: JsonObject, podIP: string | undefined): InterfaceStatus[] {
+const routedTaps = ({ spec: { taps = [] } }: VirtualMachine): ReadonlySet<string> =>
+  new Set(taps.filter(({ plugin }) => plugin === routedPlugin).map(({ dev }) => dev))
+
+function interfacesOf(domain: JsonObject, routed: ReadonlySet<string>, podIP: string | undefined): InterfaceStatus[] {
   const interfaces = objectAt(domain, 'devices')?.['interfaces']
   if (!Array.isArray(interfaces)) return []
   return interfaces.map((one) => {
     const name = textAt(objectAt(one, 'alias'), 'name')
     const mac = textAt(objectAt(one, 'mac'), 'address')
-    return { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }), ...inPod(one, podIP) }
+    return {
+      ...(name === undefined ? {} : { name }),
+      ...(mac === undefined ? {} : { mac }),
+      ...inPod(one, routed, podIP),
+    }
   })
 }
 
@@ -240,9 +259,14 @@ function inGuest(one: InterfaceStatus, { guest, exit }: DomainReport): Interface
 /** Every runtime and CNI calls the interface of a pod so. */
 const podInterface = 'eth0'
 
-/** Where clients reach the guest: passt gives it the address of its pod, whatever the guest itself configures. */
-function inPod(one: Json | undefined, podIP: string | undefined): Pick<InterfaceStatus, 'podInterface' | 'ips'> {
-  if (textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
+/** Where clients reach the guest: it has the address of its pod, whatever the guest itself configures. */
+function inPod(
+  one: Json | undefined,
+  routed: ReadonlySet<string>,
+  podIP: string | undefined,
+): Pick<InterfaceStatus, 'podInterface' | 'ips'> {
+  const isRouted = routed.has(textAt(objectAt(one, 'target'), 'dev') ?? '')
+  if (!isRouted && textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
   return { podInterface, ...(podIP === undefined ? {} : { ips: [podIP] }) }
 }
 

@@ -10,6 +10,8 @@ import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
 import { terminatedExitCode } from '../runtime/probe.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
+import { parseResolvConf } from './dhcp.ts'
+import { type DhcpServer, startDhcpServer } from './dhcp-server.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import { placeDeviceState, stateFiles } from './device-state.ts'
 import { pinToDedicatedCpus, readAllowedCpus } from './dedicated-cpus.ts'
@@ -103,6 +105,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     if (exit !== undefined) hub.end()
     else if (phase !== 'Waiting' && phase !== 'Defined') hub.start()
   })
+  let dhcp: DhcpServer | undefined
   const server = launcherServer({
     life,
     clock,
@@ -127,6 +130,15 @@ async function main(settings: Settings, log: Logger): Promise<void> {
         readDevices: () => readFile('/proc/net/dev', 'utf8'),
         clock,
       }),
+    },
+    serveAddresses: async (taps) => {
+      await dhcp?.close()
+      const resolv = parseResolvConf(await readFile('/etc/resolv.conf', 'utf8'))
+      dhcp = await startDhcpServer({
+        taps: taps.map(({ mac, dhcp: offer }) => ({ mac, dhcp: { ...resolv, ...offer } })),
+        clock,
+        log,
+      })
     },
     storeCapabilities: (cache) => storeCapabilities(settings.libvirtd['XDG_CACHE_HOME'] ?? '', cache),
   })

@@ -1,6 +1,7 @@
 import type { NetworkInterfaceInfo } from 'node:os'
 import type { Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
+import { podSideAddress } from '../runtime/network-api.ts'
 import { sessionsPerVm } from '../runtime/session-api.ts'
 import { dial } from './dial.ts'
 import { createRelay, type GuestSession } from './guest-session.ts'
@@ -19,16 +20,23 @@ export function createPorts({ interfaces, clock }: PortOptions): (port: number) 
   const relay = createRelay({ most: sessionsPerVm.ports, what: 'connections to its ports', clock })
   return (port) =>
     relay(async () => {
-      const [host] = podAddresses(interfaces())
+      const given = interfaces()
+      const [host] = podAddresses(given)
       if (host === undefined) throw new Refused('NotReady', 'the pod of the VM has no address of its own')
       try {
-        return unlessToItself(await dial({ host, port }, clock))
+        return unlessToItself(await dial({ host, port, ...ownEnd(given) }, clock))
       } catch (error) {
         if (!(error instanceof Error && 'code' in error)) throw error
         const message = `port ${port} of the VM does not accept connections (${String(error.code)} at ${host}): ${cause}`
         throw new Refused('NotReady', message)
       }
     })
+}
+
+/** With the plugin `routed`, the pod reaches its guest only from the address on the tap. */
+function ownEnd(interfaces: ReturnType<PortOptions['interfaces']>): { readonly localAddress?: string } {
+  const isTapped = Object.values(interfaces).some((some) => some?.some(({ address }) => address === podSideAddress))
+  return isTapped ? { localAddress: podSideAddress } : {}
 }
 
 const cause = 'nothing listens there in the guest, or its network interface does not forward the port'

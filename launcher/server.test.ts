@@ -16,6 +16,7 @@ import {
   parsePutResponse,
 } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
+import type { TapAddress } from '../runtime/network-api.ts'
 import type { SessionTarget } from '../runtime/session-api.ts'
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
@@ -41,10 +42,12 @@ let session: Error | ((socket: Duplex) => void)
 /** The targets of the sessions that were requested. */
 let targets: SessionTarget[]
 let stored: CapabilitiesCache[]
+let served: (readonly TapAddress[])[]
 
 beforeEach(async () => {
   targets = []
   stored = []
+  served = []
   directory = await mkdtemp(join(tmpdir(), 'launcher-'))
   socket = join(directory, 'launcher.sock')
   fake = fakeLibvirtd()
@@ -96,6 +99,7 @@ beforeEach(async () => {
       metrics: () => admit({ kind: 'metrics' }),
     },
     storeCapabilities: async (cache) => void stored.push(cache),
+    serveAddresses: async (taps) => void served.push(taps),
   })
   await new Promise<void>((resolve) => server.listen(socket, resolve))
 })
@@ -163,6 +167,19 @@ describe('requests', () => {
   ])('%s: %d %s', async (_, status, reason, method, path, body) => {
     await put()
     expect(await ask(socket, method, path, body)).toMatchObject({ status, body: { error: { reason } } })
+  })
+
+  test('serve the addresses of taps, until the launcher has its VM', async () => {
+    const tap = { mac: '52:54:00:00:00:01', dhcp: { ip: '10.0.0.5', prefix: 24, gateway: '10.0.0.1' } }
+    const send = (body: object) => ask(socket, 'PUT', '/network', body)
+    expect(await send({ taps: [tap] })).toEqual({ status: 202, body: {} })
+    expect(await send({ taps: [{ ...tap, mac: 'x' }] })).toEqual({
+      status: 400,
+      body: { error: { reason: 'BadRequest', message: 'tap.mac is not valid' } },
+    })
+    await put()
+    expect(await send({ taps: [] })).toMatchObject({ status: 409, body: { error: { reason: 'OtherVirtualMachine' } } })
+    expect(served).toEqual([[tap]])
   })
 
   test('store the capabilities of the node, until the launcher has its VM', async () => {

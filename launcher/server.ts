@@ -18,6 +18,7 @@ import {
   parseShutdownRequest,
 } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
+import { InvalidNetworkMessage, parseTapAddresses, type TapAddress } from '../runtime/network-api.ts'
 import { formatPosition, parseTarget, positionHeader, sessionProtocol } from '../runtime/session-api.ts'
 import { openGuestSession, type GuestSessions } from './guest-session.ts'
 import { knownPartOf } from './known-part.ts'
@@ -30,6 +31,8 @@ export interface ServerOptions {
   readonly clock: Clock
   readonly sessions: GuestSessions
   readonly storeCapabilities: (cache: CapabilitiesCache) => Promise<void>
+  /** Answers the guest's DHCP clients from then on. */
+  readonly serveAddresses: (taps: readonly TapAddress[]) => Promise<void>
   readonly log: Logger
 }
 
@@ -58,7 +61,7 @@ type Route = (body: () => Promise<unknown>) => Promise<HttpResponse>
 
 /** Serves the contract of runtime/launcher-api.ts over HTTP; the caller listens. */
 export function launcherServer(options: ServerOptions): Server {
-  const { life, clock, log, storeCapabilities } = options
+  const { life, clock, log, storeCapabilities, serveAddresses } = options
   const accepted = { status: 202, body: {} }
   const routes: { readonly [request: string]: Route } = {
     'PUT /capabilities': async (body) => {
@@ -66,6 +69,12 @@ export function launcherServer(options: ServerOptions): Server {
       // Once there is a VM, a guest that has broken out of QEMU could send it.
       if (life.hasVm) throw new Refused('OtherVirtualMachine', 'the launcher already has its VirtualMachine')
       await storeCapabilities(cache)
+      return accepted
+    },
+    'PUT /network': async (body) => {
+      const taps = parseTapAddresses(await body())
+      if (life.hasVm) throw new Refused('OtherVirtualMachine', 'the launcher already has its VirtualMachine')
+      await serveAddresses(taps)
       return accepted
     },
     'PUT /vm': async (body) => {
@@ -211,7 +220,8 @@ function failure(error: unknown, log: ServerOptions['log']): HttpResponse {
 function explain(error: unknown): { reason: LauncherErrorReason; message: string } {
   if (error instanceof Refused) return { reason: error.reason, message: error.message }
   const message = error instanceof Error ? error.message : String(error)
-  if (error instanceof InvalidLauncherResponse) return { reason: 'BadRequest', message }
+  if (error instanceof InvalidLauncherResponse || error instanceof InvalidNetworkMessage)
+    return { reason: 'BadRequest', message }
   if (error instanceof ConnectionLost || error instanceof DeadlineExceeded) {
     return { reason: 'LibvirtUnavailable', message }
   }

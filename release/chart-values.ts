@@ -30,6 +30,7 @@ const workloads = {
   controller: 'Deployment virtset-controller',
   handler: 'DaemonSet virtset-handler',
   profile: 'DaemonSet virtset-profile',
+  network: 'DaemonSet virtset-network',
 }
 const container = (name: string) => `${pod}.containers.[name=${name}]`
 
@@ -62,9 +63,9 @@ const deployment = (name: 'webhooks' | 'controller'): ChartValue[] => {
   ]
 }
 
-/** The handler runs on the nodes that can run VMs, and so does the pod that queries their libvirt. */
+/** The handler runs on the nodes that can run VMs, and so do the pods that query their libvirt and run plugins. */
 const onNodes = (field: string): Place[] =>
-  [workloads.handler, workloads.profile].map((object) => ({ object, path: `${pod}.${field}` }))
+  [workloads.handler, workloads.profile, workloads.network].map((object) => ({ object, path: `${pod}.${field}` }))
 
 const image = (name: string) => `printf "%s/%s" .Values.images.prefix .Values.images.${name} | toJson`
 const afterLastSlash = (reference: string) => reference.slice(reference.lastIndexOf('/') + 1)
@@ -79,10 +80,11 @@ export const chartValues: readonly ChartValue[] = [
   },
   {
     name: 'images.virtset',
-    description: 'Image of webhooks, controller and handler below the prefix, by tag or digest.',
+    description: 'Image of webhooks, controller, handler and network agent below the prefix, by tag or digest.',
     places: [
       { object: workloads.controller, path: `${container('controller')}.image`, expression: image('virtset') },
       { object: workloads.handler, path: `${container('handler')}.image`, expression: image('virtset') },
+      { object: workloads.network, path: `${container('network')}.image`, expression: image('virtset') },
     ],
     read: afterLastSlash,
   },
@@ -196,6 +198,13 @@ export const chartValues: readonly ChartValue[] = [
   {
     name: 'objectPresets.enabled',
     description: 'Apply presets to objects of other APIs. The webhooks can then register themselves for any resource.',
+    places: [],
+    default: false,
+  },
+  {
+    name: 'networkPlugins.enabled',
+    description:
+      'Run network plugins, which create tap devices for VMs. Their agent is as powerful as root on its node.',
     places: [],
     default: false,
   },

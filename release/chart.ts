@@ -25,6 +25,7 @@ export const switches: Readonly<Record<string, string>> = {
   'certManager.enabled': 'cert-manager',
   'monitoring.enabled': 'monitoring',
   'objectPresets.enabled': 'object-presets',
+  'networkPlugins.enabled': 'network-plugins',
 }
 
 /** The files of a chart, by path. */

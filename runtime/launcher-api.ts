@@ -8,6 +8,8 @@ import { shownText } from './shown-text.ts'
  *
  *     PUT  /capabilities   CapabilitiesCache                   202 | 409 once it has a VM. Since version 2; sent before the
  *                                                              VM, and only speeds up its start
+ *     PUT  /network    {taps: TapAddress[]}                202 | 409 once it has a VM. Since version 3; sent before a VM
+ *                                                              with taps whose guest gets its address from the launcher
  *     PUT  /vm         the VirtualMachine as persisted         202 {domain: DomainReport} | 409 | 400 {error}
  *     GET  /domain                                             200 DomainReport | 503 {error} after 3 s without libvirt
  *     POST /shutdown   {gracePeriodSeconds}                    202: the guest is asked to power off, and ended after the
@@ -41,9 +43,9 @@ import { shownText } from './shown-text.ts'
 
 /**
  * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the
- * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`.
+ * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`. 4: it accepts `PUT /network`.
  */
-export const launcherVersion = 3
+export const launcherVersion = 4
 
 /** JSON from the wire. */
 export type Json = null | boolean | number | string | Json[] | JsonObject

@@ -19,6 +19,7 @@ import { pick } from '../runtime/slim.ts'
 const besideDomain = [
   'volumes',
   'ports',
+  'taps',
   'deviceStateVolume',
   'dedicatedCPUs',
   'memoryRequest',

@@ -1,5 +1,6 @@
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { startHandler } from '../../handler/handler.ts'
+import { createNetworkClient } from '../../handler/network-client.ts'
 import { LauncherAbsent, type Launcher, type LauncherEvent } from '../../handler/launcher.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { systemClock } from '../../runtime/clock.ts'
@@ -36,6 +37,7 @@ function startLauncher(podUID: string): Launcher {
   }
   return {
     async putCapabilities() {},
+    async putNetwork() {},
     async put(vm: VirtualMachine) {
       present()
       become({ vmUID: vm.metadata.uid ?? '', phase: 'Defined', reason: 'starting', domain: vm.spec.domain as never })
@@ -82,6 +84,7 @@ for (const nodeName of nodeNames) {
     launcherOf,
     addressOf: async () => '192.0.2.1',
     readCapabilities: async () => undefined,
+    network: createNetworkClient('/nonexistent'),
     recordEvent({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) {
       const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }
       recorder.record({ regarding, type, reason, message })

@@ -28,6 +28,7 @@ import { portForwards } from './port-forward.ts'
 import type { Context, Rule } from './rule.ts'
 import * as seclabel from './seclabel.ts'
 import { spaprAddress } from './spapr-vio.ts'
+import { interfaceTap } from './tap.ts'
 import * as usb from './usb.ts'
 import * as vcpu from './vcpu.ts'
 import * as video from './video.ts'
@@ -119,6 +120,7 @@ export const rules: readonly Rule[] = [
   watchdog.watchdogAction,
   identity.macAddress,
   identity.virtualPort,
+  interfaceTap,
   networkInterface.interfaceType,
   networkInterface.interfaceBackend,
   networkInterface.interfaceModel,

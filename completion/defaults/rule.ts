@@ -1,5 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import type { Port } from '../../api/port.ts'
+import type { Tap } from '../../api/tap.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
 
 /** The source of identities: the same uid gives the same identities. */
@@ -32,6 +33,8 @@ export interface Context {
   readonly isNew?: boolean
   /** The ports of the VM. */
   readonly ports?: readonly Port[]
+  /** The taps of the VM. */
+  readonly taps?: readonly Tap[]
   /** The names of the VM's volumes whose disk is in a container image. */
   readonly imageVolumes?: ReadonlySet<string>
   /**

@@ -67,6 +67,7 @@ import { shmemRules } from './shmem.ts'
 import { smartcards } from './smartcard.ts'
 import { spiceGraphics } from './spice.ts'
 import { sysinfoRules } from './sysinfo.ts'
+import { tapRules } from './tap.ts'
 import { throttleRules } from './throttle.ts'
 import { tpmRules } from './tpm.ts'
 import { usbRules } from './usb.ts'
@@ -119,6 +120,7 @@ export const rules: readonly Rule[] = [
   ...interfaceTypeRules,
   ...portForwardRules,
   probePort,
+  ...tapRules,
   rom,
   ...hostdevRules,
   ...hostDeviceRules,

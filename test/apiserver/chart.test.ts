@@ -123,6 +123,12 @@ describe('values', () => {
       'rules[0].resourceNames',
       ['virtset-objects'],
     ],
+    [
+      ['networkPlugins.enabled=true', 'imagePullSecrets=[{"name":"registry"}]'],
+      'DaemonSet virtset-network',
+      'spec.template.spec.imagePullSecrets',
+      [{ name: 'registry' }],
+    ],
   ])('%j sets %s %s', async (settings, identity, path, expected) => {
     // Without the CRDs, which take most of the time.
     const objects = await rendered('crds.install=false', ...settings)

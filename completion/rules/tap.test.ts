@@ -1,0 +1,41 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { testRule, testSilent } from '../../test/rule-table.ts'
+import type { DeviceOf } from './device.ts'
+
+const vm = (...interfaces: DeviceOf<'interfaces'>[]): Domain => ({ devices: { interfaces } })
+const tapped = (dev: string): DeviceOf<'interfaces'> => ({ type: 'ethernet', target: { dev, managed: false } })
+const taps = [
+  { dev: 'tap0', plugin: 'routed' },
+  { dev: 'tap1', plugin: 'routed' },
+  { dev: 'tap2', plugin: 'example' },
+]
+const at = 'spec.domain.devices.interfaces[0]'
+
+testRule('tap-interface', [
+  {
+    taps,
+    refused: vm({ type: 'bridge', source: { bridge: 'br0' }, target: { dev: 'tap0' } }),
+    causes: [`${at}.type: Invalid value: "bridge": must be ethernet: tap0 is one of spec.taps`],
+    accepted: vm({ type: 'bridge', source: { bridge: 'br0' }, target: { dev: 'tap9' } }),
+  },
+  {
+    taps,
+    refused: vm({ type: 'ethernet', target: { dev: 'tap0', managed: true } }),
+    causes: [`${at}.target.managed: Invalid value: true: must be false: a plugin creates tap0, as spec.taps states`],
+    accepted: vm({ type: 'ethernet', target: { dev: 'tap0', managed: false } }),
+  },
+])
+
+testRule('tap-routed', [
+  {
+    taps,
+    refused: vm(tapped('tap0'), tapped('tap1')),
+    causes: [
+      'spec.taps[1].plugin: Invalid value: "routed": must not be routed again: the address of the pod already belongs to tap0',
+    ],
+    accepted: vm(tapped('tap0'), tapped('tap2')),
+  },
+])
+
+testSilent('tap-interface', [vm({ type: 'ethernet', target: { dev: 'tap0' } }), {}])
+testSilent('tap-routed', [vm(tapped('tap1'))], { taps })

@@ -1,0 +1,59 @@
+import { routedPlugin } from '../../api/tap.ts'
+import { list } from './device.ts'
+import { invalid } from './finding.ts'
+import type { Rule } from './rule.ts'
+
+const ethernet = (dev: string) => ({ type: 'ethernet', target: { dev, managed: false } }) as const
+const routed = (dev: string) => ({ dev, plugin: routedPlugin })
+
+export const tapInterface: Rule = {
+  id: 'tap-interface',
+  description:
+    'An interface whose `target.dev` is one of the `taps` of the VM must have the type `ethernet` and `managed: false`.',
+  *check({ spec: { taps = [] }, domain }) {
+    if (taps.length === 0) return
+    const devices = new Set(taps.map(({ dev }) => dev))
+    for (const [index, { type = 'user', target }] of list(domain, 'interfaces').entries()) {
+      if (target?.dev === undefined || !devices.has(target.dev)) continue
+      const at = `spec.domain.devices.interfaces[${index}]`
+      const message = `must be ethernet: ${target.dev} is one of spec.taps`
+      if (type !== 'ethernet') yield invalid(`${at}.type`, type, message)
+      else if (target.managed !== false) {
+        const created = `must be false: a plugin creates ${target.dev}, as spec.taps states`
+        yield invalid(`${at}.target.managed`, target.managed, created)
+      }
+    }
+  },
+  example: {
+    breaks: {
+      domain: { devices: { interfaces: [{ type: 'ethernet', target: { dev: 'tap0', managed: true } }] } },
+      taps: [routed('tap0')],
+    },
+    holds: { domain: { devices: { interfaces: [ethernet('tap0')] } }, taps: [routed('tap0')] },
+  },
+}
+
+export const tapRouted: Rule = {
+  id: 'tap-routed',
+  description: 'At most one interface can be connected by the plugin `routed`: the pod has one address.',
+  *check({ spec: { taps = [] }, domain }) {
+    const used = new Set(list(domain, 'interfaces').map(({ target }) => target?.dev))
+    const indexes = [...taps.keys()].filter((index) => {
+      const { dev, plugin } = taps[index] ?? {}
+      return plugin === routedPlugin && used.has(dev)
+    })
+    for (const index of indexes.slice(1)) {
+      const message = `must not be ${routedPlugin} again: the address of the pod already belongs to ${taps[indexes[0] ?? 0]?.dev}`
+      yield invalid(`spec.taps[${index}].plugin`, routedPlugin, message)
+    }
+  },
+  example: {
+    breaks: {
+      domain: { devices: { interfaces: [ethernet('tap0'), ethernet('tap1')] } },
+      taps: [routed('tap0'), routed('tap1')],
+    },
+    holds: { domain: { devices: { interfaces: [ethernet('tap0')] } }, taps: [routed('tap0'), routed('tap1')] },
+  },
+}
+
+export const tapRules: readonly Rule[] = [tapInterface, tapRouted]

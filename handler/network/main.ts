@@ -1,0 +1,47 @@
+import { chmod, mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { systemClock } from '../../runtime/clock.ts'
+import { createLanes } from '../../runtime/lanes.ts'
+import { createLogger, type Logger } from '../../runtime/log.ts'
+import { networkSocketName } from '../../runtime/network-api.ts'
+import { createShutdown } from '../../runtime/shutdown.ts'
+import { runPlugin } from './plugin.ts'
+import { openPodNetwork } from './pod-network.ts'
+import { networkServer } from './server.ts'
+import { readSettings, type Settings } from './settings.ts'
+
+/** Plugins that run at once on the node, and for VMs of one namespace. */
+const limits = { all: 8, perNamespace: 4 }
+
+/**
+ * The network agent of a node: runs plugins in the network namespaces of launcher pods, for the handler. It has no
+ * token, and nobody but root on the node can reach its socket.
+ */
+async function main(settings: Settings, log: Logger): Promise<void> {
+  const { socketDirectory, pluginDirectory } = settings
+  const clock = systemClock
+  const routed = [process.execPath, join(import.meta.dirname, 'routed/main.ts')] as const
+  const plugins = { builtIn: { routed }, directory: pluginDirectory, clock }
+  const server = networkServer({
+    openNetwork: (podUID) => openPodNetwork('/proc', podUID),
+    run: (run) => runPlugin(plugins, run),
+    lanes: createLanes(limits),
+    log,
+  })
+  await mkdir(socketDirectory, { recursive: true, mode: 0o700 })
+  await chmod(socketDirectory, 0o700)
+  const socket = join(socketDirectory, networkSocketName)
+  // That of the agent before.
+  await rm(socket, { force: true })
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(socket, resolve))
+  log.info({ socket, pluginDirectory }, 'ready')
+  const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
+  shutdown.step('requests', () => new Promise<void>((resolve) => void server.close(() => resolve())))
+}
+
+const settings = readSettings(process.env)
+const log = createLogger({ process: 'network', level: settings.logLevel })
+await main(settings, log).catch((error: unknown) => {
+  log.fatal({ err: error }, 'the network agent failed')
+  process.exit(1)
+})

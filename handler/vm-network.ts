@@ -1,0 +1,52 @@
+import { usedTaps } from '../api/tap.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import type { NetworkRequest, TapAddress } from '../runtime/network-api.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { NetworkFailure, type NetworkClient } from './network-client.ts'
+
+/**
+ * What is requested for the taps of a VM. Only the stored VM and the kubelet decide it: its spec, the uid of its pod in
+ * the status, which only the controller can set, and the pod's address in the kubelet's own file.
+ */
+export function networkRequests(
+  { metadata, spec }: Persisted<VirtualMachine>,
+  podUID: string,
+  podIP: string | undefined,
+): NetworkRequest[] {
+  const { name, uid, namespace = '' } = metadata
+  return usedTaps(spec).map(({ plugin, ...one }) => ({
+    vm: { namespace, name, uid },
+    pod: { uid: podUID, ips: podIP === undefined ? [] : [podIP] },
+    plugin,
+    interface: one,
+  }))
+}
+
+/**
+ * The addresses for the launcher's DHCP server. Repeating it changes nothing.
+ * @throws NetworkFailure
+ */
+export async function addTaps(client: NetworkClient, requests: readonly NetworkRequest[]): Promise<TapAddress[]> {
+  const addresses: TapAddress[] = []
+  for (const one of requests) {
+    const { dhcp } = await client.add(one)
+    if (dhcp !== undefined) addresses.push({ mac: one.interface.mac, dhcp })
+  }
+  return addresses
+}
+
+/** Of a VM whose taps are being created, or could not be created. */
+export type TapAttempt =
+  | { readonly state: 'pending' }
+  | { readonly state: 'ready'; readonly addresses: readonly TapAddress[] }
+  | { readonly state: 'failed'; readonly reason: NetworkFailure['reason']; readonly message: string }
+
+/** The outcome of `addTaps`. */
+export async function attemptTaps(client: NetworkClient, requests: readonly NetworkRequest[]): Promise<TapAttempt> {
+  try {
+    return { state: 'ready', addresses: await addTaps(client, requests) }
+  } catch (error) {
+    const failure = error instanceof NetworkFailure ? error.reason : 'NetworkAgentUnavailable'
+    return { state: 'failed', reason: failure, message: error instanceof Error ? error.message : String(error) }
+  }
+}

@@ -1,0 +1,199 @@
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+import { attempt, run } from '../../cluster/command.ts'
+import { guestGreeting } from '../../cluster/guest.ts'
+import { listReferences } from '../../cluster/layout.ts'
+import { readSettings } from '../../cluster/settings.ts'
+import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { deaf, guest, presets } from './vms.ts'
+
+let cluster: TestCluster
+beforeAll(async () => {
+  cluster = await openCluster()
+  await cluster.kubectl('label', 'namespace', cluster.namespace, 'pod-security.kubernetes.io/enforce=restricted')
+  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
+  const reference = listReferences(join(cache, 'images')).findLast((name) => name.includes('/linux-guest:')) ?? ''
+  const service = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'web' },
+    spec: { selector: { app: 'server' }, ports: [{ port: 8080, targetPort: 'http' }] },
+  }
+  await cluster.apply(...presets, routed, service, linux('server', reference), linux('client', reference))
+})
+afterAll(() => cluster.close())
+
+/** As an operator makes the routed tap the default of a namespace. */
+const routed = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachinePreset',
+  metadata: { name: 'routed' },
+  spec: { selector: {}, taps: [{ dev: 'tap0', plugin: 'routed' }] },
+}
+
+/** Programs that the guest's web server runs, by name. */
+const programs: { readonly [name: string]: string } = {
+  who: 'echo "$REMOTE_ADDR"',
+  address: 'ip -4 -o address show dev eth0; ip link show dev eth0; cat /etc/resolv.conf',
+  get: 'wget -q -T 20 -O - "http://$QUERY_STRING/cgi-bin/who"',
+  ping: 'ping -c 1 -W 20 "$QUERY_STRING" >/dev/null && echo "$QUERY_STRING answers"',
+  look: 'nslookup "$QUERY_STRING" >/dev/null 2>&1 && echo found',
+  spoof: [
+    'ip address add 10.244.200.200/32 dev eth0',
+    'ip route add "$QUERY_STRING" dev eth0 src 10.244.200.200',
+    'wget -q -T 5 -O - "http://$QUERY_STRING/cgi-bin/who" 2>/dev/null || echo refused',
+    'ip route del "$QUERY_STRING"; ip address del 10.244.200.200/32 dev eth0',
+  ].join('\n'),
+}
+
+function linux(name: string, reference: string): object {
+  const files = Object.entries(programs).map(([program, script]) => ({
+    path: `/www/cgi-bin/${program}`,
+    permissions: '0755',
+    content: `#!/bin/sh\necho\n${script}\n`,
+  }))
+  const userData = `#cloud-config\n${JSON.stringify({ write_files: files, runcmd: ['httpd -p 80 -h /www'] })}\n`
+  return {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name, labels: { app: name } },
+    spec: {
+      domain: {
+        type: 'qemu',
+        memory: { unit: 'MiB', value: 192 },
+        os: { type: { os: 'hvm' } },
+        devices: {
+          interfaces: [{}],
+          disks: [
+            { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
+            { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
+          ],
+        },
+      },
+      volumes: [
+        { name: 'root', image: { reference } },
+        { name: 'seed', cloudInit: { userData } },
+      ],
+      ports: [{ name: 'http', port: 80 }],
+      terminationGracePeriodSeconds: 0,
+    },
+  }
+}
+
+/** What an HTTP server in a guest responds to this host, which is the node. */
+async function ask(address: string, path: string): Promise<string> {
+  const response = await fetch(`http://${address}/cgi-bin/${path}`, { signal: AbortSignal.timeout(60_000) })
+  return (await response.text()).trim()
+}
+
+const addressOf = ({ status }: VirtualMachine) => status?.podIP ?? 'no address'
+
+async function untilServes(name: string): Promise<VirtualMachine> {
+  const vm = await cluster.untilVm(name, 'runs', ({ status }) => status?.phase === 'Running', 600_000)
+  const isServed = () => ask(addressOf(vm), 'who').catch(() => undefined)
+  await cluster.until(`the guest ${name} serves at ${addressOf(vm)}`, isServed, 600_000)
+  return vm
+}
+
+/** The number of a process of the VM's pod, in whose network commands run. */
+const processOf = ({ status }: VirtualMachine): string =>
+  String(processesOfPod(status?.podUID ?? 'no pod', (command) => command.includes('launcher/main.ts'))[0])
+
+test('a guest has the address of its pod, by DHCP, and is reached there and by a Service', async () => {
+  const [server, client] = [await untilServes('server'), await untilServes('client')]
+  expect(server.spec.domain['devices']).toMatchObject({
+    interfaces: [{ type: 'ethernet', target: { dev: 'tap0', managed: false }, model: { type: 'virtio' } }],
+  })
+  const [from, to] = [addressOf(client), addressOf(server)]
+  expect(server.status?.interfaces).toMatchObject([{ podInterface: 'eth0', ips: [to] }])
+  const configured = await ask(to, 'address')
+  expect(configured).toContain(`inet ${to}/24`)
+  expect(configured).toContain('mtu 1500')
+  expect(configured).toContain(`search ${cluster.namespace}.svc.cluster.local`)
+
+  // The server sees its client, and pings end in the guest.
+  expect(await ask(from, `get?${to}`)).toBe(from)
+  expect(await ask(from, `ping?${to}`)).toBe(`${to} answers`)
+  expect(await ask(from, `get?web.${cluster.namespace}.svc.cluster.local:8080`)).toBe(from)
+  expect(await ask(to, 'look?kubernetes.default.svc.cluster.local')).toBe('found')
+
+  // The pod itself has the same address, and its own connections.
+  const inPod = ['nsenter', '-t', processOf(client), '-n', 'curl', '-sS', '-m', '20']
+  expect((await run([...inPod, `http://${to}/cgi-bin/who`])).trim()).toBe(from)
+}, 1_200_000)
+
+test('a guest cannot use another address', async () => {
+  const [server, client] = [await untilServes('server'), await untilServes('client')]
+  expect(await ask(addressOf(client), `spoof?${addressOf(server)}`)).toBe('refused')
+  expect(await ask(addressOf(client), `get?${addressOf(server)}`)).toBe(addressOf(client))
+}, 1_200_000)
+
+test('guests stay connected while handler and network agent are replaced', async () => {
+  const server = await untilServes('server')
+  const system = ['-n', 'virtset-system']
+  await cluster.kubectl(...system, 'rollout', 'restart', 'daemonset/virtset-network', 'daemonset/virtset-handler')
+  for (const name of ['virtset-network', 'virtset-handler'])
+    await cluster.kubectl(...system, 'rollout', 'status', `daemonset/${name}`, '--timeout=180s')
+  expect(await ask(addressOf(server), 'who')).not.toBe('')
+  const again = await cluster.vm('server')
+  expect(again?.status).toMatchObject({ phase: 'Running', podUID: server.status?.podUID })
+}, 600_000)
+
+test('QEMU reaches its iSCSI disk from the address that the guest has', async () => {
+  await cluster.apply(withNetwork(guest('disk', { terminationGracePeriodSeconds: 0 })))
+  const vm = await cluster.untilVm('disk', 'runs', ({ status }) => status?.phase === 'Running')
+  const console = await cluster.console(vm)
+  await console.ask('boot', guestGreeting)
+  console.close()
+}, 600_000)
+
+function withNetwork(vm: object): object {
+  const copy: { spec: { domain: { devices: { interfaces?: object[] } } } } = JSON.parse(JSON.stringify(vm))
+  copy.spec.domain.devices.interfaces = [{}]
+  return copy
+}
+
+test('a plugin that is missing, fails or hangs is named in the condition, and the VM starts once it is repaired', async () => {
+  const node = (await cluster.vm('server'))?.status?.nodeName ?? 'node1'
+  const plugins = join(cluster.state, 'nodes', node, 'kubelet/plugins/network.virtset.io/bin')
+  const file = join(plugins, 'example')
+  mkdirSync(plugins, { recursive: true })
+  const install = (script: string) => {
+    writeFileSync(file, `#!/bin/sh\n${script}\n`)
+    chmodSync(file, 0o755)
+  }
+  rmSync(file, { force: true })
+  const taps = [{ dev: 'tap0', plugin: 'example' }]
+  const interfaces = [{}]
+  const spec = { taps, nodeSelector: { 'kubernetes.io/hostname': node }, terminationGracePeriodSeconds: 0 }
+  await cluster.apply(deaf('plugged', spec, { devices: { interfaces } }))
+  const untilReason = (text: string) =>
+    cluster.untilVm('plugged', `waits: ${text}`, ({ status }) => {
+      const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+      return ready?.reason === 'NetworkPluginFailed' && ready.message.includes(text)
+    })
+  await untilReason('network plugin example is not installed on this node')
+  install('echo "no cable" >&2; exit 1')
+  await untilReason('network plugin example: ADD failed (1): no cable')
+  install('[ "$VIRTSET_COMMAND" = ADD ] || exit 0; sleep 3600')
+  await untilReason('network plugin example: ADD did not end within 60 s')
+  install(
+    '[ "$VIRTSET_COMMAND" = ADD ] || exit 0; nsenter --net=/proc/self/fd/3 ip tuntap add name tap0 mode tap user 107 group 107 && echo {}',
+  )
+  await cluster.untilVm('plugged', 'runs', ({ status }) => status?.phase === 'Running')
+  rmSync(file)
+}, 900_000)
+
+test('the network agent has no token and the rights that it states', async () => {
+  const pods = await cluster.kubectl('-n', 'virtset-system', 'get', 'pods', '-o', 'json')
+  const { items }: { items: { metadata: { name: string; uid: string } }[] } = JSON.parse(pods)
+  const agent = items.find(({ metadata }) => metadata.name.startsWith('virtset-network-'))
+  const [pid] = processesOfPod(agent?.metadata.uid ?? 'none', (command) => command.includes('handler/network/main.ts'))
+  expect(await run(['grep', '-E', '^(CapEff|NoNewPrivs|Seccomp):', `/proc/${pid}/status`])).toBe(
+    'CapEff:\t0000000000281000\nNoNewPrivs:\t1\nSeccomp:\t2\n',
+  )
+  expect(await attempt(['ls', `/proc/${pid}/root/var/run/secrets`])).toBeUndefined()
+})
