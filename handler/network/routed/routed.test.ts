@@ -53,3 +53,9 @@ test('a tap has several queues only if its interface has', () => {
   expect(addScript(tap, link)).not.toContain('multi_queue')
   expect(addScript({ ...tap, queues: 4 }, link)).toContain('user 107 group 107 vnet_hdr multi_queue')
 })
+
+test('no other pod reaches the DHCP server of the guest', () => {
+  const link = findPodLink(['10.0.0.5'], addresses, routes)
+  const script = addScript({ dev: 'tap0', index: 0, mac: '52:54:00:00:00:01', queues: 1 }, link)
+  expect(script).toContain('hook input priority filter\n    iifname != "tap0" udp dport 67 drop\n')
+})

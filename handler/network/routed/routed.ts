@@ -102,7 +102,10 @@ export function addScript({ dev, mac, queues }: TapInterface, { name, ip, mtu }:
 
 const has = (preference: number, add: string): string => `[ -n "$(ip rule show pref ${preference})" ] || ${add}`
 
-/** Declared before they are deleted, so that they can be replaced in one transaction, whether they exist or not. */
+/**
+ * Declared before they are deleted, so that they can be replaced in one transaction, whether they exist or not. Of the
+ * network only the guest reaches the DHCP server: broadcasts of other pods would use up the responses that it may get.
+ */
 function rulesOf(dev: string, mac: string, name: string, ip: string): string {
   return `table ip ${ruleset}
 delete table ip ${ruleset}
@@ -117,6 +120,7 @@ table ip ${ruleset} {
   }
   chain pod {
     type filter hook input priority filter
+    iifname != "${dev}" udp dport 67 drop
     iifname "${dev}" ct state established,related accept
     iifname "${dev}" udp sport 68 udp dport 67 accept
     iifname "${dev}" drop
