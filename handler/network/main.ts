@@ -21,7 +21,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const { socketDirectory, pluginDirectory } = settings
   const clock = systemClock
   const routed = [process.execPath, join(import.meta.dirname, 'routed/main.ts')] as const
-  const plugins = { builtIn: { routed }, directory: pluginDirectory, clock }
+  const plugins = { builtIn: new Map([['routed', routed]]), directory: pluginDirectory, clock }
   const server = networkServer({
     openNetwork: (podUID) => openPodNetwork('/proc', podUID),
     run: (run) => runPlugin(plugins, run),

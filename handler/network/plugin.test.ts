@@ -22,7 +22,7 @@ afterEach(() => rmSync(directory, { recursive: true }))
 
 function run(script: string, command: NetworkCommand = 'add', clock: Clock = systemClock, network?: number) {
   writeFileSync(join(directory, 'example'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
-  return runPlugin({ builtIn: {}, directory, clock }, { command, request, network })
+  return runPlugin({ builtIn: new Map(), directory, clock }, { command, request, network })
 }
 
 test('a plugin gets the command, the request and the network, and its result is returned', async () => {
@@ -83,10 +83,10 @@ test('a process that a plugin left behind does not keep it', async () => {
   expect(await run('(sleep 1000 &) ; echo {}')).toEqual({ ips: [] })
 })
 
-test('a plugin that is not installed', async () => {
+test.each(['example', 'constructor'])('the plugin %s is not installed', async (plugin) => {
   const nothing = runPlugin(
-    { builtIn: {}, directory, clock: systemClock },
-    { command: 'add', request, network: undefined },
+    { builtIn: new Map(), directory, clock: systemClock },
+    { command: 'add', request: { ...request, plugin }, network: undefined },
   )
-  await expect(nothing).rejects.toThrow('network plugin example is not installed on this node')
+  await expect(nothing).rejects.toThrow(`network plugin ${plugin} is not installed on this node`)
 })

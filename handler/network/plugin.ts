@@ -20,7 +20,7 @@ export class PluginFailed extends Error {
 
 interface PluginOptions {
   /** A program and its arguments for each plugin of virtset itself. */
-  readonly builtIn: { readonly [name: string]: readonly [string, ...string[]] }
+  readonly builtIn: ReadonlyMap<string, readonly [string, ...string[]]>
   /** The directory with the executables of all others. */
   readonly directory: string
   readonly clock: Clock
@@ -50,7 +50,7 @@ const inherited = '/proc/self/fd/3'
 export async function runPlugin(options: PluginOptions, run: PluginRun): Promise<NetworkResult | undefined> {
   const { command, request, network } = run
   const name = request.plugin
-  const [program, ...args] = options.builtIn[name] ?? [join(options.directory, name)]
+  const [program, ...args] = options.builtIn.get(name) ?? [join(options.directory, name)]
   const { plugin: _, ...rest } = request
   const input = { ...rest, ...(network === undefined ? {} : { netns: inherited }) }
   const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', VIRTSET_COMMAND: command.toUpperCase() }
