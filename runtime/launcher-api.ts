@@ -8,7 +8,7 @@ import { shownText } from './shown-text.ts'
  *
  *     PUT  /capabilities   CapabilitiesCache                   202 | 409 once it has a VM. Since version 2; sent before the
  *                                                              VM, and only speeds up its start
- *     PUT  /network    {taps: TapAddress[]}                202 | 409 once it has a VM. Since version 3; sent before a VM
+ *     PUT  /network    {taps: TapAddress[]}                202 | 409 once it has a VM. Since version 4; sent before a VM
  *                                                              with taps whose guest gets its address from the launcher
  *     PUT  /vm         the VirtualMachine as persisted         202 {domain: DomainReport} | 409 | 400 {error}
  *     GET  /domain                                             200 DomainReport | 503 {error} after 3 s without libvirt
