@@ -28,6 +28,14 @@ test('a device of the node is one place', () => {
   expect(needsGrant({ apiVersion: 'virtset.io/v1alpha1', kind, metadata: { name: 'p' }, spec })).toBe(true)
 })
 
+test('a tap of a plugin that is not virtset’s own is one place', () => {
+  const taps = [
+    { dev: 'tap0', plugin: 'routed' },
+    { dev: 'tap1', plugin: 'lab' },
+  ]
+  expect(hostPaths({ taps })).toEqual(['spec.taps[1]'])
+})
+
 test.each<[string, Preset['kind'], Domain | undefined, boolean]>([
   ['a cluster preset with a host-reaching field', 'ClusterVirtualMachinePreset', bridge, true],
   ['a cluster preset without one', 'ClusterVirtualMachinePreset', { title: 'a' }, false],

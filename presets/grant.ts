@@ -1,22 +1,27 @@
 import type { Domain } from '../api/domain/domain.ts'
 import { hostKeys, reachOf, walk } from '../api/domain/walk.ts'
-import type { HostDevice } from '../api/host-device.ts'
 import type { Preset } from '../api/preset.ts'
+import { routedPlugin } from '../api/tap.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 
 /**
- * The paths of what reaches the host in a VM or a preset: fields of the domain, and devices of the node as a whole. A
- * namespaced preset may have none. Writing a cluster preset that has some requires the verb `grant-host` on
+ * The paths of what reaches the host in a VM or a preset: fields of the domain, and entries that stand for something of
+ * the node. A namespaced preset may have none. Writing a cluster preset that has some requires the verb `grant-host` on
  * clustervirtualmachinepresets.
  */
-export const hostPaths = ({ domain = {}, hostDevices }: Partial<VirtualMachineSpec>): readonly string[] => [
-  ...hostFields(domain),
-  ...hostDevicePaths(hostDevices),
+export const hostPaths = (spec: Partial<VirtualMachineSpec>): readonly string[] => [
+  ...hostFields(spec.domain ?? {}),
+  ...nodePaths(spec),
 ]
 
-/** A device of the node is one place: its name decides which host device of the domain gets it. */
-export const hostDevicePaths = (given: readonly HostDevice[] = []): readonly string[] =>
-  given.map((_, index) => `spec.hostDevices[${index}]`)
+/**
+ * Devices of the node, and taps of plugins that an operator has installed on it. Each is one place: its name decides
+ * which device of the domain gets it.
+ */
+export const nodePaths = ({ hostDevices = [], taps = [] }: Partial<VirtualMachineSpec>): readonly string[] => [
+  ...hostDevices.map((_, index) => `spec.hostDevices[${index}]`),
+  ...taps.flatMap(({ plugin }, index) => (plugin === routedPlugin ? [] : [`spec.taps[${index}]`])),
+]
 
 function hostFields(domain: Domain): readonly string[] {
   const paths: string[] = []

@@ -1,5 +1,5 @@
 import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
-import { hostDevicePaths } from '../../presets/grant.ts'
+import { nodePaths } from '../../presets/grant.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
@@ -19,7 +19,7 @@ export const reach: Rule = {
   id: 'host-reach',
   description: 'Only a ClusterVirtualMachinePreset can set a field that reaches the host; users cannot.',
   check({ spec, domain, isGranted }) {
-    const findings: Finding[] = hostDevicePaths(spec.hostDevices)
+    const findings: Finding[] = nodePaths(spec)
       .filter((path) => !isGranted(path))
       .map((path) => ungranted(path))
     walk(

@@ -166,10 +166,18 @@ test('a plugin that is missing, fails or hangs is named in the condition, and th
     chmodSync(file, 0o755)
   }
   rmSync(file, { force: true })
-  const taps = [{ dev: 'tap0', plugin: 'example' }]
-  const interfaces = [{}]
-  const spec = { taps, nodeSelector: { 'kubernetes.io/hostname': node }, terminationGracePeriodSeconds: 0 }
-  await cluster.apply(deaf('plugged', spec, { devices: { interfaces } }))
+  // Only a cluster preset can select a plugin that an operator has installed.
+  const grant = {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'ClusterVirtualMachinePreset',
+    metadata: { name: cluster.namespace },
+    spec: { selector: { matchLabels: { plugged: cluster.namespace } }, taps: [{ dev: 'tap1', plugin: 'example' }] },
+  }
+  await cluster.apply(grant)
+  const interfaces = [{ type: 'ethernet', target: { dev: 'tap1', managed: false } }]
+  const spec = { nodeSelector: { 'kubernetes.io/hostname': node }, terminationGracePeriodSeconds: 0 }
+  const labels = { plugged: cluster.namespace }
+  await cluster.apply(deaf('plugged', spec, { devices: { interfaces } }, { labels }))
   const untilReason = (text: string) =>
     cluster.untilVm('plugged', `waits: ${text}`, ({ status }) => {
       const ready = status?.conditions?.find(({ type }) => type === 'Ready')
@@ -181,10 +189,11 @@ test('a plugin that is missing, fails or hangs is named in the condition, and th
   install('[ "$VIRTSET_COMMAND" = ADD ] || exit 0; sleep 3600')
   await untilReason('network plugin example: ADD did not end within 60 s')
   install(
-    '[ "$VIRTSET_COMMAND" = ADD ] || exit 0; nsenter --net=/proc/self/fd/3 ip tuntap add name tap0 mode tap user 107 group 107 && echo {}',
+    '[ "$VIRTSET_COMMAND" = ADD ] || exit 0; nsenter --net=/proc/self/fd/3 ip tuntap add name tap1 mode tap user 107 group 107 && echo {}',
   )
   await cluster.untilVm('plugged', 'runs', ({ status }) => status?.phase === 'Running')
   rmSync(file)
+  await cluster.kubectl('delete', 'clustervirtualmachinepreset', cluster.namespace)
 }, 900_000)
 
 test('the network agent has no token and the rights that it states', async () => {

@@ -732,3 +732,43 @@ describe('a device that the node allocates', () => {
     ])
   })
 })
+
+describe('a tap of a plugin of the node', () => {
+  const lab = { dev: 'tap0', plugin: 'lab' }
+  const devices = { interfaces: [{}] }
+  const labels = { lab: 'yes' }
+  const granting = cluster('lab', { selector: { matchLabels: labels }, taps: [lab] })
+  const withTaps = (vm: VirtualMachine, ...taps: (typeof lab)[]): VirtualMachine => ({
+    ...vm,
+    spec: { ...vm.spec, taps },
+  })
+  const fieldsOf = (vm: VirtualMachine, presets: readonly Preset[]): string[] => {
+    const outcome = run(vm, presets)
+    return outcome.outcome === 'refused' ? outcome.causes.map(({ rule, field }) => `${rule} ${field}`) : []
+  }
+
+  test('is granted by the preset that states it, also to a user who repeats it, and is granted again', () => {
+    const { vm } = completed(withTaps(vmWith({ devices }, labels), lab), [granting])
+    expect(vm.spec).toMatchObject({ taps: [lab], domain: { devices: { interfaces: [{ type: 'ethernet' }] } } })
+    expect(completed(vm, [granting]).vm.spec).toEqual(vm.spec)
+    expect(ungrantedReach(vm, options([granting]))).toEqual([])
+    expect(ungrantedReach(vm, options([])).map(({ field }) => field)).toEqual(['spec.taps[0]'])
+  })
+
+  test.each<[string, VirtualMachine, readonly Preset[]]>([
+    ['without a preset', withTaps(vmWith({ devices }, labels), lab), []],
+    ['of another plugin', withTaps(vmWith({ devices }, labels), { ...lab, plugin: 'other' }), [granting]],
+    ['that is called differently', withTaps(vmWith({ devices }), { ...lab, dev: 'tap1' }), [granting]],
+    [
+      'that a claim attributes to a preset',
+      claiming(withTaps(vmWith({ devices }), lab), { by: [['', 'lab', 'r']], at: { spec: { taps: { 0: 0 } } } }),
+      [granting],
+    ],
+  ])('is refused %s', (_, vm, presets) => {
+    expect(fieldsOf(vm, presets)).toContain('host-reach spec.taps[0]')
+  })
+
+  test('needs no grant if it is virtset’s own', () => {
+    expect(fieldsOf(withTaps(vmWith({ devices }), { dev: 'tap0', plugin: 'routed' }), [])).toEqual([])
+  })
+})
