@@ -103,7 +103,7 @@ describe('values', () => {
       `ghcr.io/virtset/launcher@${digest}`,
     ],
     [['handler.kubeletRoot="/k"'], handler, `${pod}.volumes[1].hostPath.path`, '/k/pods'],
-    [['handler.deviceCount=8'], handler, `${pod}.containers[0].env[3].value`, '8'],
+    [['handler.deviceCount=8'], handler, `${pod}.containers[0].env[4].value`, '8'],
     [['handler.tolerations=[]'], 'DaemonSet virtset-profile', `${pod}.tolerations`, []],
     [
       ['certManager.enabled=true', 'certManager.issuerRef={"name":"ca","kind":"ClusterIssuer"}'],
