@@ -50,12 +50,11 @@ const programs: { readonly [name: string]: string } = {
 }
 
 function linux(name: string, reference: string): object {
-  const files = Object.entries(programs).map(([program, script]) => ({
-    path: `/www/cgi-bin/${program}`,
-    permissions: '0755',
-    content: `#!/bin/sh\necho\n${script}\n`,
-  }))
-  const userData = `#cloud-config\n${JSON.stringify({ write_files: files, runcmd: ['httpd -p 80 -h /www'] })}\n`
+  const files = Object.entries(programs).map(([program, script]) => {
+    const lines = ['#!/bin/sh', 'echo', ...script.split('\n')].map((line) => `    ${line}\n`)
+    return `- path: /www/cgi-bin/${program}\n  permissions: "0755"\n  content: |\n${lines.join('')}`
+  })
+  const userData = `#cloud-config\nwrite_files:\n${files.join('')}runcmd:\n- httpd -p 80 -h /www\n`
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
