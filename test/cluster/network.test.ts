@@ -54,7 +54,7 @@ function linux(name: string, reference: string): object {
     const lines = ['#!/bin/sh', 'echo', ...script.split('\n')].map((line) => `    ${line}\n`)
     return `- path: /www/cgi-bin/${program}\n  permissions: "0755"\n  content: |\n${lines.join('')}`
   })
-  const userData = `#cloud-config\nwrite_files:\n${files.join('')}runcmd:\n- httpd -p 80 -h /www\n`
+  const userData = `#cloud-config\nwrite_files:\n${files.join('')}runcmd:\n- httpd -p 0.0.0.0:80 -h /www\n`
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
