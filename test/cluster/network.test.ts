@@ -91,7 +91,8 @@ async function ask(address: string, path: string): Promise<string> {
 const addressOf = ({ status }: VirtualMachine) => status?.podIP ?? 'no address'
 
 async function untilServes(name: string): Promise<VirtualMachine> {
-  const vm = await cluster.untilVm(name, 'runs', ({ status }) => status?.phase === 'Running', 600_000)
+  const isReachable = ({ status }: VirtualMachine) => status?.phase === 'Running' && status.podIP !== undefined
+  const vm = await cluster.untilVm(name, 'runs and has an address', isReachable, 600_000)
   const isServed = () => ask(addressOf(vm), 'who').catch(() => undefined)
   await cluster.until(`the guest ${name} serves at ${addressOf(vm)}`, isServed, 600_000)
   return vm
