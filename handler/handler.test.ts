@@ -520,7 +520,7 @@ describe('taps', () => {
 
   test('of a launcher that cannot serve their addresses keep the guest from starting', async () => {
     launcher = await startFakeLauncher(root, podUID)
-    launcher.become({ version: 2 })
+    launcher.become({ version: 3 })
     await until(() => conditions().includes('Ready=False:NetworkPluginFailed'))
     expect(launcher.asked).toEqual([])
   })

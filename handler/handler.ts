@@ -83,8 +83,9 @@ const mostPendingBytes = 16 * 1024 * 1024
 const writesPerSecond = 50
 const writeBurst = 200
 
-/** The first version of a launcher that accepts `PUT /capabilities`, and `PUT /network`. */
+/** The first version of a launcher that accepts `PUT /capabilities`. */
 const withCapabilities = 2
+/** The first version of a launcher that accepts `PUT /network`. */
 const withNetwork = 4
 
 /** The back-off before a closed event stream is reopened. */

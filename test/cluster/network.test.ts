@@ -24,7 +24,14 @@ beforeAll(async () => {
   }
   await cluster.apply(...presets, routed, service, linux('server', reference), linux('client', reference))
 })
-afterAll(() => cluster.close())
+afterAll(async () => {
+  if (plugin !== undefined) rmSync(plugin, { force: true })
+  await cluster.kubectl('delete', 'clustervirtualmachinepreset', cluster.namespace, '--ignore-not-found')
+  await cluster.close()
+})
+
+/** The executable of a plugin on the node. */
+let plugin: string | undefined
 
 /** As an operator makes the routed tap the default of a namespace. */
 const routed = {
@@ -160,6 +167,7 @@ test('a plugin that is missing, fails or hangs is named in the condition, and th
   const node = (await cluster.vm('server'))?.status?.nodeName ?? 'node1'
   const plugins = join(cluster.state, 'nodes', node, 'kubelet/plugins/network.virtset.io/bin')
   const file = join(plugins, 'example')
+  plugin = file
   mkdirSync(plugins, { recursive: true })
   const install = (script: string) => {
     writeFileSync(file, `#!/bin/sh\n${script}\n`)
@@ -192,8 +200,6 @@ test('a plugin that is missing, fails or hangs is named in the condition, and th
     '[ "$VIRTSET_COMMAND" = ADD ] || exit 0; nsenter --net=/proc/self/fd/3 ip tuntap add name tap1 mode tap user 107 group 107 && echo {}',
   )
   await cluster.untilVm('plugged', 'runs', ({ status }) => status?.phase === 'Running')
-  rmSync(file)
-  await cluster.kubectl('delete', 'clustervirtualmachinepreset', cluster.namespace)
 }, 900_000)
 
 test('the network agent has no token and the rights that it states', async () => {
