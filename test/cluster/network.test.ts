@@ -58,7 +58,8 @@ const programs: { readonly [name: string]: string } = {
 
 function linux(name: string, reference: string): object {
   const files = Object.entries(programs).map(([program, script]) => {
-    const lines = ['#!/bin/sh', 'echo', ...script.split('\n')].map((line) => `    ${line}\n`)
+    const header = String.raw`printf 'Content-Type: text/plain\r\n\r\n'`
+    const lines = ['#!/bin/sh', header, ...script.split('\n')].map((line) => `    ${line}\n`)
     return `- path: /www/cgi-bin/${program}\n  permissions: "0755"\n  content: |\n${lines.join('')}`
   })
   const userData = `#cloud-config\nwrite_files:\n${files.join('')}runcmd:\n- httpd -p 0.0.0.0:80 -h /www\n`
