@@ -43,8 +43,8 @@ function delegateControllers(group: string): void {
 }
 
 /**
- * The beginning of a command that runs the rest of its arguments with a tenth of the weight of any other process: while
- * the cluster wants all CPUs, little is taken from it.
+ * The beginning of a command that runs the rest of its arguments in a group of its own: while the CPUs are busy, all its
+ * processes together get as much as one other process. With less, tests miss their deadlines.
  */
 export function inBackground(): readonly string[] {
   const hierarchy = hierarchies().find((each) => each === root || existsSync(join(each, 'cpu.shares')))
@@ -52,9 +52,6 @@ export function inBackground(): readonly string[] {
   if (hierarchy === root) delegateControllers(root)
   const group = join(hierarchy, background)
   mkdirSync(group, { recursive: true })
-  // A group weighs 1024 in v1 and 100 in v2 by default.
-  if (hierarchy === root) writeFileSync(join(group, 'cpu.weight'), '10')
-  else writeFileSync(join(group, 'cpu.shares'), '102')
   return ['/bin/sh', '-c', 'echo $$ > "$0" && exec "$@"', join(group, 'cgroup.procs')]
 }
 
