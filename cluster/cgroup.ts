@@ -44,7 +44,7 @@ function delegateControllers(group: string): void {
 
 /**
  * The beginning of a command that runs the rest of its arguments in a group of its own: while the CPUs are busy, all its
- * processes together get as much as one other process. With less, tests miss their deadlines.
+ * processes together get as much as one other process.
  */
 export function inBackground(): readonly string[] {
   const hierarchy = hierarchies().find((each) => each === root || existsSync(join(each, 'cpu.shares')))
