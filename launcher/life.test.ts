@@ -144,7 +144,7 @@ describe('a VM', () => {
   test('is defined, started and reported', async () => {
     const report = await start(vm('idle'))
     expect(report).toEqual({
-      version: 3,
+      version: 4,
       vmUID: 'u-1',
       phase: 'Running',
       reason: 'booted',
