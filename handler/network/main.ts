@@ -15,7 +15,7 @@ const limits = { all: 8, perNamespace: 4 }
 
 /**
  * The network agent of a node: runs plugins in the network namespaces of launcher pods, for the handler. It has no
- * token, and nobody but root on the node can reach its socket.
+ * token, and only root on the node can reach its socket.
  */
 async function main(settings: Settings, log: Logger): Promise<void> {
   const { socketDirectory, pluginDirectory } = settings
