@@ -2,14 +2,15 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-import { ensureTool } from './binaries.ts'
+import { ensureBinaries, ensureTool } from './binaries.ts'
 import { inBackground } from './cgroup.ts'
 import { ensureLinuxGuest } from './linux-guest.ts'
 import { ensureOlderNode } from './older-node.ts'
-import { ensurePackages, testPackages } from './packages.ts'
+import { ensurePackages, hostPackages, testPackages } from './packages.ts'
 import { StepFailed, type Progress } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import type { Settings } from './settings.ts'
+import { kubeconfigOf } from './up.ts'
 import { bringUpWithVirtset } from './with-virtset.ts'
 
 /**
@@ -39,7 +40,12 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       failedChecks.push(title)
     }
   }
-  const cluster = await bringUpWithVirtset(progress, settings, true)
+  await progress.step('Packages', 'check that apt-get works as root', (step) =>
+    ensurePackages(step, [...Object.keys(hostPackages), ...Object.keys(testPackages)]),
+  )
+  const binaries = await progress.step('Kubernetes', 'requires Go >= 1.26 and a Go module proxy', (step) =>
+    ensureBinaries(step, settings),
+  )
   const rootfs = await progress.step('Root file system with libvirt', 'check that a Debian mirror responds', (step) =>
     ensureRootfs(step, settings),
   )
@@ -52,9 +58,6 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const olderNode = await progress.step('Node 22', 'check that the npm registry responds', (step) =>
     ensureOlderNode(step, settings),
   )
-  await progress.step('Packages for tests', 'check that a Debian mirror responds', (step) =>
-    ensurePackages(step, Object.keys(testPackages)),
-  )
   const results = join(settings.cache, 'log/tests.json')
   const blobs = join(settings.cache, 'log/blobs')
   for (const old of [results, blobs]) rmSync(old, { recursive: true, force: true })
@@ -66,12 +69,12 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       // The API servers of tests live for a minute: collecting their garbage less often saves a quarter of their CPU.
       GOGC: '400',
       GOMEMLIMIT: '1GiB',
-      KUBE_BIN_DIR: cluster.binaries.kubernetes,
+      KUBE_BIN_DIR: binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
       LINUX_GUEST: linuxGuest,
       HELM: helm,
       NODE_22: olderNode,
-      KUBECONFIG: cluster.kubeconfig,
+      KUBECONFIG: kubeconfigOf(settings),
       VIRTSET_STATE: settings.state,
     })
   const part = (name: string, prefix: readonly string[], ...projects: readonly string[]) => {
@@ -79,12 +82,14 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
     const selection = projects.map((each) => `--project=${each}`)
     return vitest(prefix, 'run', '--reporter=default', '--reporter=blob', blob, ...selection)
   }
-  // Tests on the cluster run sequentially and mostly wait, so tests that need no server run in the meantime. Others
-  // would miss their deadlines on few CPUs.
-  const parts = await Promise.all([part('cluster', [], 'cluster'), part('unit', inBackground(), 'unit')])
-  parts.push(await part('servers', [], 'apiserver', 'libvirt', 'dist'))
+  // Before the cluster starts, because even an idle one takes a third of two CPUs.
+  const parts = [await part('servers', [], 'apiserver', 'libvirt', 'dist')]
   // These use all CPUs, and assert that others still get their share.
   parts.push(await part('overload', [], 'overload'))
+  await bringUpWithVirtset(progress, settings, true)
+  // Tests on the cluster run sequentially and mostly wait, so tests that need no server run in the meantime. Others
+  // would miss their deadlines on few CPUs.
+  parts.push(...(await Promise.all([part('cluster', [], 'cluster'), part('unit', inBackground(), 'unit')])))
   const whole = await vitest(
     [],
     `--merge-reports=${blobs}`,

@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
+import { until } from '../until.ts'
+
 const root = '/sys/fs/cgroup'
 const isV2 = existsSync(join(root, 'cgroup.controllers'))
 
@@ -37,6 +39,19 @@ export async function makeMemoryCgroup(limitBytes: number): Promise<MemoryCgroup
       return cached.reduce((rest, bytes) => rest - bytes, Number(used))
     },
     limit,
-    remove: () => rmdir(path),
+    async remove() {
+      await until(() => isRemoved(path))
+    },
+  }
+}
+
+/** False while processes that were killed are still leaving the cgroup, which takes a moment. */
+async function isRemoved(path: string): Promise<boolean> {
+  try {
+    await rmdir(path)
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EBUSY') return false
+    throw error
   }
 }

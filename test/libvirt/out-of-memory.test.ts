@@ -17,12 +17,7 @@ let launcher: RunningLauncher
 
 afterEach(async () => {
   await launcher.stop()
-  await eventually('the cgroup is empty', () =>
-    cgroup.remove().then(
-      () => true,
-      () => false,
-    ),
-  )
+  await cgroup.remove()
 })
 
 const domainOf = (memory: number, more: Domain = {}): Domain => ({
