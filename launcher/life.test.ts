@@ -27,6 +27,8 @@ let prepareFailure: Error | undefined
 let oomKills: () => number
 /** The target of a disk without room. */
 let fullDisk: string | undefined
+/** How often disks could grow. */
+let growths: number
 /** When libvirtd was started, by the monotonic clock. */
 let startedAtMs: number[]
 
@@ -39,6 +41,7 @@ beforeEach(() => {
   prepareFailure = undefined
   oomKills = () => 0
   fullDisk = undefined
+  growths = 0
   startedAtMs = []
   makeLife()
 })
@@ -77,6 +80,7 @@ function makeLife(vmUID?: string): void {
       onChange: () => life.hint(),
     }),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
+    growDisks: async () => void (growths += 1),
     readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
     prepare: async (spec) => {
       if (prepareFailure !== undefined) throw prepareFailure
@@ -232,6 +236,16 @@ describe('the end', () => {
     await clock.advance(60_000)
     expect(exit).toBe(undefined)
   })
+})
+
+test('disks of a running guest can grow, those of a paused guest later', async () => {
+  await start(vm('idle'))
+  await clock.advance(20_000)
+  expect(growths).toBe(2)
+  fake.pauseGuests([{ disk: 'vda', error: 1 }])
+  await settle()
+  await clock.advance(20_000)
+  expect(growths).toBe(2)
 })
 
 describe('a disk without space', () => {

@@ -12,6 +12,7 @@ import {
   maxTextLength,
 } from '../runtime/launcher-api.ts'
 import type { OnProgress } from './claim-disk.ts'
+import type { GrowDisks } from './disk-growth.ts'
 import { type GuestAgent, isAgentOpen, withoutAgentState } from './guest-agent.ts'
 import type { Client } from './libvirt/client.ts'
 import { type DomainRef, type DomainState, defineDomain, readState, readXml, startDomain } from './libvirt/domain.ts'
@@ -58,6 +59,7 @@ interface LifeOptions {
   readonly readMemoryUse: () => Promise<MemoryUse>
   /** Whether these disks, by target, can be written again after they were full. */
   readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
+  readonly growDisks: GrowDisks
   readonly agent: GuestAgent
   readonly guestFreeze: GuestFreeze
   readonly writeXml: (domain: Domain) => string
@@ -275,7 +277,11 @@ export class Life {
     this.#options.clock.after(resyncMs, () => {
       if (this.#isOver) return
       this.hint()
-      if (this.#dom !== undefined && this.#last?.phase === 'Running') void this.#monitor.ping(this.#dom)
+      const [dom, domain] = [this.#dom, this.#domain]
+      if (dom !== undefined && domain !== undefined && this.#last?.phase === 'Running') {
+        void this.#monitor.ping(dom)
+        void this.#options.growDisks(dom, domain)
+      }
       void this.#resume()
       this.#resync()
     })

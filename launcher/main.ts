@@ -14,6 +14,7 @@ import { parseResolvConf } from './dhcp.ts'
 import { type DhcpServer, startDhcpServer } from './dhcp-server.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import { placeDeviceState, stateFiles } from './device-state.ts'
+import { createDiskGrowth } from './disk-growth.ts'
 import { pinToDedicatedCpus, readAllowedCpus } from './dedicated-cpus.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { GuestFreeze } from './freeze.ts'
@@ -24,7 +25,7 @@ import { GuestAgent } from './guest-agent.ts'
 import { createGuestMetrics } from './guest-metrics.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
-import { openConsole, openScreenshot } from './libvirt/domain.ts'
+import { openConsole, openScreenshot, readDiskSize, resizeDisk } from './libvirt/domain.ts'
 import type { OnProgress } from './claim-disk.ts'
 import { readStats } from './libvirt/domain-stats.ts'
 import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
@@ -72,6 +73,11 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, clock, onProgress }),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
+    growDisks: createDiskGrowth({
+      readSize: (dom, target) => readDiskSize(client, dom, target),
+      resize: (dom, target, bytes) => resizeDisk(client, dom, target, bytes),
+      log,
+    }),
     agent: new GuestAgent({
       ask: (dom, questions) => client.apart((connection) => askAgent(connection, dom, questions)),
       isFrozen: () => guestFreeze.isActive,

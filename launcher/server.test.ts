@@ -61,6 +61,7 @@ beforeEach(async () => {
     log,
     readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
     hasRoom: () => Promise.resolve(false),
+    growDisks: () => Promise.resolve(),
     agent: new GuestAgent({
       ask: () => Promise.resolve({}),
       isFrozen: () => false,

@@ -22,6 +22,14 @@ export interface DiskError {
   readonly isFull: boolean
 }
 
+/** In bytes. */
+export interface DiskSize {
+  /** What the guest sees. */
+  readonly capacity: bigint
+  /** Of its file or device. */
+  readonly physical: bigint
+}
+
 const mostDiskErrors = 256
 const noSpace = 2
 const xmlInactive = 2
@@ -30,6 +38,7 @@ const shutdownAcpiPowerButton = 1
 const affectLive = 1
 const destroyGraceful = 1
 const consoleForce = 1
+const resizeInBytes = 1
 
 /** With a cold cache, libvirt first probes QEMU: 0.7 s measured. */
 const defineDeadlineMs = 60_000
@@ -94,6 +103,18 @@ function readDiskError(value: Value): DiskError {
     return { target: value['disk'], isFull: value['error'] === noSpace }
   }
   throw new ProtocolError('the reply has no error of a disk')
+}
+
+/** libvirtd waits for QEMU. */
+export async function readDiskSize(client: Client, dom: DomainRef, target: string): Promise<DiskSize> {
+  const { capacity, physical } = await client.read('domain_get_block_info', { dom, path: target, flags: 0 })
+  if (typeof capacity !== 'bigint' || typeof physical !== 'bigint') throw new ProtocolError('the reply has no size')
+  return { capacity, physical }
+}
+
+/** Changes the size that a running guest sees. The guest notices it at once. */
+export async function resizeDisk(client: Client, dom: DomainRef, target: string, bytes: bigint): Promise<void> {
+  await client.mutate('domain_block_resize', { dom, disk: target, size: bytes, flags: resizeInBytes })
 }
 
 /** Continues a paused guest. Operations on disks that failed are repeated. */

@@ -421,6 +421,19 @@ describe('a claim that has no disk', () => {
       expect((await readFile(device)).subarray(0, base.length).equals(base)).toBe(true)
     })
 
+    test('and grows, the running guest sees that', async () => {
+      await bootable('disk', 'qcow2')
+      expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
+      await truncate(backing, 200 * mebibyte)
+      await promisify(execFile)('losetup', ['--set-capacity', device])
+      await eventually('QEMU uses the new size', () => launcher.log().includes('the disk has grown'))
+      const socket = join(launcher.insideSockets, '../private/run/libvirt/libvirt-sock')
+      const virsh = ['virsh', '-c', `qemu+unix:///session?socket=${socket}`, 'domblkinfo', 'testvm', 'vda']
+      const [pid] = await launcher.pids('virt-launcher')
+      const { stdout } = await promisify(execFile)('chroot', [`/proc/${pid}/root`, ...virsh])
+      expect(stdout).toMatch(new RegExp(`^Capacity: +${200 * mebibyte}$`, 'm'))
+    })
+
     test('is filled from a web server', async () => {
       const directory = join(launcher.sources, 'root')
       await mkdir(directory)
