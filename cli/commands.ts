@@ -4,8 +4,18 @@ import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flags } from './flags.ts'
 import { NameArgument } from './name-argument.ts'
 import type { PowerFlags, Verb } from './power.ts'
-import { capabilitiesOf, clusterOf, paintOf, withCompletion, withKinds, withOutput, withProgress } from './session.ts'
+import {
+  capabilitiesOf,
+  clusterOf,
+  paintOf,
+  withCluster,
+  withCompletion,
+  withKinds,
+  withOutput,
+  withProgress,
+} from './session.ts'
 import { sessionCommands } from './session-commands.ts'
+import { snapshotCommands } from './snapshot-commands.ts'
 import type { World } from './world.ts'
 
 interface CompleteFlags extends Flags {
@@ -316,12 +326,8 @@ const powerEntry = (name: Verb): Entry => ({
     ...clusterFlags,
   ],
   async run([config = ''], flags: Flags & PowerFlags, world) {
-    const [{ power }, cluster] = await Promise.all([import('./power.ts'), clusterOf(flags, world, '')])
-    try {
-      return await power(name, config, flags, cluster, world)
-    } finally {
-      await cluster.kube.close()
-    }
+    const { power } = await import('./power.ts')
+    return withCluster(flags, world, (cluster) => power(name, config, flags, cluster, world))
   },
 })
 
@@ -336,6 +342,7 @@ export const commands: readonly Entry[] = [
   powerEntry('stop'),
   powerEntry('restart'),
   ...sessionCommands,
+  ...snapshotCommands,
   importing,
   exporting,
   lint,

@@ -1,6 +1,6 @@
 import { Argument } from 'commander'
 
-export type NamedKind = 'virtualMachines' | 'virtualMachineConfigs'
+export type NamedKind = 'virtualMachines' | 'virtualMachineConfigs' | 'virtualMachineSnapshots'
 
 /** An argument that is the name of an object of the cluster, which shells complete. */
 export class NameArgument extends Argument {

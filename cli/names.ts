@@ -1,11 +1,21 @@
 import { isDnsSubdomain } from '../api/label.ts'
-import { virtualMachineConfigs, virtualMachines, type KubeObject, type Resource } from '../runtime/resource.ts'
+import {
+  virtualMachineConfigs,
+  virtualMachines,
+  virtualMachineSnapshots,
+  type KubeObject,
+  type Resource,
+} from '../runtime/resource.ts'
 import type { Flags } from './flags.ts'
 import type { NamedKind } from './name-argument.ts'
 import { clusterOf } from './session.ts'
 import type { World } from './world.ts'
 
-const resourceOf: { readonly [K in NamedKind]: Resource<KubeObject> } = { virtualMachines, virtualMachineConfigs }
+const resourceOf: { readonly [K in NamedKind]: Resource<KubeObject> } = {
+  virtualMachines,
+  virtualMachineConfigs,
+  virtualMachineSnapshots,
+}
 
 /** A longer list would not help a user to choose. */
 const most = 500

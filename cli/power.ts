@@ -1,8 +1,9 @@
 import type { VirtualMachineConfig } from '../api/config.ts'
 import { isRecord } from '../api/schema.ts'
-import type { ApiError } from '../runtime/api-error.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { exitCodes, type ExitCode } from './failure.ts'
+import { follow, type Progress } from './follow.ts'
+import { orRefusal } from './refusal.ts'
 import type { Cluster, World } from './world.ts'
 
 export type Verb = 'start' | 'stop' | 'restart'
@@ -27,22 +28,17 @@ export async function power(
   world: Pick<World, 'out' | 'err' | 'now'>,
 ): Promise<ExitCode> {
   const namespace = flags.namespace ?? cluster.namespace ?? 'default'
-  const [{ ApiError, ApiUnreachable }, { clusterFailure }] = await Promise.all([
-    import('../runtime/api-error.ts'),
-    import('./cluster.ts'),
-  ])
-  try {
+  const request = async () => {
     const response = await cluster.kube.request('POST', pathOf(verb, namespace, name, flags), bodyOf(flags))
     const dryRun = flags.dryRun === true ? ' (dry run)' : ''
     world.out(`virtualmachineconfig.virtset.io/${name} ${past[verb]}${dryRun}\n`)
     if (flags.wait !== true || flags.dryRun === true) return exitCodes.fine
-    return await follow(verb, { namespace, name }, uidOf(response), flags.timeout, cluster, world)
-  } catch (error) {
-    if (error instanceof ApiUnreachable) throw clusterFailure(error, cluster, '')
-    if (!(error instanceof ApiError)) throw error
-    world.err(refusal(error))
-    return exitCodes.refused
+    const uid = uidOf(response)
+    const { virtualMachineConfigs } = await import('../runtime/resource.ts')
+    const read = async () => progressOf(verb, uid, await cluster.kube.get(virtualMachineConfigs, { namespace, name }))
+    return (await follow(name, read, flags.timeout, world)) ? exitCodes.fine : exitCodes.refused
   }
+  return orRefusal(request, cluster, world)
 }
 
 const past: { readonly [V in Verb]: string } = { start: 'started', stop: 'stopping', restart: 'restarting' }
@@ -62,46 +58,12 @@ function uidOf(response: unknown): string {
   return typeof uid === 'string' ? uid : ''
 }
 
-/** In the form of kubectl. */
-function refusal({ status }: ApiError): string {
-  const causes = status.details?.causes ?? []
-  const head = `Error from server (${status.reason}): ${status.message}\n`
-  return causes.length < 2 ? head : `${head}${causes.map((cause) => `* ${cause.field}: ${cause.message}\n`).join('')}`
-}
-
-const pollMs = 300
-
-/** Prints each phase once, on standard error, until the operation is done or has failed. */
-async function follow(
-  verb: Verb,
-  ref: { readonly namespace: string; readonly name: string },
-  uid: string,
-  timeoutSeconds: number,
-  { kube }: Cluster,
-  world: Pick<World, 'err' | 'now'>,
-): Promise<ExitCode> {
-  const [{ sleep, systemClock }, { virtualMachineConfigs }] = await Promise.all([
-    import('../runtime/clock.ts'),
-    import('../runtime/resource.ts'),
-  ])
-  const untilMs = world.now() + timeoutSeconds * 1000
-  for (let printed = ''; world.now() < untilMs; await sleep(systemClock, pollMs)) {
-    const { state, words } = progressOf(verb, uid, await kube.get(virtualMachineConfigs, ref))
-    if (words !== printed) world.err(`${ref.name}: ${words}\n`)
-    printed = words
-    if (state === 'done') return exitCodes.fine
-    if (state === 'failed') return exitCodes.refused
-  }
-  world.err(`error: timed out after ${timeoutSeconds} s; the operation continues in the cluster\n`)
-  return exitCodes.refused
-}
-
 /** @param uid the UID of the started VM, or of the VM to stop */
 export function progressOf(
   verb: Verb,
   uid: string,
   { status = {} }: Pick<Persisted<VirtualMachineConfig>, 'status'>,
-): { readonly state: 'done' | 'failed' | 'in progress'; readonly words: string } {
+): Progress {
   const { phase = 'Stopped', instance, restart, conditions = [] } = status
   const why = conditions.find(({ type }) => type === 'Ready')?.message ?? ''
   const words = [phase, ...(why === '' ? [] : [`(${why})`])].join(' ')

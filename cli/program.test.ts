@@ -78,11 +78,14 @@ const endedSessions = (serves: () => void): Pick<Cluster, 'attach' | 'stream'> =
   stream: async (_, receiver) => ({ ended: Promise.resolve(receiver.receive(picture)) }),
 })
 
+/** Of a config with a claim. */
+const exampleSpec = { claimTemplates: [{ name: 'root', spec: {} }], template: { spec: { domain: {} } } }
+
 /** An empty PNG. */
 const picture = Buffer.from('89504e470d0a1a0a0000000049454e44ae426082', 'hex')
 
 /**
- * A cluster with the VM `web`, and its config; a libvirt daemon with a domain.
+ * A cluster with the VM `web` and its config, and a snapshot of the config `db`; a libvirt daemon with a domain.
  * @param serves called when a command listens, or has a screen
  */
 async function exampleWorld(serves: () => void): Promise<Partial<World>> {
@@ -97,6 +100,12 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
     ...stored,
     metadata: { ...stored.metadata, uid: 'u' },
     status: { phase: 'Running' },
+  })
+  fake.put(`${api}/virtualmachineconfigs`, { metadata: { ...metadata, name: 'db' }, spec: exampleSpec })
+  fake.put(`${api}/virtualmachinesnapshots`, {
+    metadata: { ...metadata, name: 'nightly' },
+    spec: { source: { kind: 'VirtualMachineConfig', name: 'db' } },
+    status: { phase: 'Ready', volumes: [{ name: 'root', claimName: 'root-db', volumeSnapshotName: 'nightly-root' }] },
   })
   const config = (status: object) => fake.put(`${api}/virtualmachineconfigs`, { metadata, spec: {}, status })
   config({ phase: 'Running', instance: { name: 'web', uid: 'u' } })

@@ -6,7 +6,7 @@ import { NameArgument, runningVm } from './name-argument.ts'
 import type { PortForwardFlags } from './port-forward.ts'
 import type { ScreenshotFlags } from './screenshot.ts'
 import type { SendKeyFlags } from './send-key.ts'
-import { clusterOf } from './session.ts'
+import { withCluster } from './session.ts'
 import type { SshFlags } from './ssh.ts'
 import type { UiFlags } from './ui.ts'
 import type { VncFlags } from './vnc.ts'
@@ -167,15 +167,6 @@ const uiEntry: Entry = {
 }
 
 const systemClock = async () => (await import('../runtime/clock.ts')).systemClock
-
-async function withCluster(flags: Flags, world: World, run: (cluster: Cluster) => Promise<number>): Promise<number> {
-  const cluster = await clusterOf(flags, world, '')
-  try {
-    return await run(cluster)
-  } finally {
-    await cluster.kube.close()
-  }
-}
 
 async function withTerminal(
   flags: Flags,

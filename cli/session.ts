@@ -145,6 +145,20 @@ export async function clusterOf(
   }
 }
 
+/** Runs a command that needs the cluster, and then closes its connections. */
+export async function withCluster<T extends number>(
+  flags: Flags,
+  world: World,
+  run: (cluster: Cluster) => Promise<T>,
+): Promise<T> {
+  const cluster = await clusterOf(flags, world, '')
+  try {
+    return await run(cluster)
+  } finally {
+    await cluster.kube.close()
+  }
+}
+
 export async function capabilitiesOf(file: string | undefined): Promise<Capabilities> {
   if (file === undefined) return (await import('../completion/capabilities.ts')).bundledCapabilities
   const { readCapabilities } = await import('../api/capabilities.ts')

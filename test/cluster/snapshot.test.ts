@@ -215,6 +215,23 @@ test('the disk of a guest without an agent is taken as it is, and a config gets 
   })
 })
 
+test('kubectl vm takes a snapshot of a config, restores and clones it', async () => {
+  const main = resolve(import.meta.dirname, '../../cli/main.ts')
+  const vm = (...words: string[]) => run([process.execPath, main, ...words, '-n', cluster.namespace])
+  await vm('stop', 'restored', '--wait')
+  await vm('snapshot', 'restored', '--name', 'again')
+  expect(conditionOf(await take('again', 'again-data'), 'Quiesced')).toMatchObject({ reason: 'NotRunning' })
+
+  const claims = ['get', 'pvc', '-o', 'jsonpath={range .items[*]}{.metadata.name} {.spec.dataSource.name}{"\\n"}{end}']
+  expect(await vm('restore', 'restored', 'again')).toContain('persistentvolumeclaim/data-restored deleted')
+  expect(await vm('clone', 'again', 'cloned')).toBe('virtualmachineconfig.virtset.io/cloned created from again\n')
+  for (const claimName of ['data-restored', 'data-cloned']) {
+    await cluster.until(`the claim ${claimName} comes from the snapshot`, async () =>
+      (await cluster.kubectl(...claims)).includes(`${claimName} again-data`) ? true : undefined,
+    )
+  }
+})
+
 test('a guest with an agent is frozen until its disks are taken, and continues', async () => {
   await cluster.untilVm('linux', 'has an agent', (vm) =>
     Boolean(vm.status?.conditions?.some(({ type, status }) => type === 'AgentConnected' && status === 'True')),

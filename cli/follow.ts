@@ -1,0 +1,31 @@
+import type { World } from './world.ts'
+
+export interface Progress {
+  readonly state: 'done' | 'failed' | 'in progress'
+  readonly words: string
+}
+
+const pollMs = 300
+
+/**
+ * Prints each progress of an operation once, on standard error, until it is done or has failed.
+ * @param name of the object, before each progress
+ * @returns whether it is done
+ */
+export async function follow(
+  name: string,
+  read: () => Promise<Progress>,
+  timeoutSeconds: number,
+  world: Pick<World, 'err' | 'now'>,
+): Promise<boolean> {
+  const { sleep, systemClock } = await import('../runtime/clock.ts')
+  const untilMs = world.now() + timeoutSeconds * 1000
+  for (let printed = ''; world.now() < untilMs; await sleep(systemClock, pollMs)) {
+    const { state, words } = await read()
+    if (words !== printed) world.err(`${name}: ${words}\n`)
+    printed = words
+    if (state !== 'in progress') return state === 'done'
+  }
+  world.err(`error: timed out after ${timeoutSeconds} s; the operation continues in the cluster\n`)
+  return false
+}

@@ -1,0 +1,206 @@
+import { claimNameOf, type ClaimTemplate } from '../api/claim-template.ts'
+import type { VirtualMachineConfig } from '../api/config.ts'
+import { apiVersion } from '../api/object.ts'
+import { isRecord } from '../api/schema.ts'
+import { quiescedCondition, type SnapshotVolume, type VirtualMachineSnapshot } from '../api/snapshot.ts'
+import type { VirtualMachineTemplate } from '../api/template.ts'
+import { unlessNotFound } from '../runtime/api-error.ts'
+import { type Persisted, virtualMachineConfigs, virtualMachines, virtualMachineSnapshots } from '../runtime/resource.ts'
+import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import { follow, type Progress } from './follow.ts'
+import { orRefusal } from './refusal.ts'
+import type { Cluster, World } from './world.ts'
+
+interface CommonFlags {
+  readonly namespace?: string
+  /** Seconds. */
+  readonly timeout: number
+  readonly dryRun?: true
+}
+
+export interface SnapshotFlags extends CommonFlags {
+  readonly name?: string
+  readonly class?: string
+  readonly wait?: true
+}
+
+export interface RestoreFlags extends CommonFlags {}
+
+export interface CloneFlags extends Omit<CommonFlags, 'timeout'> {}
+
+type Snapshot = Persisted<VirtualMachineSnapshot>
+type Config = Persisted<VirtualMachineConfig>
+type Streams = Pick<World, 'out' | 'err' | 'now'>
+
+const namespaceOf = (flags: { readonly namespace?: string }, cluster: Cluster): string =>
+  flags.namespace ?? cluster.namespace ?? 'default'
+
+/** Creates a snapshot of the VM of a config, or of a VM; with `--wait`, shows its progress. */
+export async function takeSnapshot(
+  source: string,
+  flags: SnapshotFlags,
+  cluster: Cluster,
+  world: Streams,
+): Promise<ExitCode> {
+  const { kube } = cluster
+  const namespace = namespaceOf(flags, cluster)
+  const take = async () => {
+    const at = { namespace, name: source }
+    const config = await unlessNotFound(kube.get(virtualMachineConfigs, at))
+    if (config === undefined)
+      await orNone(kube.get(virtualMachines, at), `no VM and no config ${source} in ${namespace}`)
+    const snapshot: VirtualMachineSnapshot = {
+      apiVersion,
+      kind: 'VirtualMachineSnapshot',
+      metadata: { namespace, ...(flags.name === undefined ? { generateName: `${source}-` } : { name: flags.name }) },
+      spec: {
+        source: { kind: config === undefined ? 'VirtualMachine' : 'VirtualMachineConfig', name: source },
+        ...(flags.class === undefined ? {} : { volumeSnapshotClassName: flags.class }),
+      },
+    }
+    const isDryRun = flags.dryRun === true
+    const { metadata } = await kube.create(virtualMachineSnapshots, snapshot, isDryRun ? { dryRun: true } : {})
+    world.out(`virtualmachinesnapshot.virtset.io/${metadata.name} created${isDryRun ? ' (dry run)' : ''}\n`)
+    if (flags.wait !== true || isDryRun) return exitCodes.fine
+    const read = async () => progressOf(await kube.get(virtualMachineSnapshots, { namespace, name: metadata.name }))
+    return (await follow(metadata.name, read, flags.timeout, world)) ? exitCodes.fine : exitCodes.refused
+  }
+  return orRefusal(take, cluster, world)
+}
+
+export function progressOf({ status = {} }: Pick<VirtualMachineSnapshot, 'status'>): Progress {
+  const { phase = 'Pending', conditions = [] } = status
+  const condition = (type: string) => conditions.find((each) => each.type === type)
+  const quiesced = condition(quiescedCondition)
+  const why = condition('Ready')?.message ?? ''
+  if (phase === 'Ready') {
+    return { state: 'done', words: `Ready${quiesced ? `; quiesced: ${quiesced.status} (${quiesced.reason})` : ''}` }
+  }
+  return { state: phase === 'Failed' ? 'failed' : 'in progress', words: why === '' ? phase : `${phase} (${why})` }
+}
+
+/** Replaces the claims of a config by claims from a snapshot of it. After a failure, it can be repeated. */
+export async function restoreSnapshot(
+  [name, from]: readonly [config: string, snapshot: string],
+  flags: RestoreFlags,
+  cluster: Cluster,
+  world: Streams,
+): Promise<ExitCode> {
+  const { kube } = cluster
+  const namespace = namespaceOf(flags, cluster)
+  const restore = async () => {
+    const [snapshot, config] = await Promise.all([
+      kube.get(virtualMachineSnapshots, { namespace, name: from }),
+      kube.get(virtualMachineConfigs, { namespace, name }),
+    ])
+    const { phase = 'Stopped' } = config.status ?? {}
+    if (phase !== 'Stopped' && phase !== 'Failed') {
+      throw new Usage(`the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``)
+    }
+    const templates = templatesFrom(snapshot, config)
+    const operations = [
+      { op: 'test', path: '/metadata/resourceVersion', value: config.metadata.resourceVersion },
+      { op: 'replace', path: '/spec/claimTemplates', value: templates },
+    ]
+    const isDryRun = flags.dryRun === true
+    const ref = { namespace, name }
+    await kube.patch(virtualMachineConfigs, ref, { type: 'json', body: operations }, isDryRun ? { dryRun: true } : {})
+    const dryRun = isDryRun ? ' (dry run)' : ''
+    // Only then: the controller creates missing claims from the templates.
+    for (const { claimName } of snapshot.status?.volumes ?? []) {
+      const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${claimName}`
+      const claim = await unlessNotFound(kube.request('GET', path))
+      const uid = uidOf(claim)
+      if (uid === undefined) continue
+      if (!isDryRun) await kube.request('DELETE', path, { preconditions: { uid } })
+      world.out(`persistentvolumeclaim/${claimName} deleted${dryRun}\n`)
+      const read = async (): Promise<Progress> => {
+        const isGone = uidOf(await unlessNotFound(kube.request('GET', path))) !== uid
+        return isGone ? { state: 'done', words: 'deleted' } : { state: 'in progress', words: 'being deleted' }
+      }
+      if (!isDryRun && !(await follow(claimName, read, flags.timeout, world))) return exitCodes.refused
+    }
+    world.out(`virtualmachineconfig.virtset.io/${name} restored from ${from}${dryRun}\n`)
+    return exitCodes.fine
+  }
+  return orRefusal(restore, cluster, world)
+}
+
+/** Creates a config like that of a snapshot, with claims from the snapshot. */
+export async function cloneSnapshot(
+  [from, name]: readonly [snapshot: string, config: string],
+  flags: CloneFlags,
+  cluster: Cluster,
+  world: Streams,
+): Promise<ExitCode> {
+  const { kube } = cluster
+  const namespace = namespaceOf(flags, cluster)
+  const clone = async () => {
+    const snapshot = await kube.get(virtualMachineSnapshots, { namespace, name: from })
+    const { source } = snapshot.spec
+    const config = await orNone(
+      kube.get(virtualMachineConfigs, { namespace, name: source.name }),
+      `${from} was taken of ${source.name}, which has no VirtualMachineConfig in ${namespace}. ${byHand}`,
+    )
+    const { spec } = config
+    const copy: VirtualMachineConfig = {
+      apiVersion,
+      kind: 'VirtualMachineConfig',
+      metadata: {
+        namespace,
+        name,
+        ...(config.metadata.labels === undefined ? {} : { labels: config.metadata.labels }),
+      },
+      spec: { ...spec, template: withoutIdentity(spec.template), claimTemplates: templatesFrom(snapshot, config) },
+    }
+    const isDryRun = flags.dryRun === true
+    await kube.create(virtualMachineConfigs, copy, isDryRun ? { dryRun: true } : {})
+    world.out(`virtualmachineconfig.virtset.io/${name} created from ${from}${isDryRun ? ' (dry run)' : ''}\n`)
+    return exitCodes.fine
+  }
+  return orRefusal(clone, cluster, world)
+}
+
+const byHand = 'Create a config whose claim templates have `source.snapshot` (see docs/snapshots.md)'
+
+/** The claim templates of a config, each with the snapshot of its claim as its source. @throws Usage */
+function templatesFrom(snapshot: Snapshot, { metadata, spec }: Config): readonly ClaimTemplate[] {
+  const { phase = 'Pending', volumes = [] } = snapshot.status ?? {}
+  if (phase !== 'Ready') {
+    throw new Usage(`the snapshot ${snapshot.metadata.name} is not ready: ${progressOf(snapshot).words}`)
+  }
+  const templates = spec.claimTemplates ?? []
+  const claims = new Map(templates.map((template) => [claimNameOf(template.name, metadata.name), template]))
+  const foreign = volumes.filter(({ claimName }) => !claims.has(claimName))
+  if (foreign.length > 0) {
+    const named = foreign.map(({ name, claimName }) => `${claimName} (volume "${name}")`).join(', ')
+    throw new Usage(
+      `${metadata.name} has no claim template for ${named}, which the snapshot ${snapshot.metadata.name} has. ${byHand}`,
+    )
+  }
+  const taken = new Map(volumes.map((volume): [string, SnapshotVolume] => [volume.claimName, volume]))
+  return [...claims].map(([claimName, template]) => {
+    const name = taken.get(claimName)?.volumeSnapshotName
+    return name === undefined ? template : { ...template, source: { snapshot: { name } } }
+  })
+}
+
+/** Without what must differ between two VMs. */
+function withoutIdentity(template: VirtualMachineTemplate): VirtualMachineTemplate {
+  const { uuid: _, genid: __, devices, ...domain } = template.spec.domain
+  const interfaces = devices?.interfaces?.map(({ mac: ___, ...rest }) => rest)
+  const own = devices === undefined ? {} : { devices: { ...devices, ...(interfaces ? { interfaces } : {}) } }
+  return { ...template, spec: { ...template.spec, domain: { ...domain, ...own } } }
+}
+
+async function orNone<T>(response: Promise<T>, message: string): Promise<T> {
+  const found = await unlessNotFound(response)
+  if (found === undefined) throw new Usage(message)
+  return found
+}
+
+function uidOf(object: unknown): string | undefined {
+  const metadata = isRecord(object) ? object['metadata'] : undefined
+  const uid = isRecord(metadata) ? metadata['uid'] : undefined
+  return typeof uid === 'string' ? uid : undefined
+}
