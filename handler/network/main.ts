@@ -10,7 +10,7 @@ import { openPodNetwork } from './pod-network.ts'
 import { networkServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 
-/** Plugins that run at once on the node, and for VMs of one namespace. */
+/** Plugins that run at once on the node, and for VMs of one namespace: of virtset itself, and as many of operators. */
 const limits = { all: 8, perNamespace: 4 }
 
 /**
@@ -22,10 +22,12 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const clock = systemClock
   const routed = [process.execPath, join(import.meta.dirname, 'routed/main.ts')] as const
   const plugins = { builtIn: new Map([['routed', routed]]), directory: pluginDirectory, clock }
+  // An operator's plugin that hangs delays only VMs with such plugins.
+  const lanes = { builtIn: createLanes(limits), others: createLanes(limits) }
   const server = networkServer({
     openNetwork: (podUID) => openPodNetwork('/proc', podUID),
     run: (run) => runPlugin(plugins, run),
-    lanes: createLanes(limits),
+    lanesOf: (plugin) => (plugins.builtIn.has(plugin) ? lanes.builtIn : lanes.others),
     log,
   })
   await mkdir(socketDirectory, { recursive: true, mode: 0o700 })

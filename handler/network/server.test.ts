@@ -30,6 +30,8 @@ beforeEach(async () => {
   done = []
   isPresent = true
   plugin = async () => result
+  const limits = { all: 2, perNamespace: 2 }
+  const lanes = { builtIn: createLanes(limits), others: createLanes(limits) }
   server = networkServer({
     openNetwork: (podUID) => {
       if (!isPresent) return undefined
@@ -40,7 +42,7 @@ beforeEach(async () => {
       done.push(`${run.command} ${run.network}`)
       return plugin(run)
     },
-    lanes: createLanes({ all: 2, perNamespace: 2 }),
+    lanesOf: (name) => (name === 'routed' ? lanes.builtIn : lanes.others),
     log: createLogger({ process: 'network', level: 'silent' }),
   })
   await new Promise<void>((resolve) => server.listen(join(directory, networkSocketName), resolve))
@@ -129,6 +131,17 @@ test.each<[string, string, number]>([
   expect(done).toEqual([])
 })
 
+test('plugins of operators that hang do not delay those of virtset', async () => {
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  plugin = ({ request: { plugin: name } }) => (name === 'bridge' ? promise : Promise.resolve(result))
+  const hanging = [1, 2, 3].map((index) =>
+    client().add({ ...request, plugin: 'bridge', pod: { ...request.pod, uid: `${uid.slice(0, -1)}${index}` } }),
+  )
+  expect(await client().add({ ...request, plugin: 'routed' })).toEqual(result)
+  resolve(undefined)
+  await Promise.all(hanging)
+})
+
 test('a pod that has the network of the node is an error of the agent', async () => {
   server.close()
   const broken = networkServer({
@@ -136,7 +149,7 @@ test('a pod that has the network of the node is an error of the agent', async ()
       throw new Error('pod x has the network of the node')
     },
     run: async () => undefined,
-    lanes: createLanes({ all: 1, perNamespace: 1 }),
+    lanesOf: () => createLanes({ all: 1, perNamespace: 1 }),
     log: createLogger({ process: 'network', level: 'silent' }),
   })
   const other = mkdtempSync(join(tmpdir(), 'network-'))

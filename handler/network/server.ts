@@ -18,7 +18,8 @@ interface ServerOptions {
   readonly openNetwork: (podUID: string) => PodNetwork | undefined
   /** @throws PluginFailed */
   readonly run: (run: PluginRun) => Promise<NetworkResult | undefined>
-  readonly lanes: Lanes
+  /** Those in which a plugin waits for its turn. */
+  readonly lanesOf: (plugin: string) => Lanes
   readonly log: Logger
 }
 
@@ -46,7 +47,7 @@ export function networkServer(options: ServerOptions): Server {
     const text = await boundedText(body, maxNetworkBytes)
     const request = parseNetworkRequest(JSON.parse(text ?? 'null'))
     return inOrder(request.pod.uid, () =>
-      options.lanes.run(request.vm.namespace, () => perform(options, command, request)),
+      options.lanesOf(request.plugin).run(request.vm.namespace, () => perform(options, command, request)),
     )
   }
 
