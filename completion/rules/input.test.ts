@@ -31,6 +31,13 @@ testRule('input', [
     accepted: input({ type: 'keyboard', bus: 'usb' }, { ps2: { state: false } }),
   },
   {
+    refused: { ...input({ type: 'keyboard', bus: 'ps2' }), os: { type: { os: 'hvm', machine: 'microvm' } } },
+    causes: [
+      'spec.domain.devices.inputs[0].bus: Invalid value: "ps2": is not supported by machine type microvm, which has no PS/2 controller',
+    ],
+    accepted: { ...input({ type: 'keyboard', bus: 'ps2' }), os: { type: { os: 'hvm', machine: 'pc' } } },
+  },
+  {
     refused: input({ type: 'passthrough', bus: 'usb', source: { evdev: '/dev/input/event0' } }),
     causes: ['spec.domain.devices.inputs[0].bus: Invalid value: "usb": must be virtio for type passthrough'],
     accepted: input({ type: 'passthrough', bus: 'virtio', source: { evdev: '/dev/input/event0' } }),

@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import { chipsetOf } from '../defaults/machine.ts'
 import { eachDevice, type DeviceOf } from './device.ts'
 import { forbidden, forbidEach, invalid, required, unsupported } from './finding.ts'
 import { example, type Finding } from './rule.ts'
@@ -9,7 +10,7 @@ const evdevFields = ['dev', 'grab', 'grabToggle', 'repeat']
 
 export const inputDevice = eachDevice('inputs')(
   'input',
-  'PS/2 only supports mice and keyboards; only virtio has a model; passthrough requires virtio; only evdev and passthrough have a source, and require it.',
+  'PS/2 only supports mice and keyboards, and requires its controller; only virtio has a model; passthrough requires virtio; only evdev and passthrough have a source, and require it.',
   ({ type, bus, model, source, address }, at, { domain, originOf }) => {
     const findings: Finding[] = []
     if (type === undefined) return [required(`${at}.type`, 'must be set, e.g. tablet')]
@@ -18,8 +19,14 @@ export const inputDevice = eachDevice('inputs')(
         invalid(`${at}.bus`, bus, `is only supported for mouse and keyboard, not for ${type}`, 'did you mean "usb"?'),
       )
     }
-    if (bus === 'ps2' && domain.features?.ps2?.state === false && originOf(`${at}.type`).by !== 'default') {
-      findings.push(invalid(`${at}.bus`, bus, 'is disabled by features.ps2.state'))
+    // libvirt ignores its own PS/2 devices where there is no controller for them.
+    if (bus === 'ps2' && originOf(`${at}.type`).by !== 'default') {
+      if (domain.features?.ps2?.state === false)
+        findings.push(invalid(`${at}.bus`, bus, 'is disabled by features.ps2.state'))
+      if (chipsetOf(domain) === 'microvm')
+        findings.push(
+          invalid(`${at}.bus`, bus, 'is not supported by machine type microvm, which has no PS/2 controller'),
+        )
     }
     if (type === 'passthrough' && bus !== 'virtio')
       findings.push(invalid(`${at}.bus`, bus, 'must be virtio for type passthrough'))
