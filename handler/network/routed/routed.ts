@@ -146,7 +146,12 @@ export function checkScript({ dev }: TapInterface, { ip }: PodLink): string {
     'set -eu',
     `[ -n "$(ip link show dev ${dev} up)" ] || { echo "${dev} is not up" >&2; exit 1; }`,
     `[ -n "$(ip route show table ${table} dev ${dev})" ] || { echo "${ip} has no route to ${dev}" >&2; exit 1; }`,
-    `[ -n "$(ip rule show pref 50)" ] || { echo 'the routing rule is missing' >&2; exit 1; }`,
+    ...[40, 50, 100].map(
+      (preference) =>
+        `[ -n "$(ip rule show pref ${preference})" ] || { echo 'routing rule ${preference} is missing' >&2; exit 1; }`,
+    ),
+    // It would deliver what comes for the address to the pod instead of the guest.
+    `[ -z "$(ip rule show pref 0)" ] || { echo 'routing rule 0 is there again' >&2; exit 1; }`,
     `nft list table ip ${ruleset} >/dev/null`,
     `nft list table netdev ${ruleset} >/dev/null`,
     '',
