@@ -107,6 +107,7 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
     spec: { source: { kind: 'VirtualMachineConfig', name: 'db' } },
     status: { phase: 'Ready', volumes: [{ name: 'root', claimName: 'root-db', volumeSnapshotName: 'nightly-root' }] },
   })
+  fake.put('/apis/snapshot.storage.k8s.io/v1/volumesnapshots', { metadata: { ...metadata, name: 'nightly-root' } })
   const config = (status: object) => fake.put(`${api}/virtualmachineconfigs`, { metadata, spec: {}, status })
   config({ phase: 'Running', instance: { name: 'web', uid: 'u' } })
   fake.fault = ({ method, path }) => {

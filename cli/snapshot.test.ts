@@ -7,6 +7,7 @@ import { progressOf } from './snapshot.ts'
 const api = '/apis/virtset.io/v1alpha1'
 const [configs, snapshots] = [`${api}/virtualmachineconfigs`, `${api}/virtualmachinesnapshots`]
 const claims = '/api/v1/persistentvolumeclaims'
+const volumeSnapshots = '/apis/snapshot.storage.k8s.io/v1/volumesnapshots'
 const template = (name: string, source?: object) => ({ name, ...(source === undefined ? {} : { source }), spec: {} })
 const taken = (name: string, claimName = `${name}-db`) => ({ name, claimName, volumeSnapshotName: `nightly-${name}` })
 
@@ -19,6 +20,7 @@ beforeEach(async () => {
   putConfig()
   putSnapshot({ phase: 'Ready', volumes: [taken('root')] })
   putClaim('root-db')
+  for (const name of ['root', 'log']) put(volumeSnapshots, `nightly-${name}`, {})
 })
 
 afterEach(async () => {
@@ -145,6 +147,11 @@ describe('kubectl vm restore', () => {
       'error: the snapshot nightly is not ready: Failed (no claims)\n',
     ],
     [
+      'from a snapshot whose VolumeSnapshot is gone',
+      () => server.remove(volumeSnapshots, 'default', 'nightly-root'),
+      'error: the VolumeSnapshot nightly-root of the volume "root" has been deleted, so nightly cannot be restored\n',
+    ],
+    [
       'from a snapshot of other claims',
       () => putSnapshot({ phase: 'Ready', volumes: [taken('root'), taken('data', 'shared')] }),
       'error: db has no claim template for shared (volume "data"), which the snapshot nightly has. Create a config',
@@ -154,6 +161,14 @@ describe('kubectl vm restore', () => {
     const result = await vm('restore', 'db', 'nightly')
     expect([result.code, result.err.slice(0, err.length)]).toEqual([2, err])
     expect(writes()).toEqual([])
+  })
+
+  test('does not require the permission to read VolumeSnapshots', async () => {
+    server.fault = ({ path }) =>
+      path.includes('volumesnapshots')
+        ? { status: 403, body: { kind: 'Status', code: 403, reason: 'Forbidden', message: 'no' } }
+        : undefined
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
   })
 
   test('prints what the API server refuses', async () => {

@@ -4,7 +4,8 @@ import { apiVersion } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
 import { quiescedCondition, type SnapshotVolume, type VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
-import { unlessNotFound } from '../runtime/api-error.ts'
+import { isForbidden, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import type { KubeClient } from '../runtime/kube.ts'
 import { type Persisted, virtualMachineConfigs, virtualMachines, virtualMachineSnapshots } from '../runtime/resource.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { follow, type Progress } from './follow.ts'
@@ -98,6 +99,7 @@ export async function restoreSnapshot(
       throw new Usage(`the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``)
     }
     const templates = templatesFrom(snapshot, config)
+    await insistOnVolumeSnapshots(snapshot, kube)
     const operations = [
       { op: 'test', path: '/metadata/resourceVersion', value: config.metadata.resourceVersion },
       { op: 'replace', path: '/spec/claimTemplates', value: templates },
@@ -108,7 +110,7 @@ export async function restoreSnapshot(
     const dryRun = isDryRun ? ' (dry run)' : ''
     // Only then: the controller creates missing claims from the templates.
     for (const { claimName } of snapshot.status?.volumes ?? []) {
-      const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${claimName}`
+      const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/persistentvolumeclaims/${claimName}`
       const claim = await unlessNotFound(kube.request('GET', path))
       const uid = uidOf(claim)
       if (uid === undefined) continue
@@ -183,6 +185,23 @@ function templatesFrom(snapshot: Snapshot, { metadata, spec }: Config): readonly
     const name = taken.get(claimName)?.volumeSnapshotName
     return name === undefined ? template : { ...template, source: { snapshot: { name } } }
   })
+}
+
+/** A claim must not be deleted when nothing can replace it. @throws Usage */
+async function insistOnVolumeSnapshots({ metadata, status }: Snapshot, kube: KubeClient): Promise<void> {
+  const at = `/apis/snapshot.storage.k8s.io/v1/namespaces/${encodeURIComponent(metadata.namespace ?? '')}/volumesnapshots`
+  for (const { name, volumeSnapshotName } of status?.volumes ?? []) {
+    try {
+      await kube.request('GET', `${at}/${volumeSnapshotName}`)
+    } catch (error) {
+      if (isNotFound(error)) {
+        const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
+        throw new Usage(`${what} has been deleted, so ${metadata.name} cannot be restored`, { cause: error })
+      }
+      // Who may restore need not be allowed to read VolumeSnapshots.
+      if (!isForbidden(error)) throw error
+    }
+  }
 }
 
 /** Without what must differ between two VMs. */
