@@ -53,9 +53,10 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
     .filter(({ members }) => !canBegin(structure, members))
     .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value) })))
   const groups = [...users, ...created]
+  const homesOfStars = groups.map((group) => ({ group, keysAt: keysIn(structure, [...group.members]) }))
   for (const star of stars) {
     steps.spend(groups.length * sizeOf(star.value))
-    spread(structure, star, groups)
+    spread(structure, star, homesOfStars)
   }
   return { groups: groups.map(({ members }) => members), homeless }
 }
@@ -222,17 +223,32 @@ function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
 const isStar = (structure: ListStructure, value: unknown): boolean =>
   structure.keys.some((paths) => paths.some((path) => path.length > 0 && valueAt(value, path) === everyItem))
 
+interface StarHome {
+  readonly group: Group
+  readonly keysAt: (path: readonly string[]) => ReadonlySet<string | undefined>
+}
+
+/** The values of a part of the key in these items. Read once: many `'*'` items can be compared with many members. */
+function keysIn({ item }: ListStructure, members: readonly Item[]): StarHome['keysAt'] {
+  const known = new Map<string, ReadonlySet<string | undefined>>()
+  return (path) => {
+    const text = path.join('.')
+    const found = known.get(text) ?? new Set(members.map(({ value }) => idOf(item, [path], value)))
+    known.set(text, found)
+    return found
+  }
+}
+
 /** Applies a `'*'` item to each item whose other key fields are equal. */
-function spread(structure: ListStructure, star: Item, groups: readonly Group[]): void {
+function spread(structure: ListStructure, star: Item, homes: readonly StarHome[]): void {
   const value = withoutStars(structure, star.value)
   const fixed = structure.keys
     .find((paths) => paths.some((path) => valueAt(star.value, path) === everyItem))
     ?.filter((path) => ![everyItem, undefined].includes(textAt(star.value, path)))
-  for (const { members } of groups) {
-    const isMeant = (fixed ?? []).every((path) =>
-      members.some((member) => idOf(structure.item, [path], member.value) === idOf(structure.item, [path], star.value)),
-    )
-    if (isMeant) members.push({ ...star, value })
+    .map((path) => ({ path, id: idOf(structure.item, [path], star.value) }))
+  for (const { group, keysAt } of homes) {
+    const isMeant = (fixed ?? []).every(({ path, id }) => keysAt(path).has(id))
+    if (isMeant) group.members.push({ ...star, value })
   }
 }
 

@@ -1,5 +1,5 @@
 import { isRecord } from '../api/schema.ts'
-import { unmetered, type Steps } from '../api/steps.ts'
+import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import { meaningOf } from './cover.ts'
 import type { Conflict } from './merge.ts'
@@ -90,9 +90,9 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
   work.steps.spend(node.items.length * targets.length)
   const items: ListItem[] = []
   for (const [index, item] of node.items.entries()) {
-    const value = lazy(() => emit(item.node, item.path).value)
+    const readings = readingsOf(node.structure, item, work)
     const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>
-      step !== undefined && isMeant(step, node.structure, value, index) ? [{ steps: rest, preset }] : [],
+      step !== undefined && isMeant(step, readings, index) ? [{ steps: rest, preset }] : [],
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
     if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item))) {
@@ -102,13 +102,41 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
   return items.length === 0 && node.items.length > 0 ? undefined : { ...node, items }
 }
 
-function isMeant(step: RemoveStep, { item }: ListStructure, value: () => unknown, index: number): boolean {
+/** A value of an item, in the forms with which a path is compared. */
+interface Reading {
+  readonly structure: Structure
+  readonly meaning: string
+  readonly json: string
+}
+
+/**
+ * Reads values of an item, each once: thousands of paths can name one value, and users decide how large it is. Undefined
+ * if there is no such value.
+ */
+function readingsOf({ item: structure }: ListStructure, item: ListItem, work: Work) {
+  const value = lazy(() => emit(item.node, item.path).value)
+  const known = new Map<string, Reading | undefined>()
+  return (path: readonly string[]): Reading | undefined => {
+    const key = path.join('.')
+    if (known.has(key)) return known.get(key)
+    const found = valueAt(value(), path)
+    const leaf = structureAt(structure, path)
+    if (found !== undefined) work.steps.spend(sizeOf(found))
+    const reading =
+      found === undefined || leaf === undefined
+        ? undefined
+        : { structure: leaf, meaning: meaningOf(leaf, found), json: JSON.stringify(found) }
+    known.set(key, reading)
+    return reading
+  }
+}
+
+function isMeant(step: RemoveStep, readings: ReturnType<typeof readingsOf>, index: number): boolean {
   if (step.kind === 'key') return false
   if (step.kind === 'index') return step.index === index
-  const found = valueAt(value(), step.path)
-  const leaf = structureAt(item, step.path)
-  if (found === undefined || leaf === undefined) return false
-  return meaningOf(leaf, found) === meaningOf(leaf, step.value) || JSON.stringify(found) === step.value
+  const found = readings(step.path)
+  if (found === undefined) return false
+  return found.meaning === meaningOf(found.structure, step.value) || found.json === step.value
 }
 
 function lazy<T>(make: () => T): () => T {
