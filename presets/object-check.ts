@@ -123,11 +123,20 @@ function forbiddenRemoval(text: string, field: string, structure: ObjectStructur
   if (steps.some((step) => step.kind === 'key' && forbidden.has(step.key))) {
     return [{ ...forbiddenField(field), value: text }]
   }
-  const keys = steps.flatMap((step) => (step.kind === 'key' ? [step.key] : []))
-  const removed = keys.length < steps.length ? undefined : structureAt(structure, keys)
+  const removed = steps.at(-1)?.kind === 'key' ? structureBelow(structure, steps) : undefined
   const account = removed === undefined ? undefined : accountIn(removed)
   if (account === undefined) return []
   return [{ ...forbiddenField(field), value: text, message: `would remove ${account}, which presets must not remove` }]
+}
+
+/** The structure at a path, also below the items of lists. */
+function structureBelow(structure: Structure, steps: RemovePath['steps']): Structure | undefined {
+  let at: Structure | undefined = structure
+  for (const step of steps) {
+    if (step.kind === 'key') at = at?.kind === 'object' ? at.field(step.key) : undefined
+    else at = at?.kind === 'list' ? at.item : undefined
+  }
+  return at
 }
 
 /**

@@ -170,9 +170,12 @@ describe('a preset for objects is refused for', () => {
     const jobs = { type: 'array', items: { ...job, required: ['image'] }, ...keyedBy('image') }
     const kinds = kindsIn(crdWith(some({ job, jobs, size: text })))
     const remove = ['spec.job', 'spec.job.pod', 'spec.job.image', 'spec.jobs[image=a]', 'spec.jobs', 'spec.size']
-    expect(causesOf(preset({ strength: 'Enforce', remove }), kinds)).toEqual([
+    const inItems = ['spec.jobs[image=a].pod', 'spec.jobs[0].pod.spec', 'spec.jobs[0].image']
+    expect(causesOf(preset({ strength: 'Enforce', remove: [...remove, ...inItems] }), kinds)).toEqual([
       'spec.remove[0]: would remove pod.spec.serviceAccountName, which presets must not remove',
       'spec.remove[1]: would remove spec.serviceAccountName, which presets must not remove',
+      'spec.remove[6]: would remove spec.serviceAccountName, which presets must not remove',
+      'spec.remove[7]: would remove serviceAccountName, which presets must not remove',
     ])
   })
 
