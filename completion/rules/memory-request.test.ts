@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
 import { prepare, testRule } from '../../test/rule-table.ts'
 import { checkRules } from './rules.ts'
 
@@ -29,6 +30,24 @@ testRule('memory-request', [
     accepted: { ...mebibytes(1024), memoryBacking: {} },
   },
 ])
+
+test.each<[string, Domain]>([
+  ['memoryBacking.allocation.mode immediate', { memoryBacking: { allocation: { mode: 'immediate' } } }],
+  ['devices.hostdevs[0]', { devices: { hostdevs: [{ type: 'pci', alias: { name: 'ua-gpu' } }] } }],
+  ['devices.interfaces[0]', { devices: { interfaces: [{ type: 'vdpa', source: { dev: '/dev/vhost-vdpa-0' } }] } }],
+  ['devices.disks[0]', { devices: { disks: [{ type: 'vhostvdpa', target: { dev: 'vda' } }] } }],
+])('a VM cannot request less than all of its memory with %s, for which the node must have it at once', (what, more) => {
+  const { causes } = checkRules(...prepare({ ...mebibytes(1024), ...more }, { memoryRequest }))
+  const ofRule = causes.filter(({ rule }) => rule === 'memory-request')
+  expect(ofRule).toMatchObject([{ message: expect.stringContaining(what) }])
+})
+
+test('a USB device does not pin the memory of the guest', () => {
+  const devices: Domain['devices'] = { hostdevs: [{ type: 'usb', alias: { name: 'ua-key' } }] }
+  const hostDevices = [{ name: 'key', resourceName: 'example.com/key' }]
+  const { causes } = checkRules(...prepare({ ...mebibytes(1024), devices }, { memoryRequest, hostDevices }))
+  expect(causes.filter(({ rule }) => rule === 'memory-request')).toEqual([])
+})
 
 test.each<[string, Parameters<typeof prepare>[1], string]>([
   ['nothing', { memoryRequest: '0' }, 'must be more than 0'],
