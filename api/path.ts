@@ -31,7 +31,8 @@ export function pathKeys(text: string): (string | number)[] {
   return (text.match(/\[[^\]]*\]|[^.[\]]+/g) ?? []).map((part) => {
     if (!part.startsWith('[')) return part
     const key = part.slice(1, -1)
-    return /^\d+$/.test(key) ? Number(key) : key
+    // A map can have the keys 7 and 007.
+    return /^(?:0|[1-9]\d{0,14})$/.test(key) ? Number(key) : key
   })
 }
 

@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
-import { gadgetCrd } from '../test/presets/objects.ts'
+import { team } from '../test/presets/make.ts'
+import { gadgetCrd, gadgetPreset } from '../test/presets/objects.ts'
+import { createCandidates } from './candidates.ts'
+import { injectInto } from './inject.ts'
 import { kindsIn } from './object-kind.ts'
 import { restrictedPathCauses, restrictedUses, restrictedWarnings } from './restricted.ts'
 import type { PlainSchema } from './schema.ts'
@@ -64,13 +67,13 @@ test.each<[string, object, readonly string[]]>([
   ['the same branch of a union', { spec: { source: { git: {} } } }, ['spec.object.spec.source.git']],
   ['a neighbour of a union', { spec: { source: { size: 1 } } }, []],
 ])('an enforced value can replace a restricted field: %s', (_, object, fields) => {
-  const uses = restrictedUses({ object: object as never, strength: 'Enforce' }, wide, structure)
+  const uses = restrictedUses({ object: object as never }, wide, structure)
   expect(uses.map(({ field }) => field)).toEqual(fields)
 })
 
 test('another branch of a union does not replace a restricted field beside the union', () => {
   const object = { spec: { source: { web: {} } } }
-  expect(restrictedUses({ object, strength: 'Enforce' }, ['spec.source.size'], structure)).toEqual([])
+  expect(restrictedUses({ object }, ['spec.source.size'], structure)).toEqual([])
 })
 
 test.each<[string, string, readonly string[]]>([
@@ -98,8 +101,16 @@ test('any key of a map can be removed by name', () => {
   expect(restrictedUses({ remove }, wide, structure).map(({ path }) => path)).toEqual(remove.slice(0, 3))
 })
 
-test('a preset of strength Default does not replace another branch of a union', () => {
-  expect(restrictedUses({ object: { spec: { source: { web: {} } } } }, wide, structure)).toEqual([])
+// What another webhook or the defaults of the kind have set is below a preset of strength Default.
+test('a preset of strength Default replaces another branch of a union that the user has not written', () => {
+  const object = { spec: { source: { web: {} } } }
+  const sent = { metadata: { name: 'x' }, spec: { source: { git: {} } } }
+  const preset = gadgetPreset('p', object.spec)
+  const written = { metadata: sent.metadata }
+  const kind = { structure, noun: 'Thing', removesBelow: [], pairsVolumes: false }
+  const injected = injectInto(sent, kind, { presets: createCandidates([preset]), namespace: team, written })
+  expect(injected.object).toMatchObject(object)
+  expect(restrictedUses({ object }, wide, structure).map(({ field }) => field)).toEqual(['spec.object.spec.source'])
 })
 
 const read = kindsIn(gadgetCrd)?.get('Gadget of example.com/v1')?.()
@@ -151,4 +162,9 @@ test('a field restricted for some containers of a pod only is pointed out', () =
   ])
   expect(warnings('spec.containers[*].level', 'spec.initContainers[*].level')).toEqual([])
   expect(restrictedWarnings(['spec.containers[*].level'], structure)).toEqual([])
+})
+
+test('a key of digits is restricted as it is written', () => {
+  const uses = restrictedUses({ object: { metadata: { labels: { '007': 'x' } } } }, ['metadata.labels[007]'], structure)
+  expect(uses).toHaveLength(1)
 })

@@ -37,10 +37,11 @@ export interface RestrictedUse {
 /**
  * The places at which a preset sets or removes a restricted field. To remove what is above a restricted field removes
  * the field. So does to remove the key of the item that contains it, or to set a single value that could contain it, or
- * another branch of its union, because what the preset sets replaces the whole.
+ * another branch of its union, because what the preset sets replaces the whole: by default, too, if the user has not
+ * written it, but another webhook or the defaults of the kind.
  */
 export function restrictedUses(
-  { object = {}, remove = [], strength }: Pick<ObjectPresetSpec, 'object' | 'remove' | 'strength'>,
+  { object = {}, remove = [] }: Pick<ObjectPresetSpec, 'object' | 'remove'>,
   restricted: readonly string[],
   structure: Structure,
 ): readonly RestrictedUse[] {
@@ -48,8 +49,7 @@ export function restrictedUses(
   const removals = remove.flatMap((text, index): readonly RestrictedUse[] =>
     removes(text, tree, structure) ? [{ field: `spec.remove[${index}]`, path: text }] : [],
   )
-  const isEnforced = strength === 'Enforce'
-  return [...uses({ value: object, structure, tree, field: 'spec.object', path: '' }, isEnforced), ...removals]
+  return [...uses({ value: object, structure, tree, field: 'spec.object', path: '' }), ...removals]
 }
 
 interface Place {
@@ -61,16 +61,13 @@ interface Place {
   readonly path: string
 }
 
-function uses(place: Place, isEnforced: boolean): readonly RestrictedUse[] {
+function uses(place: Place): readonly RestrictedUse[] {
   const { value, structure, tree, field, path } = place
   if (tree.isEnd || structure === undefined || structure.kind === 'leaf') return [{ field, path }]
-  if (isEnforced && replacesBranch(value, structure, tree)) return [{ field, path }]
+  if (replacesBranch(value, structure, tree)) return [{ field, path }]
   return membersOf(value, structure).flatMap(({ key, at, member, below }) =>
     nextOf(tree, key).flatMap((next) =>
-      uses(
-        { value: member, structure: below, tree: next, field: joinPath(field, at), path: joinPath(path, key) },
-        isEnforced,
-      ),
+      uses({ value: member, structure: below, tree: next, field: joinPath(field, at), path: joinPath(path, key) }),
     ),
   )
 }
