@@ -32,6 +32,8 @@ interface Work {
   readonly steps: Steps
   readonly conflicts: Conflict[]
   readonly removed: Removal[]
+  /** What the value in a step means, by the step: it is compared with each item of its list. */
+  readonly meanings: WeakMap<RemoveStep, string>
 }
 
 /**
@@ -45,7 +47,7 @@ export function removePaths(
   targets: readonly Target[],
   steps = unmetered,
 ): Removed {
-  const work: Work = { conflicts: [], removed: [], steps }
+  const work: Work = { conflicts: [], removed: [], meanings: new WeakMap(), steps }
   return { node: removeIn(node, structure, path, targets, work), ...work }
 }
 
@@ -92,7 +94,7 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
   for (const [index, item] of node.items.entries()) {
     const readings = readingsOf(node.structure, item, work)
     const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>
-      step !== undefined && isMeant(step, readings, index) ? [{ steps: rest, preset }] : [],
+      step !== undefined && isMeant(step, readings, index, work) ? [{ steps: rest, preset }] : [],
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
     if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item))) {
@@ -131,12 +133,19 @@ function readingsOf({ item: structure }: ListStructure, item: ListItem, work: Wo
   }
 }
 
-function isMeant(step: RemoveStep, readings: ReturnType<typeof readingsOf>, index: number): boolean {
+function isMeant(
+  step: RemoveStep,
+  readings: ReturnType<typeof readingsOf>,
+  index: number,
+  { meanings }: Work,
+): boolean {
   if (step.kind === 'key') return false
   if (step.kind === 'index') return step.index === index
   const found = readings(step.path)
   if (found === undefined) return false
-  return found.meaning === meaningOf(found.structure, step.value) || found.json === step.value
+  const meant = meanings.get(step) ?? meaningOf(found.structure, step.value)
+  meanings.set(step, meant)
+  return found.meaning === meant || found.json === step.value
 }
 
 function lazy<T>(make: () => T): () => T {

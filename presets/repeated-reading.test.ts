@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { rootPath } from '../api/path.ts'
-import { maxSteps, within } from '../api/steps.ts'
+import { maxSteps, unmetered, within } from '../api/steps.ts'
 import { gadgetPreset } from '../test/presets/objects.ts'
 import { preset } from '../test/presets/make.ts'
 import { groupItems } from './items.ts'
@@ -39,6 +39,16 @@ test('a large value of an item is read once, however many paths to remove name i
     () => ['refused'],
   )
   expect(removed).toEqual([])
+  expect(counted.reads).toBe(1)
+})
+
+test('the value in a path to remove is read once, however many items it is compared with', () => {
+  const { counted, leaf } = counting((value) => value === 'wanted')
+  const item = objectOf({ name: asJson, text: leaf })
+  const list: ListStructure = { kind: 'list', item, maxItems: 1000, keys: [[['name']]] }
+  const steps = parseRemovePath('list[text=wanted]')?.steps ?? []
+  const node = unchanged({ list: times(1000, (index) => ({ name: `n${index}`, text: 'other' })) })
+  removePaths(node, objectOf({ list }), rootPath, [{ preset: preset('r', {}), steps }], unmetered)
   expect(counted.reads).toBe(1)
 })
 
