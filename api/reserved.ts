@@ -8,6 +8,8 @@ export function isReservedKey(key: string): boolean {
   return prefix === group || prefix.endsWith(`.${group}`)
 }
 
+export const reservedKey = `keys of ${group} are reserved for virtset itself`
+
 /** A cause for each reserved key in `keys`, except those in `allowed`. */
 export const reservedKeyCauses = (
   keys: { readonly [key: string]: string },
@@ -21,5 +23,5 @@ export const reservedKeyCauses = (
       field: `${field}[${key}]`,
       value,
       reason: 'FieldValueForbidden',
-      message: `keys of ${group} are reserved for virtset itself`,
+      message: reservedKey,
     }))

@@ -4,13 +4,14 @@ import { requiredField, wrongType } from '../api/field-error.ts'
 import { checkLabels } from '../api/label.ts'
 import type { ObjectPreset, ObjectPresetSpec } from '../api/object-preset.ts'
 import { joinPath } from '../api/path.ts'
-import { reservedKeyCauses } from '../api/reserved.ts'
+import { group } from '../api/object.ts'
+import { isReservedKey, reservedKey, reservedKeyCauses } from '../api/reserved.ts'
 import { isRecord, unknownField } from '../api/schema.ts'
 import { checkConditions, checkRemoves, checkSelectors, checkSize, type Checked } from './check.ts'
 import { duplicateCauses } from './duplicates.ts'
 import { withoutStars } from './items.ts'
 import type { ObjectKind } from './object-kind.ts'
-import { parseRemovePath, type RemovePath } from './remove-path.ts'
+import { parseRemovePath, type RemovePath, type RemoveStep } from './remove-path.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 
@@ -123,10 +124,23 @@ function forbiddenRemoval(text: string, field: string, structure: ObjectStructur
   if (steps.some((step) => step.kind === 'key' && forbidden.has(step.key))) {
     return [{ ...forbiddenField(field), value: text }]
   }
+  const reserved = reservedRemoval(steps)
+  if (reserved !== undefined) {
+    return [{ rule: 'reserved-key', field, value: text, reason: 'FieldValueForbidden', message: reserved }]
+  }
   const removed = steps.at(-1)?.kind === 'key' ? structureBelow(structure, steps) : undefined
   const account = removed === undefined ? undefined : accountIn(removed)
   if (account === undefined) return []
   return [{ ...forbiddenField(field), value: text, message: `would remove ${account}, which presets must not remove` }]
+}
+
+/** Why a path must not be removed below the labels and annotations, where virtset and its users keep its own keys. */
+function reservedRemoval([first, second, third]: RemovePath['steps']): string | undefined {
+  const isOf = (step: RemoveStep | undefined, keys: readonly string[]) =>
+    step?.kind === 'key' && keys.includes(step.key)
+  if (!isOf(first, ['metadata']) || !isOf(second, ['labels', 'annotations'])) return undefined
+  if (third === undefined) return `would remove keys of ${group}, which are reserved; remove single keys`
+  return third.kind === 'key' && isReservedKey(third.key) ? reservedKey : undefined
 }
 
 /** The structure at a path, also below the items of lists. */

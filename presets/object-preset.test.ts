@@ -86,6 +86,19 @@ describe('a preset for objects is refused for', () => {
       ['spec.remove[0]: must not be set or removed by a preset'],
     ],
     [
+      'a reserved annotation that it removes',
+      { strength: 'Enforce', remove: ['metadata.annotations[virtset.io/exclude-presets]'] },
+      ['spec.remove[0]: keys of virtset.io are reserved for virtset itself'],
+    ],
+    [
+      'all labels and annotations that it removes',
+      { strength: 'Enforce', remove: ['metadata.labels', 'metadata.annotations'] },
+      [
+        'spec.remove[0]: would remove keys of virtset.io, which are reserved; remove single keys',
+        'spec.remove[1]: would remove keys of virtset.io, which are reserved; remove single keys',
+      ],
+    ],
+    [
       'a path that does not exist',
       { strength: 'Enforce', remove: ['spec.partz[name=a]'] },
       ['spec.remove[0]: does not exist: no field "partz" did you mean "parts"?'],
