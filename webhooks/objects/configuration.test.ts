@@ -4,7 +4,7 @@ import type { ObjectTarget } from '../../inventory/objects.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import { compileObjectPreset } from '../../presets/object-preset.ts'
 import { kindsIn } from '../../presets/object-kind.ts'
-import { webhooksFor } from './configuration.ts'
+import { webhooksFor, type Webhook } from './configuration.ts'
 
 const definition = {
   kind: 'CustomResourceDefinition',
@@ -140,20 +140,41 @@ test.each([
   ])
 })
 
-test.each([
-  [2000, 2, 2000],
-  [2001, 1, 0],
-])('%i namespaces with presets have %i webhooks', (count, webhooks, listed) => {
-  const presets = Array.from({ length: count }, (_, index): [string, readonly LabelSelector[]] => [
-    `n${index}`,
-    [index % 2 === 0 ? size : { matchLabels: { size: 's', other: 'x' } }],
-  ])
-  const made = webhooksFor([targetWith({ ...Object.fromEntries(presets), '': [any] })], exclusions)
-  const names = made.flatMap(({ namespaceSelector: { matchExpressions = [] } }) =>
+/** Presets of as many namespaces, half of them for other labels, and of the cluster. */
+const presetsOf = (count: number): Presets => ({
+  ...Object.fromEntries(
+    Array.from({ length: count }, (_, index): [string, readonly LabelSelector[]] => [
+      `n${index}`,
+      [index % 2 === 0 ? size : { matchLabels: { size: 's', other: 'x' } }],
+    ]),
+  ),
+  '': [any],
+})
+const listedBy = (made: readonly Webhook[]) =>
+  made.flatMap(({ namespaceSelector: { matchExpressions = [] } }) =>
     matchExpressions.filter(({ operator }) => operator === 'In').flatMap(({ values = [] }) => values),
   )
-  expect([made.length, names.length]).toEqual([webhooks, listed])
+
+test.each([
+  [4000, 2, 4000],
+  [4001, 1, 0],
+])('%i namespaces with presets have %i webhooks', (count, webhooks, listed) => {
+  const made = webhooksFor([targetWith(presetsOf(count))], exclusions)
+  expect([made.length, listedBy(made).length]).toEqual([webhooks, listed])
   expect(made.every(({ objectSelector }) => objectSelector.matchExpressions?.[0]?.key === 'size')).toBe(true)
+})
+
+test('the limit of namespaces is for all targets, and those with the most are not distinguished', () => {
+  const named = (resource: string, count: number) => ({ ...targetWith(presetsOf(count)), resource })
+  const made = webhooksFor([named('things', 1500), named('wings', 3000), named('rings', 2000)], exclusions)
+  expect(made.map(({ name }) => name)).toEqual([
+    'rings.g.test.0.namespaced.virtset.io',
+    'rings.g.test.objects.virtset.io',
+    'things.g.test.0.namespaced.virtset.io',
+    'things.g.test.objects.virtset.io',
+    'wings.g.test.objects.virtset.io',
+  ])
+  expect(listedBy(made)).toHaveLength(3500)
 })
 
 test('without presets, there are no webhooks, however many targets there are', () => {

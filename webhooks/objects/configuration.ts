@@ -52,14 +52,16 @@ export const webhooksFor = (
   targets: Iterable<ObjectTarget | UnusableTarget>,
   exclusions: Exclusions,
   stored: readonly Webhook[] = [],
-): readonly Webhook[] =>
-  [...targets]
-    .flatMap((entry) =>
-      'kind' in entry
-        ? audiencesOf(entry).map((audience) => webhookOf(entry, audience, exclusions))
-        : stored.filter(({ name }) => isOf(name, entry.target.metadata.name ?? '')),
-    )
-    .toSorted((left, right) => (left.name < right.name ? -1 : 1))
+): readonly Webhook[] => {
+  const entries = [...targets]
+  const unusable = entries.flatMap((entry) =>
+    'kind' in entry ? [] : stored.filter(({ name }) => isOf(name, entry.target.metadata.name ?? '')),
+  )
+  const made = audiencesWithin(entries.filter((entry) => 'kind' in entry)).flatMap(({ entry, audiences }) =>
+    audiences.map((audience) => webhookOf(entry, audience, exclusions)),
+  )
+  return [...unusable, ...made].toSorted((left, right) => (left.name < right.name ? -1 : 1))
+}
 
 const suffix = '.objects.virtset.io'
 const namespacedSuffix = '.namespaced.virtset.io'
@@ -76,10 +78,39 @@ interface Audience {
   readonly label: string | undefined
 }
 
-/** More namespaces than this are not distinguished, because the configuration lists them by name. */
-const maxNamespaces = 2000
+/**
+ * How many names of namespaces the configuration lists, for all targets together: at most half a MiB. An object of more
+ * than 1.5 MiB could not be stored, and no webhook could be changed any more.
+ */
+const maxListed = 8000
 /** Namespaces with other labels share one webhook, which gets all their objects. */
 const maxLabels = 16
+
+interface Audiences {
+  readonly entry: ObjectTarget
+  readonly audiences: readonly Audience[]
+}
+
+/** Those that list the most namespaces do not distinguish them if there are too many. */
+function audiencesWithin(entries: readonly ObjectTarget[]): readonly Audiences[] {
+  const all = entries.map((entry): Audiences => ({ entry, audiences: audiencesOf(entry) }))
+  let listed = all.reduce((sum, each) => sum + listedIn(each), 0)
+  const merged = new Set<ObjectTarget>()
+  for (const each of all.toSorted((left, right) => listedIn(right) - listedIn(left))) {
+    if (listed <= maxListed) break
+    listed -= listedIn(each)
+    merged.add(each.entry)
+  }
+  return all.map((each) => (merged.has(each.entry) ? { ...each, audiences: [forAllNamespaces(each.entry)] } : each))
+}
+
+const listedIn = ({ audiences }: Audiences): number =>
+  audiences.reduce((sum, { namespaces }) => sum + namespaces.length, 0)
+
+function forAllNamespaces({ candidates, quarantined }: ObjectTarget): Audience {
+  const selectors = [...candidates.all(), ...quarantined.values()].flatMap(({ selector }) => selector ?? [])
+  return { suffix, operator: 'NotIn', namespaces: [], label: firstOf(requiredByAll(selectors)) }
+}
 
 function audiencesOf({ candidates, quarantined }: ObjectTarget): readonly Audience[] {
   const cluster: Selector[] = []
@@ -90,10 +121,6 @@ function audiencesOf({ candidates, quarantined }: ObjectTarget): readonly Audien
     together.push(selector)
     if (namespace !== undefined) byNamespace.set(namespace, together)
   }
-  const all = [...cluster, ...[...byNamespace.values()].flat()]
-  if (all.length === 0) return []
-  if (byNamespace.size > maxNamespaces)
-    return [{ suffix, operator: 'NotIn', namespaces: [], label: firstOf(requiredByAll(all)) }]
   const names = [...byNamespace.keys()].toSorted()
   const ofCluster = requiredByAll(cluster)
   const groups = Map.groupBy(names, (name) => firstOf(requiredByAll(byNamespace.get(name) ?? [], ofCluster)))
