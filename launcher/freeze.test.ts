@@ -118,6 +118,15 @@ test('a guest that could not be frozen is thawed, in case it is frozen later', a
   expect(state()).toBe('Frozen')
 })
 
+test('a guest whose agent freezes it late is thawed once the agent answers', async () => {
+  fake.refuseNext('domain_fsfreeze', refusal)
+  fake.refuseNext('domain_fsthaw', refusal)
+  await freeze('one')
+  expect([state(), callsOf('domain_fsthaw')]).toEqual(['Failed', 1])
+  await clock.advance(60_000)
+  expect(callsOf('domain_fsthaw')).toBe(2)
+})
+
 test('thawing is repeated until it succeeds, less and less often', async () => {
   await freeze('one')
   fake.refuseNext('domain_fsthaw', refusal)

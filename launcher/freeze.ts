@@ -94,9 +94,22 @@ export class GuestFreeze {
       frozen.cancelExpiry()
       const message = error instanceof Error ? error.message : String(error)
       log.warn({ id: frozen.id, err: error }, 'could not freeze the guest')
-      // What was frozen before the failure must not stay so. Without an answer, nothing more can be done.
-      await this.#options.thaw(frozen.dom).catch(() => {})
+      await this.#undo(frozen)
       this.#become(frozen, 'Failed', message)
+    }
+  }
+
+  /**
+   * What was frozen before the failure must not stay so. An agent that was only late freezes the guest yet, and answers
+   * nothing before that, so this is repeated until it succeeds.
+   */
+  async #undo(frozen: Frozen): Promise<void> {
+    const { thaw, clock, log } = this.#options
+    try {
+      await thaw(frozen.dom)
+    } catch (error) {
+      log.warn({ id: frozen.id, err: error }, 'could not thaw a guest that may be frozen; retrying')
+      if (this.#frozen === frozen) clock.after(this.#backOff.next(), () => void this.#undo(frozen))
     }
   }
 
