@@ -32,8 +32,14 @@ async function setUp() {
   let isSupported = true
   /** Refuses the creation of VolumeSnapshots. */
   let refusal: string | undefined
+  /** The next write that begins like this is based on an object that was changed meanwhile. */
+  let outdated: string | undefined
   server.fault = ({ method, path }: FakeRequest) => {
     if (path === '/apis/snapshot.storage.k8s.io/v1') return { status: isSupported ? 200 : 404, body: {} }
+    if (outdated !== undefined && method !== 'GET' && path.includes(outdated)) {
+      outdated = undefined
+      return { status: 409, body: { code: 409, reason: 'Conflict', message: 'the object has been modified' } }
+    }
     if (method !== 'POST' || !path.endsWith('/volumesnapshots') || refusal === undefined) return undefined
     return { status: 403, body: { code: 403, reason: 'Forbidden', message: refusal } }
   }
@@ -84,6 +90,8 @@ async function setUp() {
     has,
     support: (value: boolean) => (isSupported = value),
     refuse: (message: string | undefined) => (refusal = message),
+    outdate: (part: string) => (outdated = part),
+    isOutdated: () => outdated === undefined,
   }
 }
 
@@ -183,4 +191,16 @@ test('a VolumeSnapshot of another client is not used', async () => {
   snapshot('nightly', { name: 'web' })
   await awaits(() => status('nightly').phase === 'Failed')
   expect(condition('nightly', 'Ready')).toBe('False NameTaken')
+})
+
+test('a guest is thawed although its VM is changed while that is requested', async () => {
+  const { server, snapshot, run, status, awaits, taken, has, outdate, isOutdated } = await setUp()
+  run({ ...running, freeze: { id: 'uid-nightly' }, frozen: { id: 'uid-nightly', state: 'Frozen' } })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => has('nightly-root'))
+  outdate('/virtualmachines/web/')
+  taken('nightly-root')
+  await awaits(isOutdated)
+  await awaits(() => vmStatus(server).includes('"thaw":true'))
+  expect(status('nightly').phase).toBe('InProgress')
 })

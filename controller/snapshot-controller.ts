@@ -2,7 +2,7 @@ import { claimNameOf } from '../api/claim-template.ts'
 import { apiVersion, group } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
-import { isAlreadyExists, isForbidden, isInvalid, unlessNotFound } from '../runtime/api-error.ts'
+import { isAlreadyExists, isConflict, isForbidden, isInvalid, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import {
@@ -42,6 +42,9 @@ interface SnapshotController {
 /** Each waits for an API server, and a guest of each can be frozen meanwhile. */
 const concurrency = 8
 
+/** When to look again after another client has changed, deleted or counted what was about to be written. */
+const outdatedMs = 500
+
 export function startSnapshotController(options: ControllerContext): SnapshotController {
   const { kube, log, clock } = options
   const snapshots = startReflector({ kube, resource: virtualMachineSnapshots, log, clock, slim: slimSnapshot })
@@ -58,7 +61,12 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     if (cached === undefined || isComplete(cached)) return
     const observed = await observe(loop.newest(cached))
     const target = { resource: virtualMachineSnapshots, object: observed.snapshot }
-    await loop.perform(target, planSnapshot(observed), (action) => act(observed, action))
+    const performed = loop.perform(target, planSnapshot(observed), (action) => act(observed, action))
+    await performed.catch((error: unknown) => {
+      if (!isConflict(error) && !isNotFound(error)) throw error
+      // It can be one of the VM, or of a quota that is being counted: of neither an event comes.
+      loop.addAfter(key, outdatedMs)
+    })
   }
 
   /** From the API server: a cache could still show a guest that is no longer frozen. */
