@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createLanes } from '../../runtime/lanes.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { networkSocketName, type NetworkRequest, type NetworkResult } from '../../runtime/network-api.ts'
+import { until } from '../../test/until.ts'
 import { createNetworkClient, NetworkFailure } from '../network-client.ts'
 import { PluginFailed, type PluginRun } from './plugin.ts'
 import { networkServer } from './server.ts'
@@ -105,6 +106,27 @@ test('plugins for one pod run one after the other, also after a failure', async 
   gate.resolve()
   await Promise.all([first, second])
   expect(done).toEqual(['open true', 'check 7', 'check ended', 'close', 'open true', 'add 7', 'add ended', 'close'])
+})
+
+test('what waits for others does not run once its client has gone', async () => {
+  const gate = Promise.withResolvers<void>()
+  plugin = async () => {
+    await gate.promise
+    return result
+  }
+  const other = (digit: string) => ({ ...request, pod: { ...request.pod, uid: uid.replace('0', digit) } })
+  const busy = [client().add(other('1')), client().add(other('2'))]
+  await until(() => done.length === 4)
+  const socketPath = join(directory, networkSocketName)
+  const left = httpRequest({ socketPath, path: '/add', method: 'POST' }).on('error', () => {})
+  left.end(JSON.stringify(request))
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  left.destroy()
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  gate.resolve()
+  await Promise.all(busy)
+  await client().check(other('1'))
+  expect(done.filter((what) => what === 'add 7')).toHaveLength(2)
 })
 
 /** The status of a request that the client would not send. */

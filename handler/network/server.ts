@@ -41,19 +41,28 @@ export function networkServer(options: ServerOptions): Server {
     }
   }
 
-  const respond = async (path: string, body: AsyncIterable<unknown>): Promise<{ status: number; value: object }> => {
+  const respond = async (
+    path: string,
+    body: AsyncIterable<unknown>,
+    gone: AbortSignal,
+  ): Promise<{ status: number; value: object }> => {
     const command = commands[path]
     if (command === undefined) return { status: 404, value: { error: `${path} is not supported` } }
     const text = await boundedText(body, maxNetworkBytes)
     const request = parseNetworkRequest(JSON.parse(text ?? 'null'))
+    // A client repeats ADD and CHECK, so what waits for one that has gone would only delay those that follow. It sends
+    // DEL once.
+    const signal = command === 'del' ? undefined : gone
     return inOrder(request.pod.uid, () =>
-      options.lanesOf(request.plugin).run(request.vm.namespace, () => perform(options, command, request)),
+      options.lanesOf(request.plugin).run(request.vm.namespace, () => perform(options, command, request), signal),
     )
   }
 
   return createServer((request, response) => {
     const path = request.method === 'POST' ? (request.url ?? '') : ''
-    respond(path, request)
+    const gone = new AbortController()
+    response.once('close', () => gone.abort(new Error('the client does not wait for the response any more')))
+    respond(path, request, gone.signal)
       .catch((error: unknown) => failure(error, options.log))
       .then(({ status, value }) =>
         response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value)),
