@@ -189,6 +189,26 @@ describe('a restart', () => {
     expect(creations(server)).toBe(4)
   })
 
+  test('creates claims, also after a quota was being counted', async () => {
+    const { clock, server, start } = await setUp()
+    const found = server.find(configs, 'default', 'web')
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    server.put(configs, {
+      ...found,
+      metadata: found!.metadata,
+      spec: { ...(found!['spec'] as object), claimTemplates },
+    })
+    let conflicts = 3
+    server.fault = ({ method, path }) =>
+      method === 'POST' && path.endsWith('/persistentvolumeclaims') && conflicts-- > 0 ? { status: 409 } : undefined
+    start()
+    await until(
+      () => server.find('/api/v1/persistentvolumeclaims', 'default', 'root-web') !== undefined,
+      () => clock.advance(10),
+    )
+    expect(conflicts).toBe(-1)
+  })
+
   test('that is refused reports why, and continues when it is accepted', async () => {
     const { clock, server, requestRestart, start } = await setUp()
     requestRestart('v-1')

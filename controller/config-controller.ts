@@ -100,7 +100,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       const ref = { ...own, name: claim.metadata.name }
       if ((await unlessNotFound(kube.get(persistentVolumeClaims, ref))) !== undefined) continue
       try {
-        await kube.create(persistentVolumeClaims, claim)
+        await unlessCounting(kube.create(persistentVolumeClaims, claim))
       } catch (error) {
         if (isAlreadyExists(error)) continue
         if (!isForbidden(error) && !isInvalid(error)) throw error

@@ -2,7 +2,14 @@ import { claimNameOf } from '../api/claim-template.ts'
 import { apiVersion, group } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
-import { isAlreadyExists, isConflict, isForbidden, isInvalid, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import {
+  isAlreadyExists,
+  isConflict,
+  isForbidden,
+  isInvalid,
+  isNotFound,
+  unlessNotFound,
+} from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import {

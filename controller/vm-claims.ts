@@ -1,7 +1,7 @@
 import { claimNameOf, claimsOfVm, isClaimOf } from '../api/claim-template.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import { unlessNotFound } from '../runtime/api-error.ts'
+import { unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { apiVersionOf, keyOf, refOf, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { pick } from '../runtime/slim.ts'
@@ -20,7 +20,7 @@ export async function createClaims(kube: Client, group: Group, vm: string): Prom
   for (const claim of claimsOfVm({ ...group, kind: 'VirtualMachineGroup' }, vm)) {
     const { name } = claim.metadata
     const found = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(group.metadata)), name }))
-    if (found === undefined) await kube.create(persistentVolumeClaims, claim)
+    if (found === undefined) await unlessCounting(kube.create(persistentVolumeClaims, claim))
     else if (isEnding(found)) throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
   }
 }
