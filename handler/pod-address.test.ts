@@ -16,7 +16,7 @@ const cases: [string, string[], string | undefined][] = [
   ['takes the first of two families', ['10.244.0.7\tpod', 'fd00:10:244::7\tpod'], '10.244.0.7'],
   ['takes IPv6 alone', ['fd00:10:244::7\tpod'], 'fd00:10:244::7'],
   ['finds nothing before the network is there', [], undefined],
-  ['ignores text that is not an address', ['<b>x</b>\tpod'], undefined],
+  ['ignores text that is not an address', ['<b>x</b>\tpod', `${'1.'.repeat(30_000)}\tpod`], undefined],
 ]
 
 test.each(cases)('%s', (_, lines, expected) => {

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { openPodHosts } from './socket.ts'
 
 /** The kubelet writes a few hundred bytes and the pod's host aliases, of which a VM's pod has none. */
@@ -23,5 +24,5 @@ export function parsePodAddress(hosts: string): string | undefined {
   return hosts
     .split('\n')
     .map((line) => line.split('\t')[0]?.trim() ?? '')
-    .find((address) => /^[0-9a-f.:]+$/i.test(address) && !/^(127\.|::1$|f[ef]00:)/i.test(address))
+    .find((address) => isIP(address) !== 0 && !/^(127\.|::1$|f[ef]00:)/i.test(address))
 }
