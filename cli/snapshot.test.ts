@@ -103,7 +103,7 @@ const ready = (message: string) =>
   ({ type: 'Ready', status: 'False', reason: 'X', message, lastTransitionTime: '' }) as const
 
 describe('kubectl vm restore', () => {
-  test('changes the template before it deletes the claim, which the controller then creates again', async () => {
+  test('changes the template before it deletes the claim, which is then created from it', async () => {
     expect(await vm('restore', 'db', 'nightly')).toEqual({
       code: 0,
       out: 'persistentvolumeclaim/root-db deleted\nvirtualmachineconfig.virtset.io/db restored from nightly\n',

@@ -108,7 +108,7 @@ export async function restoreSnapshot(
     const ref = { namespace, name }
     await kube.patch(virtualMachineConfigs, ref, { type: 'json', body: operations }, isDryRun ? { dryRun: true } : {})
     const dryRun = isDryRun ? ' (dry run)' : ''
-    // Only then: the controller creates missing claims from the templates.
+    // Only then: missing claims are created from the templates, at the latest at the next start.
     for (const { claimName } of snapshot.status?.volumes ?? []) {
       const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/persistentvolumeclaims/${claimName}`
       const claim = await unlessNotFound(kube.request('GET', path))

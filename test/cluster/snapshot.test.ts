@@ -224,6 +224,8 @@ test('kubectl vm takes a snapshot of a config, restores and clones it', async ()
 
   const claims = ['get', 'pvc', '-o', 'jsonpath={range .items[*]}{.metadata.name} {.spec.dataSource.name}{"\\n"}{end}']
   expect(await vm('restore', 'restored', 'again')).toContain('persistentvolumeclaim/data-restored deleted')
+  // Creates the claim again.
+  await vm('start', 'restored')
   expect(await vm('clone', 'again', 'cloned')).toBe('virtualmachineconfig.virtset.io/cloned created from again\n')
   for (const claimName of ['data-restored', 'data-cloned']) {
     await cluster.until(`the claim ${claimName} comes from the snapshot`, async () =>
