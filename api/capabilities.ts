@@ -100,8 +100,9 @@ export interface FirmwareFile {
  * a broken node stores.
  */
 const maxItems = 2048
-/** Machine types are compared with each other. */
+/** Machine types, and the parts of their versions, are compared with each other. QEMU has 64, of 14 characters. */
 const maxMachines = 256
+const machineName = (description: string): Schema => string(description, { maxLength: 64 })
 const names = (description: string): Schema => list(description, string('A name.'), { maxItems })
 
 /**
@@ -154,8 +155,8 @@ const accelerator = (description: string): Schema =>
 const machineType: Schema = closed(
   'A machine type.',
   {
-    name: string('Its name, with its version.'),
-    alias: string('An alias of the newest version of its kind.'),
+    name: machineName('Its name, with its version.'),
+    alias: machineName('An alias of the newest version of its kind.'),
     isDefault: boolean('Whether this is the default machine type.'),
     maxCpus: integer('The maximum number of virtual CPUs.'),
     cpu: string('The CPU model of a domain that does not set one.'),

@@ -29,6 +29,12 @@ const nothing = changed({
   firmware: [],
   words: {},
 })
+const withNames = (count: number): Capabilities =>
+  changed({
+    machines: bundledCapabilities.machines.map(({ isDefault: _default, alias: _alias, ...one }, index) =>
+      index < count ? { ...one, alias: `name-${index}` } : one,
+    ),
+  })
 const older = olderCapabilities('10.0')
 
 describe('outliers', () => {
@@ -60,6 +66,16 @@ describe('outliers', () => {
         ),
       ],
       ['bad-0'],
+    ],
+    [
+      'not a node without a ninth name of machine types',
+      [group('a', 2, withNames(9)), group('b', 1, withNames(8))],
+      [],
+    ],
+    [
+      'a node without an eighth name of machine types',
+      [group('a', 2, withNames(9)), group('b', 1, withNames(7))],
+      ['b-0'],
     ],
     ['a node without firmware', [group('a', 2), group('bad', 1, changed({ firmware: [] }))], ['bad-0']],
     ['not a node with more capabilities', [group('a', 2, older), group('new', 1)], []],

@@ -147,6 +147,9 @@ test('a stored profile that exceeds the limits of its schema is ignored, whateve
   const { machines } = bundledCapabilities
   publish('honest', bundledCapabilities)
   publish('lying', { ...bundledCapabilities, machines: Array.from({ length: 8 }, () => machines).flat() })
+  const [machine, ...others] = machines
+  if (machine === undefined) throw new Error('no machine type')
+  publish('wordy', { ...bundledCapabilities, machines: [{ ...machine, name: 'x'.repeat(65) }, ...others] })
   const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
   closing.push(() => inventory.stop())
   await inventory.synced()
