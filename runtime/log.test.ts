@@ -18,6 +18,25 @@ describe('log', () => {
     ])
   })
 
+  it('cuts texts and lists of a line that is too long, whatever an error contains', () => {
+    const lines: string[] = []
+    const log = createLogger({ process: 'handler', to: { write: (line) => void lines.push(line) } })
+    const text = '\uFFFD'.repeat(64 * 1024)
+    const err = Object.assign(new Error(text), {
+      status: { message: text, causes: Array.from({ length: 20 }, () => text) },
+    })
+    log.info({ err, vm: 'default/vm' }, 'the launcher refused')
+    const [line = ''] = lines
+    expect(line.length).toBeLessThan(64 * 1024)
+    expect(line.endsWith('\n')).toBe(true)
+    expect(JSON.parse(line)).toMatchObject({
+      level: 'info',
+      err: { type: 'Error', message: `${'\uFFFD'.repeat(2047)}…` },
+      vm: 'default/vm',
+      msg: 'the launcher refused',
+    })
+  })
+
   it('knows its levels', () => {
     expect(['trace', 'info', 'silent', 'loud', ''].map(isLogLevel)).toEqual([true, true, true, false, false])
     expect(['debug', 'loud', undefined].map((word) => logLevelOf(word))).toEqual(['debug', 'info', 'info'])
