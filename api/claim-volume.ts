@@ -63,7 +63,7 @@ export const claimVolume = open(
     claimName: string('The name of the PersistentVolumeClaim.'),
     readOnly: boolean('Whether the disk is read-only.'),
     capacity: quantity(
-      'The size of disk.img, e.g. 20Gi, as far as the file system has room. A smaller one grows when the VM starts. If absent: the size of the source.',
+      'The size of disk.img, e.g. 20Gi, as far as the file system has room. A smaller one grows, also while the VM runs. If absent: the size of the source.',
     ),
     source: claimSource,
   } satisfies SchemasOf<ClaimVolume>,

@@ -277,10 +277,10 @@ export class Life {
     this.#options.clock.after(resyncMs, () => {
       if (this.#isOver) return
       this.hint()
-      const [dom, domain] = [this.#dom, this.#domain]
-      if (dom !== undefined && domain !== undefined && this.#last?.phase === 'Running') {
+      const [vm, dom, domain] = [this.#vm, this.#dom, this.#domain]
+      if (vm !== undefined && dom !== undefined && domain !== undefined && this.#last?.phase === 'Running') {
         void this.#monitor.ping(dom)
-        void this.#options.growDisks(dom, domain)
+        void this.#options.growDisks(dom, domain, vm.spec)
       }
       void this.#resume()
       this.#resync()

@@ -16,6 +16,7 @@ import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import { placeDeviceState, stateFiles } from './device-state.ts'
 import { createDiskGrowth } from './disk-growth.ts'
 import { pinToDedicatedCpus, readAllowedCpus } from './dedicated-cpus.ts'
+import { sizeInFileSystem } from './fill-file.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { GuestFreeze } from './freeze.ts'
 import { hasRoom } from './full-disk.ts'
@@ -75,6 +76,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     hasRoom,
     growDisks: createDiskGrowth({
       readSize: (dom, target) => readDiskSize(client, dom, target),
+      readRoom: (directory, capacity) => sizeInFileSystem(directory, capacity, 0n),
       resize: (dom, target, bytes) => resizeDisk(client, dom, target, bytes),
       log,
     }),
