@@ -8,7 +8,11 @@ const api = '/apis/virtset.io/v1alpha1'
 const [configs, snapshots] = [`${api}/virtualmachineconfigs`, `${api}/virtualmachinesnapshots`]
 const claims = '/api/v1/persistentvolumeclaims'
 const volumeSnapshots = '/apis/snapshot.storage.k8s.io/v1/volumesnapshots'
-const template = (name: string, source?: object) => ({ name, ...(source === undefined ? {} : { source }), spec: {} })
+const template = (name: string, source?: object, storage = '1Gi') => ({
+  name,
+  ...(source === undefined ? {} : { source }),
+  spec: { storageClassName: 'fast', resources: { requests: { storage } } },
+})
 const taken = (name: string, claimName = `${name}-db`) => ({ name, claimName, volumeSnapshotName: `nightly-${name}` })
 
 let server: FakeApiServer
@@ -117,6 +121,17 @@ describe('kubectl vm restore', () => {
       spec: { claimTemplates: [template('root', { snapshot: { name: 'nightly-root' } }), template('log')] },
     })
     expect(stored(claims, 'root-db')).toBe(undefined)
+  })
+
+  test.each([
+    ['larger', '1536Mi', '1536Mi'],
+    ['smaller', '512Mi', '1Gi'],
+  ])('requests at least the size of the snapshot, which is %s than the template', async (_, restoreSize, storage) => {
+    put(volumeSnapshots, 'nightly-root', { status: { restoreSize } })
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
+    expect(stored(configs, 'db')).toMatchObject({
+      spec: { claimTemplates: [template('root', { snapshot: { name: 'nightly-root' } }, storage), template('log')] },
+    })
   })
 
   test('continues where a claim is deleted already', async () => {

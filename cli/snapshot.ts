@@ -1,6 +1,7 @@
 import { claimNameOf, type ClaimTemplate } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import { apiVersion } from '../api/object.ts'
+import { quantityValue } from '../api/quantity.ts'
 import { isRecord } from '../api/schema.ts'
 import { quiescedCondition, type SnapshotVolume, type VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
@@ -98,8 +99,7 @@ export async function restoreSnapshot(
     if (phase !== 'Stopped' && phase !== 'Failed') {
       throw new Usage(`the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``)
     }
-    const templates = templatesFrom(snapshot, config)
-    await insistOnVolumeSnapshots(snapshot, kube)
+    const templates = await templatesFrom(snapshot, config, kube)
     const operations = [
       { op: 'test', path: '/metadata/resourceVersion', value: config.metadata.resourceVersion },
       { op: 'replace', path: '/spec/claimTemplates', value: templates },
@@ -145,6 +145,7 @@ export async function cloneSnapshot(
       `${from} was taken of ${source.name}, which has no VirtualMachineConfig in ${namespace}. ${byHand}`,
     )
     const { spec } = config
+    const claimTemplates = await templatesFrom(snapshot, config, kube)
     const copy: VirtualMachineConfig = {
       apiVersion,
       kind: 'VirtualMachineConfig',
@@ -153,7 +154,7 @@ export async function cloneSnapshot(
         name,
         ...(config.metadata.labels === undefined ? {} : { labels: config.metadata.labels }),
       },
-      spec: { ...spec, template: withoutIdentity(spec.template), claimTemplates: templatesFrom(snapshot, config) },
+      spec: { ...spec, template: withoutIdentity(spec.template), claimTemplates },
     }
     const isDryRun = flags.dryRun === true
     await kube.create(virtualMachineConfigs, copy, isDryRun ? { dryRun: true } : {})
@@ -165,8 +166,16 @@ export async function cloneSnapshot(
 
 const byHand = 'Create a config whose claim templates have `source.snapshot` (see docs/snapshots.md)'
 
-/** The claim templates of a config, each with the snapshot of its claim as its source. @throws Usage */
-function templatesFrom(snapshot: Snapshot, { metadata, spec }: Config): readonly ClaimTemplate[] {
+/**
+ * The claim templates of a config, each with the snapshot of its claim as its source, and not smaller than that: the
+ * claim can have grown.
+ * @throws Usage
+ */
+async function templatesFrom(
+  snapshot: Snapshot,
+  { metadata, spec }: Config,
+  kube: KubeClient,
+): Promise<readonly ClaimTemplate[]> {
   const { phase = 'Pending', volumes = [] } = snapshot.status ?? {}
   if (phase !== 'Ready') {
     throw new Usage(`the snapshot ${snapshot.metadata.name} is not ready: ${progressOf(snapshot).words}`)
@@ -180,19 +189,34 @@ function templatesFrom(snapshot: Snapshot, { metadata, spec }: Config): readonly
       `${metadata.name} has no claim template for ${named}, which the snapshot ${snapshot.metadata.name} has. ${byHand}`,
     )
   }
+  const restoreSizes = await readRestoreSizes(snapshot, kube)
   const taken = new Map(volumes.map((volume): [string, SnapshotVolume] => [volume.claimName, volume]))
   return [...claims].map(([claimName, template]) => {
     const name = taken.get(claimName)?.volumeSnapshotName
-    return name === undefined ? template : { ...template, source: { snapshot: { name } } }
+    if (name === undefined) return template
+    return { ...atLeast(template, restoreSizes.get(name)), source: { snapshot: { name } } }
   })
 }
 
-/** A claim must not be deleted when nothing can replace it. @throws Usage */
-async function insistOnVolumeSnapshots({ metadata, status }: Snapshot, kube: KubeClient): Promise<void> {
+function atLeast(template: ClaimTemplate, storage: string | undefined): ClaimTemplate {
+  const { spec } = template
+  const { requests } = spec.resources
+  if (storage === undefined || (quantityValue(storage) ?? 0n) <= (quantityValue(requests.storage) ?? 0n))
+    return template
+  return { ...template, spec: { ...spec, resources: { ...spec.resources, requests: { ...requests, storage } } } }
+}
+
+/**
+ * The size that a claim must have to be made from each VolumeSnapshot, as far as the user may read it.
+ * @throws Usage if one does not exist: a claim must not be deleted when nothing can replace it
+ */
+async function readRestoreSizes({ metadata, status }: Snapshot, kube: KubeClient): Promise<Map<string, string>> {
   const at = `/apis/snapshot.storage.k8s.io/v1/namespaces/${encodeURIComponent(metadata.namespace ?? '')}/volumesnapshots`
+  const sizes = new Map<string, string>()
   for (const { name, volumeSnapshotName } of status?.volumes ?? []) {
     try {
-      await kube.request('GET', `${at}/${volumeSnapshotName}`)
+      const size = textAt(await kube.request('GET', `${at}/${volumeSnapshotName}`), 'status', 'restoreSize')
+      if (size !== undefined) sizes.set(volumeSnapshotName, size)
     } catch (error) {
       if (isNotFound(error)) {
         const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
@@ -202,6 +226,7 @@ async function insistOnVolumeSnapshots({ metadata, status }: Snapshot, kube: Kub
       if (!isForbidden(error)) throw error
     }
   }
+  return sizes
 }
 
 /** Without what must differ between two VMs. */
@@ -218,8 +243,10 @@ async function orNone<T>(response: Promise<T>, message: string): Promise<T> {
   return found
 }
 
-function uidOf(object: unknown): string | undefined {
-  const metadata = isRecord(object) ? object['metadata'] : undefined
-  const uid = isRecord(metadata) ? metadata['uid'] : undefined
-  return typeof uid === 'string' ? uid : undefined
+const uidOf = (object: unknown) => textAt(object, 'metadata', 'uid')
+
+function textAt(object: unknown, part: string, key: string): string | undefined {
+  const found = isRecord(object) ? object[part] : undefined
+  const text = isRecord(found) ? found[key] : undefined
+  return typeof text === 'string' ? text : undefined
 }
