@@ -39,8 +39,9 @@ it('requests less than the limit if the VM states how much of the memory of its 
 
 it('requests each device that its node allocates, beside what the domain needs', () => {
   const hostDevices = ['a', 'b'].map((name) => ({ name, resourceName: 'example.com/gpu' }))
-  const { requests, limits } = launcherResources({ domain: { ...small, type: 'kvm' }, hostDevices })
-  const devices = { 'devices.virtset.io/kvm': '1', 'example.com/gpu': '2' }
+  const domain = { ...small, type: 'kvm', devices: { vsock: {} } } as const
+  const { requests, limits } = launcherResources({ domain, hostDevices })
+  const devices = { 'devices.virtset.io/kvm': '1', 'devices.virtset.io/vhost-vsock': '1', 'example.com/gpu': '2' }
   expect([requests, limits]).toEqual([expect.objectContaining(devices), expect.objectContaining(devices)])
 })
 

@@ -15,6 +15,8 @@ const cpuMillisPerVcpu = 100n
 
 /** The resource of a device plugin on nodes that have /dev/kvm. */
 export const kvmResource = 'devices.virtset.io/kvm'
+/** That of /dev/vhost-vsock, by which libvirt connects the sockets of a guest. */
+export const vsockResource = 'devices.virtset.io/vhost-vsock'
 /** That of /dev/net/tun, by which QEMU opens a tap. */
 const tunResource = 'devices.virtset.io/tun'
 
@@ -56,6 +58,7 @@ export function launcherResources(spec: ResourceSpec): Resources {
     memory: `${memory}`,
     ...Object.fromEntries(pages.map(([pageBytes, bytes]) => [`hugepages-${pageName(pageBytes)}`, `${bytes}`])),
     ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}),
+    ...(domain.devices?.vsock === undefined ? {} : { [vsockResource]: '1' }),
     ...hostDeviceResources(hostDevices),
     ...(usedTaps(spec).length > 0 ? { [tunResource]: '1' } : {}),
   }

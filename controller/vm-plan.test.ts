@@ -1046,10 +1046,13 @@ describe('plan', () => {
     expect(plan(observed({ vm, pod: seen({ nodeName: 'n1' }) }))[0]).toMatchObject({ status: { memory: shown } })
   })
 
-  it('explains the extended resource', () => {
-    const status = unschedulable('1 Insufficient devices.virtset.io/kvm.')
-    const message =
-      '1 Insufficient devices.virtset.io/kvm. (type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly)'
+  it.each([
+    ['kvm', 'type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly'],
+    ['vhost-vsock', 'vsock requires a node with /dev/vhost-vsock, of the kernel module vhost_vsock'],
+  ])('explains the extended resource of %s', (name, words) => {
+    const counted = `1 Insufficient devices.virtset.io/${name}.`
+    const status = unschedulable(counted)
+    const message = `${counted} (${words})`
     expect(plan(observed({ pod: seen({ status }) }))[0]).toMatchObject({ status: { message } })
   })
 

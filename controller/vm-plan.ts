@@ -1,5 +1,5 @@
 import { outOfMemoryAdvice } from '../api/launcher-memory.ts'
-import { kvmResource } from '../api/launcher-resources.ts'
+import { kvmResource, vsockResource } from '../api/launcher-resources.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import { differenceFrom } from './adopt.ts'
@@ -380,8 +380,12 @@ function wait({ vm, elapsed, now }: Waiting, reason: string, message: string): A
 
 /** The scheduler counts extended resources without explaining them. */
 function explainResources(message: string): string {
-  if (!message.includes(kvmResource)) return message
-  return `${message} (type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly)`
+  const explanations = [
+    [kvmResource, 'type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly'],
+    [vsockResource, 'vsock requires a node with /dev/vhost-vsock, of the kernel module vhost_vsock'],
+  ] as const
+  const found = explanations.flatMap(([resource, words]) => (message.includes(resource) ? [words] : []))
+  return found.length === 0 ? message : `${message} (${found.join('; ')})`
 }
 
 function computeOf({ status }: Pod): ContainerStatus | undefined {
