@@ -91,6 +91,10 @@ const vms: readonly (readonly [name: string, domain: Domain])[] = [
     { memory: size('GiB', 4), vcpu: { value: 16 }, ...uefi, ...immediate, devices: { tpms: [tpm] } },
   ],
   [
+    '8 GiB, 64 virtual CPUs, UEFI and a TPM, allocated at once',
+    { memory: size('GiB', 8), vcpu: { value: 64 }, ...uefi, ...immediate, devices: { tpms: [tpm] } },
+  ],
+  [
     '16 GiB, hardly used, 16 virtual CPUs, UEFI and a TPM',
     { memory: size('GiB', 16), vcpu: { value: 16 }, ...uefi, devices: { tpms: [tpm] } },
   ],
