@@ -25,6 +25,23 @@ test.each<[string, string, string, string]>([
   expect(check(name, resourceName)).toEqual([expect.stringContaining(expected)])
 })
 
+test.each<[string, object, string]>([
+  ['of no kind', {}, 'spec.hostDevices[0]: must set one of: resourceName, claim'],
+  [
+    'of two kinds',
+    { resourceName: 'example.com/gpu', claim: { name: 'a', request: 'b' } },
+    'spec.hostDevices[0].claim: conflicts with resourceName: a device has one kind',
+  ],
+  [
+    'of a claim in another directory',
+    { claim: { name: 'a', request: '..' } },
+    'spec.hostDevices[0].claim.request: must be at most 63',
+  ],
+])('a device %s is refused', (_, kinds, expected) => {
+  const causes = checkHostDevices([{ name: 'gpu', ...kinds }], 'spec.hostDevices')
+  expect(causes.map(({ field, message }) => `${field}: ${message}`)).toEqual([expect.stringContaining(expected)])
+})
+
 test('a pod requests as many of each resource as it has devices of it', () => {
   const devices = ['example.com/gpu', 'example.com/nic', 'example.com/gpu']
   expect(hostDeviceResources(devices.map((resourceName, index) => ({ name: `d${index}`, resourceName })))).toEqual({

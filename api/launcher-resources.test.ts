@@ -45,6 +45,14 @@ it('requests each device that its node allocates, beside what the domain needs',
   expect([requests, limits]).toEqual([expect.objectContaining(devices), expect.objectContaining(devices)])
 })
 
+it('gets the devices of each claim of the pod', () => {
+  const resourceClaims = [{ name: 'gpus', resourceClaimTemplateName: 'gpus' }]
+  expect(launcherResources({ domain: small, resourceClaims })).toEqual({
+    ...launcherResources({ domain: small }),
+    claims: [{ name: 'gpus' }],
+  })
+})
+
 it('requests the storage for changes to disks of images, as far as their size is known', () => {
   const requested = (...capacities: (string | undefined)[]) => {
     const volumes = capacities.map((capacity, index) => ({

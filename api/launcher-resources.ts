@@ -24,11 +24,13 @@ const tunResource = 'devices.virtset.io/tun'
 export interface Resources {
   readonly requests: Readonly<Record<string, string>>
   readonly limits: Readonly<Record<string, string>>
+  /** Claims of the pod whose devices the container gets. */
+  readonly claims?: readonly { readonly name: string }[]
 }
 
 type ResourceSpec = Pick<
   VirtualMachineSpec,
-  'domain' | 'volumes' | 'taps' | 'dedicatedCPUs' | 'memoryRequest' | 'hostDevices'
+  'domain' | 'volumes' | 'taps' | 'dedicatedCPUs' | 'memoryRequest' | 'hostDevices' | 'resourceClaims'
 >
 
 /**
@@ -39,7 +41,7 @@ type ResourceSpec = Pick<
  * can write to the node's disk is requested as far as the VM states it: empty disks, and changes to disks from images.
  */
 export function launcherResources(spec: ResourceSpec): Resources {
-  const { domain, volumes = [], dedicatedCPUs = false, memoryRequest, hostDevices = [] } = spec
+  const { domain, volumes = [], dedicatedCPUs = false, memoryRequest, hostDevices = [], resourceClaims = [] } = spec
   const { guest, qemu, launcher } = memoryDemand(domain)
   const vcpus = integerOf(domain.vcpu?.value) ?? 1n
   const cpu = dedicatedCPUs ? `${vcpus}` : `${vcpus * cpuMillisPerVcpu}m`
@@ -64,7 +66,12 @@ export function launcherResources(spec: ResourceSpec): Resources {
   }
   const bytes = volumes.reduce((sum, volume) => sum + requestedBytes(volume), 0n)
   const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }
-  return { requests: { cpu, ...storage, ...limits, ...overcommitted }, limits }
+  const claims = resourceClaims.map(({ name }) => ({ name }))
+  return {
+    requests: { cpu, ...storage, ...limits, ...overcommitted },
+    limits,
+    ...(claims.length > 0 ? { claims } : {}),
+  }
 }
 
 /** The ISO of a Secret or ConfigMap is in memory: two files of 1 MiB, what they are made of, and the file system. */

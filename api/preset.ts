@@ -3,6 +3,7 @@ import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
 import { invalidValue, requiredField, wrongType } from './field-error.ts'
 import { checkHostDevices, type HostDevice } from './host-device.ts'
+import { checkResourceClaims, type ResourceClaim } from './resource-claim.ts'
 import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import type { Volume } from './volume.ts'
 import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
@@ -45,6 +46,7 @@ export interface PresetSpec extends PresetFields, Placement, Probes {
   readonly dedicatedCPUs?: boolean
   readonly memoryRequest?: string
   readonly hostDevices?: readonly HostDevice[]
+  readonly resourceClaims?: readonly ResourceClaim[]
 }
 
 export interface PresetStatus {
@@ -170,6 +172,7 @@ function checkNames(spec: PresetSpec): Cause[] {
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
     ...checkHostDevices(spec.hostDevices ?? [], 'spec.hostDevices'),
+    ...checkResourceClaims(spec.resourceClaims ?? [], 'spec.resourceClaims'),
     ...checkProbes(spec, 'spec'),
     ...checkPlacement(spec, 'spec'),
   ]

@@ -11,6 +11,7 @@ import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
 import type { GuestStatus } from './guest.ts'
 import { checkHostDevices, hostDevices, type HostDevice } from './host-device.ts'
+import { checkResourceClaims, resourceClaims, type ResourceClaim } from './resource-claim.ts'
 import { checkProbes, livenessProbe, readinessProbe, startupProbe, type Probes } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, quantity, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -29,6 +30,8 @@ export interface VirtualMachineSpec extends Placement, Probes {
   readonly memoryRequest?: string
   /** Host-reaching. */
   readonly hostDevices?: readonly HostDevice[]
+  /** Host-reaching. */
+  readonly resourceClaims?: readonly ResourceClaim[]
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -121,6 +124,7 @@ export const specFields = {
     'The part of the memory of the guest that the pod requests; all of it if absent. If the guest uses more and the node runs out of memory, the VM is among the first to be ended.',
   ),
   hostDevices,
+  resourceClaims,
   ...placement,
 } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
 
@@ -191,6 +195,7 @@ function vmCauses(value: unknown): readonly Cause[] {
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
     ...checkPorts(spec.ports ?? [], 'spec.ports'),
     ...checkHostDevices(spec.hostDevices ?? [], 'spec.hostDevices'),
+    ...checkResourceClaims(spec.resourceClaims ?? [], 'spec.resourceClaims'),
     ...checkProbes(spec, 'spec'),
     ...checkPlacement(spec, 'spec'),
   ]

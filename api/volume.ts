@@ -12,6 +12,7 @@ import {
   type CloudInit,
   type MountedVolume,
 } from './mounted-source.ts'
+import { checkKind } from './kind.ts'
 import { list, open, quantity, string, union, type SchemasOf } from './schema.ts'
 
 /** A named source of data for disks, in Kubernetes' terms; exactly one kind is set. */
@@ -91,7 +92,7 @@ export function checkVolumes(given: readonly Volume[], field: string): Cause[] {
 }
 
 function checkVolume(volume: Volume, field: string): Cause[] {
-  const causes = checkKind(volume, field)
+  const causes = checkKind(volume, kindNames, 'volume-kind', field, 'a volume')
   const { name, emptyDisk, image, persistentVolumeClaim } = volume
   if (!isDnsLabel(name)) {
     causes.push(invalidValue('volume-name', `${field}.name`, name, dnsLabelRule))
@@ -118,18 +119,3 @@ export const imageOf = ({ image, persistentVolumeClaim: claim }: Volume): ImageS
 /** The names of the volumes whose disk is in a container image. */
 export const imageVolumesOf = (given: readonly Volume[] = []): ReadonlySet<string> =>
   new Set(given.flatMap(({ name, image }) => (image === undefined ? [] : [name])))
-
-function checkKind(volume: Volume, field: string): Cause[] {
-  const given = kindNames.filter((kind) => Object.hasOwn(volume, kind))
-  if (given.length === 0) {
-    const message = `must set one of: ${kindNames.join(', ')}`
-    return [{ rule: 'volume-kind', field, reason: 'FieldValueRequired', message }]
-  }
-  const [first, ...others] = given
-  return others.map((kind) => ({
-    rule: 'volume-kind',
-    field: `${field}.${kind}`,
-    reason: 'FieldValueForbidden',
-    message: `conflicts with ${first}: a volume has one kind`,
-  }))
-}

@@ -34,7 +34,7 @@ export function injectedGrants({ vm, grants, removed }: Injected): Grants {
   }
 }
 
-const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices|taps)\[\d+\]/
+const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices|resourceClaims|taps)\[\d+\]/
 const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.source\b/
 const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
 

@@ -119,8 +119,9 @@ describe('launcher pod', () => {
       priorityClassName: 'high',
       imagePullSecrets: [{ name: 'registry' }],
     }
-    expect(podOf({ spec: { ...spec, ...placement, terminationGracePeriodSeconds: 0 } }).spec).toMatchObject({
-      ...placement,
+    const inPod = { ...placement, resourceClaims: [{ name: 'gpus', resourceClaimTemplateName: 'gpus' }] }
+    expect(podOf({ spec: { ...spec, ...inPod, terminationGracePeriodSeconds: 0 } }).spec).toMatchObject({
+      ...inPod,
       terminationGracePeriodSeconds: 30,
     })
   })

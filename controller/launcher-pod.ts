@@ -115,6 +115,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
       ...(spec.tolerations ? { tolerations: spec.tolerations } : {}),
       ...(spec.priorityClassName === undefined ? {} : { priorityClassName: spec.priorityClassName }),
       ...(spec.imagePullSecrets ? { imagePullSecrets: spec.imagePullSecrets } : {}),
+      ...(spec.resourceClaims ? { resourceClaims: spec.resourceClaims } : {}),
     },
   }
 }

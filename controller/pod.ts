@@ -1,6 +1,7 @@
 import type { Resources } from '../api/launcher-resources.ts'
 import type { Affinity, Toleration } from '../api/placement.ts'
 import type { Probes } from '../api/probe.ts'
+import type { ResourceClaim } from '../api/resource-claim.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
@@ -29,6 +30,7 @@ interface PodSpec {
   readonly tolerations?: readonly Toleration[]
   readonly priorityClassName?: string
   readonly imagePullSecrets?: readonly { readonly name: string }[]
+  readonly resourceClaims?: readonly ResourceClaim[]
 }
 
 export interface Container extends Probes {

@@ -10,6 +10,7 @@ import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
 import { terminatedExitCode } from '../runtime/probe.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
+import { readClaimedDevices } from './claimed-device.ts'
 import { parseResolvConf } from './dhcp.ts'
 import { type DhcpServer, startDhcpServer } from './dhcp-server.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
@@ -186,7 +187,10 @@ async function prepare(spec: VirtualMachineSpec, { vm, settings, clock, onProgre
     sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm, clock, onProgress }))
   }
   const state = await stateFiles(spec, vm, settings)
-  const rendered = fillHostDevices(renderDomain(spec.domain, vm, sources), spec.hostDevices, settings.deviceVariables)
+  const rendered = await fillHostDevices(renderDomain(spec.domain, vm, sources), spec.hostDevices, {
+    variables: settings.deviceVariables,
+    readClaimed: (request) => readClaimedDevices(settings.claimedDevices, spec.resourceClaims ?? [], request),
+  })
   const domain = placeDeviceState(rendered, state)
   return spec.dedicatedCPUs === true ? pinToDedicatedCpus(domain, await readAllowedCpus()) : domain
 }

@@ -25,6 +25,8 @@ export interface Settings {
   readonly removable: readonly string[]
   readonly vmUID: string | undefined
   readonly deviceVariables: DeviceVariables
+  /** Contains what DRA drivers describe; absent in most pods. */
+  readonly claimedDevices: string
   /** The container's view of its own cgroup. */
   readonly cgroup: string
   /** The kubelet copies the content of this file into the pod's status. */
@@ -62,6 +64,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     removable: [run, files, env['VIRTSET_TMP_DIR'] ?? '/tmp', '/run/lock', '/dev/shm', hugePagesDirectory],
     vmUID: env['VIRTSET_VM_UID'],
     deviceVariables: deviceVariables(env),
+    claimedDevices: env['VIRTSET_CLAIMED_DEVICES_DIR'] ?? '/var/run/kubernetes.io/dra-device-attributes',
     cgroup: env['VIRTSET_CGROUP_DIR'] ?? '/sys/fs/cgroup',
     terminationLog: env['VIRTSET_TERMINATION_LOG'] ?? '/dev/termination-log',
   }

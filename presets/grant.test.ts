@@ -20,10 +20,11 @@ test('host-reaching fields are found, an element without the fields below it', (
   expect(hostPaths({ domain: { title: 'a', devices: { interfaces: [{ type: 'user' }] } } })).toEqual([])
 })
 
-test('a device of the node is one place', () => {
+test('a device of the node is one place, and so is a claim', () => {
   const hostDevices = [{ name: 'gpu', resourceName: 'example.com/gpu' }]
-  const spec = { selector: {}, hostDevices }
-  expect(hostPaths(spec)).toEqual(['spec.hostDevices[0]'])
+  const resourceClaims = [{ name: 'gpus', resourceClaimTemplateName: 'gpus' }]
+  const spec = { selector: {}, hostDevices, resourceClaims }
+  expect(hostPaths(spec)).toEqual(['spec.hostDevices[0]', 'spec.resourceClaims[0]'])
   const kind = 'ClusterVirtualMachinePreset'
   expect(needsGrant({ apiVersion: 'virtset.io/v1alpha1', kind, metadata: { name: 'p' }, spec })).toBe(true)
 })

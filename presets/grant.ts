@@ -15,11 +15,16 @@ export const hostPaths = (spec: Partial<VirtualMachineSpec>): readonly string[] 
 ]
 
 /**
- * Devices of the node, and taps of plugins that an operator has installed on it. Each is one place: its name decides
+ * Devices of the node, claims for them, and taps of plugins that an operator has installed on it. Each is one place: its name decides
  * which device of the domain gets it.
  */
-export const nodePaths = ({ hostDevices = [], taps = [] }: Partial<VirtualMachineSpec>): readonly string[] => [
+export const nodePaths = ({
+  hostDevices = [],
+  resourceClaims = [],
+  taps = [],
+}: Partial<VirtualMachineSpec>): readonly string[] => [
   ...hostDevices.map((_, index) => `spec.hostDevices[${index}]`),
+  ...resourceClaims.map((_, index) => `spec.resourceClaims[${index}]`),
   ...taps.flatMap(({ plugin }, index) => (plugin === routedPlugin ? [] : [`spec.taps[${index}]`])),
 ]
 

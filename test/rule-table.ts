@@ -24,6 +24,7 @@ const besideDomain = [
   'dedicatedCPUs',
   'memoryRequest',
   'hostDevices',
+  'resourceClaims',
   ...probeNames,
 ] as const
 

@@ -1,6 +1,8 @@
+import { expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
-import { testRule, testSilent } from '../../test/rule-table.ts'
+import { prepare, testRule, testSilent } from '../../test/rule-table.ts'
 import type { DeviceOf } from './device.ts'
+import { checkRules } from './rules.ts'
 
 type Hostdev = DeviceOf<'hostdevs'>
 
@@ -66,6 +68,34 @@ testRule('host-device-source', [
     accepted: hostdevs(gpu()),
   },
 ])
+
+const claimed = {
+  hostDevices: [{ name: 'gpu', claim: { name: 'gpus', request: 'gpu' } }],
+  resourceClaims: [{ name: 'gpus', resourceClaimTemplateName: 'gpus' }],
+}
+
+testRule('host-device-source', [
+  {
+    ...claimed,
+    refused: hostdevs(gpu({ type: 'usb' })),
+    causes: [`${at}.type: Unsupported value: "usb": must be one of pci, mdev for a device of a claim`],
+    accepted: hostdevs(gpu()),
+  },
+])
+
+test('a claim that the VM does not have is refused', () => {
+  const causesOf = (row: object) => checkRules(...prepare(hostdevs(gpu()), row)).causes
+  const { hostDevices: devices, resourceClaims } = claimed
+  const others = resourceClaims.map((one) => ({ ...one, name: 'nics' }))
+  const cause = (known: string) => ({
+    rule: 'host-device-claim',
+    field: 'spec.hostDevices[0].claim.name',
+    message: `spec.resourceClaims has no such claim; ${known}`,
+  })
+  expect(causesOf(claimed)).toEqual([])
+  expect(causesOf({ hostDevices: devices })).toMatchObject([cause('there are none')])
+  expect(causesOf({ hostDevices: devices, resourceClaims: others })).toMatchObject([cause('they have nics')])
+})
 
 testSilent('host-device-source', [hostdevs({ type: 'pci', managed: true, source: { address: { bus: 6 } } })], {
   hostDevices,

@@ -691,6 +691,21 @@ describe('a device that the node allocates', () => {
     expect(ungrantedReach(vm, options([granting]))).toEqual([])
   })
 
+  test('may be of a claim, which its preset grants as a whole', () => {
+    const claim = { name: 'gpus', resourceClaimTemplateName: 'large' }
+    const claimed = { name: 'gpu', claim: { name: 'gpus', request: 'gpu' } }
+    const preset = cluster('gpu', { ...granting.spec, hostDevices: [claimed], resourceClaims: [claim] })
+    const withClaim = (resourceClaimTemplateName: string): VirtualMachine => {
+      const vm = vmWith({}, labels)
+      return { ...vm, spec: { ...vm.spec, resourceClaims: [{ ...claim, resourceClaimTemplateName }] } }
+    }
+    const { vm } = completed(withClaim('large'), [preset])
+    expect([vm.spec.hostDevices, vm.spec.resourceClaims]).toEqual([[claimed], [claim]])
+    expect(ungrantedReach(vm, options([preset]))).toEqual([])
+    expect(fieldsOf(withClaim('small'), [preset])).toEqual(['host-reach spec.resourceClaims[0]'])
+    expect(fieldsOf(withClaim('large'), [])).toEqual(['host-reach spec.resourceClaims[0]'])
+  })
+
   test.each<[string, VirtualMachine, readonly Preset[], string]>([
     ['without a preset', withDevices(vmWith({}, labels), gpu), [], 'spec.hostDevices[0]'],
     ['beside a granted one', withDevices(vmWith({}, labels), { ...gpu, name: 'b' }), [granting], 'spec.hostDevices[0]'],
