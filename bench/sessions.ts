@@ -18,13 +18,13 @@ import { createLogger } from '../runtime/log.ts'
 import { createSelfSigned } from '../runtime/self-signed.ts'
 import { accountOf, kubectlAs } from '../test/apiserver/accounts.ts'
 import { startApiServer } from '../test/apiserver/apiserver.ts'
-import { installProcesses } from '../test/apiserver/processes.ts'
+import { installProcesses, type Replica } from '../test/apiserver/processes.ts'
 import { ownAddress } from '../test/apiserver/service.ts'
 
 /**
  * Sessions through a real API server, the webhooks' process and a handler's session server, beside a WebSocket to an
  * extension server that echoes by itself. Measures the time to open, the latency of one byte and its echo, the bytes
- * per second from the guest, and the memory of the webhooks for idle sessions. The ways alternate, and the figures are
+ * per second from the guest, and what idle sessions cost the webhooks. The ways alternate, and the figures are
  * medians of the rounds, because other work on the host would favor one of them. Requires KUBE_BIN_DIR (`make
  * binaries`).
  *
@@ -66,13 +66,17 @@ function createPlayer(send: (bytes: Buffer) => Promise<void>): (received: Buffer
   }
 }
 
-/** The idle sessions, of a user for each namespace: within the limits of a VM, a namespace and a replica. */
-const [namespaces, vmsOfNamespace, idleOfVm] = [4, 6, 10]
+/** The idle sessions, of a user for each namespace: within the limits of a VM, a namespace, a node and a replica. */
+const [namespaces, vmsOfNamespace, idleOfVm] = [8, 4, 16]
+const nodes = ['n0', 'n1', 'n2']
+const replicas = ['one', 'two', 'three']
+const idleSeconds = 60
 interface Vm {
   readonly namespace: string
   readonly name: string
   readonly podUID: string
 }
+const nodeOf = ({ podUID }: Vm) => nodes[Number(podUID.slice(-12)) % nodes.length] ?? ''
 const vmAt = (namespace: string, index: number): Vm => ({
   namespace,
   name: `vm${index}`,
@@ -122,39 +126,46 @@ const tcp = createServer({ noDelay: true }, (socket) => {
 await new Promise<void>((resolve) => void tcp.listen(0, '127.0.0.1', resolve))
 const { port: tcpPort } = tcp.address() as AddressInfo
 
-const sessionServer = await startSessionServer({
-  port: 0,
-  host: '127.0.0.1',
-  address: '127.0.0.1',
-  accessOf: createSessionAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
-  namespaceOf: (uid) => hubs.get(uid)?.namespace,
-  open: async (uid, target) => {
-    const { hub } = hubs.get(uid) ?? {}
-    if (target.kind !== 'console' || hub === undefined)
-      return { socket: new Socket(pacedOptions).setNoDelay(true).connect(tcpPort, '127.0.0.1') }
-    const session = await hub.join(target)
-    const [ours, theirs] = duplexPair()
-    session.start(theirs)
-    return { socket: ours, position: session.position }
-  },
-  log,
-  clock: systemClock,
-})
-const webhooks = await processes.startWebhooks('one')
+const startHandler = () =>
+  startSessionServer({
+    port: 0,
+    host: '127.0.0.1',
+    address: '127.0.0.1',
+    accessOf: createSessionAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
+    namespaceOf: (uid) => hubs.get(uid)?.namespace,
+    open: async (uid, target) => {
+      const { hub } = hubs.get(uid) ?? {}
+      if (target.kind !== 'console' || hub === undefined)
+        return { socket: new Socket(pacedOptions).setNoDelay(true).connect(tcpPort, '127.0.0.1') }
+      const session = await hub.join(target)
+      const [ours, theirs] = duplexPair()
+      session.start(theirs)
+      return { socket: ours, position: session.position }
+    },
+    log,
+    clock: systemClock,
+  })
+const webhooks: Replica[] = []
+for (const name of replicas) webhooks.push(await processes.startWebhooks(name))
+const handlers = await Promise.all(nodes.map(startHandler))
 await kubectl(['apply', '--server-side', '-f', '-'], {
-  apiVersion: 'virtset.io/v1alpha1',
-  kind: 'NodeProfile',
-  metadata: { name: 'n1' },
-  spec: {
-    libvirtVersion: '11.3.0',
-    kvm: false,
-    taints: [],
-    sessionEndpoint: sessionServer.published,
-    capabilities: bundledCapabilities,
-  },
+  apiVersion: 'v1',
+  kind: 'List',
+  items: handlers.map(({ published }, index) => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'NodeProfile',
+    metadata: { name: nodes[index] },
+    spec: {
+      libvirtVersion: '11.3.0',
+      kvm: false,
+      taints: [],
+      sessionEndpoint: published,
+      capabilities: bundledCapabilities,
+    },
+  })),
 })
-const serials = [{ type: 'pty' }]
-const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices: { serials } }
+const devices = { serials: [{ type: 'pty' }], graphics: [{ type: 'vnc' }] }
+const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices }
 await kubectl(['apply', '-f', '-'], {
   apiVersion: 'v1',
   kind: 'List',
@@ -174,8 +185,9 @@ await kubectl(['create', '-f', '-'], {
     spec: { domain },
   })),
 })
-for (const { name, namespace, podUID } of vms) {
-  const status = JSON.stringify({ status: { phase: 'Running', nodeName: 'n1', podUID } })
+for (const one of vms) {
+  const { name, namespace, podUID } = one
+  const status = JSON.stringify({ status: { phase: 'Running', nodeName: nodeOf(one), podUID } })
   const patch = ['patch', 'vm', name, '-n', namespace, '--subresource=status', '--type=merge', '-p', status]
   await kubectl([...patch, ...kubectlAs(accountOf('controller'))])
 }
@@ -286,6 +298,7 @@ const session = ({ namespace, name }: Vm) =>
 const paths = {
   direct: '/apis/echo.test/v1/namespaces/default/things/x/attach',
   console: `${session(vm)}/attach/console?tailBytes=0`,
+  screen: `${session(vm)}/attach/vnc`,
   port: `${session(vm)}/portforward/80`,
 }
 type Figures = Awaited<ReturnType<typeof measure>>
@@ -296,8 +309,22 @@ const found = measured.map(({ name, all }): [string, Figures] => {
   return [name, { openMs: of('openMs'), echoMs: of('echoMs'), mebibytesPerSecond: of('mebibytesPerSecond') }]
 })
 
+const sumOfWebhooks = (read: (directory: string) => number) =>
+  webhooks.reduce((sum, { child }) => sum + read(`/proc/${child.pid}`), 0)
 const residentKibibytes = () =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${webhooks.child.pid}/status`, 'utf8'))?.[1])
+  sumOfWebhooks((directory) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`${directory}/status`, 'utf8'))?.[1]))
+/** The CPU time of a second, in milliseconds. proc_pid_stat(5): `utime` and `stime`, in ticks of 10 ms. */
+const cpuOfSecond = async () => {
+  const total = () =>
+    sumOfWebhooks((directory) => {
+      const [utime, stime] = (readFileSync(`${directory}/stat`, 'utf8').split(') ')[1] ?? '').split(' ').slice(11, 13)
+      return (Number(utime) + Number(stime)) * 10
+    })
+  const startedMs = total()
+  await new Promise((resolve) => setTimeout(resolve, idleSeconds * 1000))
+  return (total() - startedMs) / idleSeconds
+}
+const cpuBefore = await cpuOfSecond()
 const before = residentKibibytes()
 const held: WebSocket[] = []
 for (const one of idle) {
@@ -305,10 +332,13 @@ for (const one of idle) {
   held.push(...(await Promise.all(Array.from({ length: idleOfVm }, () => open(path, one.namespace)))))
 }
 const kibibytesPerIdle = (residentKibibytes() - before) / held.length
+const cpuMsPerSecond = (await cpuOfSecond()) - cpuBefore
 for (const one of held) one.terminate()
 
 if (values.json === true) {
-  process.stdout.write(`${JSON.stringify({ ...Object.fromEntries(found), idle: held.length, kibibytesPerIdle })}\n`)
+  process.stdout.write(
+    `${JSON.stringify({ ...Object.fromEntries(found), idle: held.length, kibibytesPerIdle, cpuMsPerSecond })}\n`,
+  )
 } else {
   const baseline = found[0]?.[1]
   const ratio = (one: number, other = 0) => `${(one / other).toFixed(2)} ×`
@@ -320,12 +350,13 @@ if (values.json === true) {
     ]
     process.stdout.write(`${name.padEnd(8)} ${figures.join('   ')}\n`)
   }
-  process.stdout.write(`${held.length} idle consoles: ${kibibytesPerIdle.toFixed(0)} KiB each in the webhooks\n`)
+  const cost = `${kibibytesPerIdle.toFixed(0)} KiB each, ${cpuMsPerSecond.toFixed(0)} ms of CPU per second for all`
+  process.stdout.write(`${held.length} idle consoles in the webhooks: ${cost}\n`)
 }
 tcp.close()
 direct.close()
 direct.closeAllConnections()
-await sessionServer.close()
+await Promise.all(handlers.map((one) => one.close()))
 await kube.close()
 await processes.stop()
 await api.stop()

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
+import { openPage, takePicture } from '../page.ts'
 import { openCluster, type TestCluster, type VirtualMachine } from './cluster.ts'
 import { deaf, guest, presets } from './vms.ts'
 
@@ -183,6 +184,33 @@ test('ssh and scp reach a guest through the API server', async () => {
   await vm('scp', ...flags, sent, 'root@linux:/tmp/sent')
   await vm('scp', ...flags, 'root@linux:/tmp/sent', `${sent}.back`)
   expect(await readFile(`${sent}.back`)).toEqual(await readFile(sent))
+})
+
+test('the page types on the console and on the screen of a guest', async () => {
+  const kubeconfig = process.env['KUBECONFIG'] ?? ''
+  const { page, errors, foreign, close } = await openPage('--kubeconfig', kubeconfig, '-n', cluster.namespace)
+  try {
+    await page.getByRole('link', { name: 'linux' }).click()
+    await page.locator('#console .xterm-rows').getByText('login:').first().waitFor()
+    await page.locator('#screen-state').getByText('connected', { exact: true }).waitFor()
+    // The guest prints what its second terminal shows, as text.
+    const screen = () => ssh('cat', '/dev/vcs1')
+    await cluster.until('the screen asks who logs in', async () =>
+      (await screen()).includes('login:') ? true : undefined,
+    )
+    await page.locator('#screen canvas').click()
+    await page.keyboard.type('typed on the screen')
+    await cluster.until('the guest shows what was typed', async () =>
+      (await screen()).includes('login: typed on the screen') ? true : undefined,
+    )
+    await page.locator('#console').click()
+    await page.keyboard.type('typed on the console')
+    await page.locator('#console .xterm-rows').getByText('login: typed on the console').first().waitFor()
+    await takePicture(page, 'guest')
+    expect([errors, foreign]).toEqual([[], []])
+  } finally {
+    await close()
+  }
 })
 
 const conditionOf = (type: string, { status }: VirtualMachine) => status?.conditions?.find((one) => one.type === type)
