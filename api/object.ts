@@ -25,7 +25,7 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean
 }
 
-/** The maximum length of `message` in bytes. Kubernetes' limit is the same number of characters. */
+/** The maximum length of `message` in the schema: Kubernetes' own. */
 export const longestConditionMessage = 32_768
 
 export interface Condition {

@@ -1064,6 +1064,16 @@ describe('plan', () => {
     ])
   })
 
+  it('shortens a refusal, which quotes what the user wrote, and is unchanged the next time', () => {
+    const [, update] = refusedToCreate(observed({}), 'x'.repeat(2 ** 20))
+    const message = `${'x'.repeat(4093)}…`
+    expect(update).toMatchObject({ do: 'updateStatus', status: { message } })
+    if (update?.do !== 'updateStatus') throw new Error('no status')
+    expect(update.status.conditions?.find(({ type }) => type === 'PodScheduled')?.message).toBe(message)
+    const again = refusedToCreate(observed({ vm: withStatus(update.status) }), 'x'.repeat(2 ** 20))
+    expect(again.map(({ do: action }) => action)).toEqual(['recordEvent', 'requeueAfter'])
+  })
+
   it('names the volume whose image cannot be pulled', () => {
     const volumes = [{ name: 'root', image: { reference: 'debian:13' } }]
     const vm = withStatus({ ...inPhase('Scheduled'), nodeName: 'n1', podUID }, { spec: { ...fresh.spec, volumes } })

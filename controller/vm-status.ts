@@ -4,7 +4,7 @@ import { canonical } from '../api/domain/canonical.ts'
 import { integerOf } from '../api/domain/scalar-value.ts'
 import { firstTexts } from '../api/shorten.ts'
 import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
-import { findCondition, setCondition } from '../runtime/condition.ts'
+import { findCondition, setCondition, statusMessage } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { agentCondition } from '../runtime/guest-info.ts'
@@ -12,7 +12,6 @@ import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { probeCondition, startupPending } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { shownText } from '../runtime/shown-text.ts'
 import type { Disruption } from './disruption.ts'
 import type { Pod } from './pod.ts'
 
@@ -151,7 +150,7 @@ export function explainedStatus(vm: Vm, disruption: Disruption, now: string): Vi
   const how = [reason, message].filter((part) => part !== undefined && part !== '').join(': ')
   const explained = how === '' ? disruption.message : `${disruption.message}; how the guest ended: ${how}`
   const status = next(vm, {}, now, [{ type: disruptionTarget, status: 'True', ...disruption }])
-  return { ...status, reason: disruption.reason, message: explained }
+  return { ...status, reason: disruption.reason, message: statusMessage(explained) }
 }
 
 /**
@@ -184,7 +183,7 @@ function next(vm: Vm, fields: VirtualMachineStatus, now: string, asserted: reado
   const phase = fields.phase ?? base.phase
   const times = phase === undefined ? {} : { phaseTransitionTimestamps: transitions(vm, phase, now) }
   const { message } = fields
-  const shown = message === undefined ? {} : { message: shownText(message) }
+  const shown = message === undefined ? {} : { message: statusMessage(message) }
   return { ...base, ...fields, ...shown, observedGeneration, conditions, ...times }
 }
 

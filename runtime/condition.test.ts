@@ -28,9 +28,9 @@ describe('conditions', () => {
   })
 
   it('shortens a message that is too long, and is unchanged the next time', () => {
-    const long = { ...ready, message: 'x'.repeat(32_769) }
+    const long = { ...ready, message: 'x'.repeat(4097) }
     const after = setCondition(before, long, at(2))
-    expect(after[0]?.message).toBe(`${'x'.repeat(32_765)}…`)
+    expect(after[0]?.message).toBe(`${'x'.repeat(4093)}…`)
     expect(setCondition(after, long, at(3))).toBe(after)
   })
 

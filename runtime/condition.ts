@@ -1,4 +1,3 @@
-import { longestConditionMessage } from '../api/object.ts'
 import type { Condition } from '../api/object.ts'
 import { shortenToBytes } from '../api/shorten.ts'
 import { shownText } from './shown-text.ts'
@@ -7,16 +6,28 @@ import { shownText } from './shown-text.ts'
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
 
 /**
+ * In bytes of UTF-8. The API server accepts 32 KiB for a condition, but the controller caches the messages of all
+ * objects, and its memory must suffice for many thousands.
+ */
+const longestMessage = 4096
+
+/**
+ * A message as a status has it: shortened, with only characters that can be shown. The API server's refusal of a pod
+ * quotes what the user wrote, and can have megabytes.
+ */
+export const statusMessage = (text: string): string =>
+  shortenToBytes(shownText(text.slice(0, longestMessage + 1)), longestMessage)
+
+/**
  * The conditions with this one replaced or added. `lastTransitionTime` is `now` (RFC 3339) only if the status changed.
- * A message that the API server would refuse for its length is shortened, and has only characters that can be shown.
- * Without a change, it returns the same array.
+ * Its message is shortened as `statusMessage` does. Without a change, it returns the same array.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
   given: NewCondition,
   now: string,
 ): readonly Condition[] {
-  const condition = { ...given, message: shortenToBytes(shownText(given.message), longestConditionMessage) }
+  const condition = { ...given, message: statusMessage(given.message) }
   const before = conditions?.find(({ type }) => type === condition.type)
   if (!before) return [...(conditions ?? []), { ...condition, lastTransitionTime: now }]
   const lastTransitionTime = before.status === condition.status ? before.lastTransitionTime : now
