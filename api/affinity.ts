@@ -1,10 +1,20 @@
+import type { Cause } from './cause.ts'
+import { invalidValue } from './field-error.ts'
+import {
+  checkSelector,
+  dnsLabelRule,
+  isDnsLabel,
+  isLabelValue,
+  isQualifiedName,
+  labelValueRule,
+  qualifiedNameRule,
+} from './label.ts'
+import type { LabelSelector } from './object.ts'
+import type { Affinity, NodeRequirement, NodeTerm } from './placement.ts'
 import { integer, list, map, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
-/**
- * Kubernetes' Affinity (core/v1). It is copied to the launcher pod unchanged; `completion/rules` checks the rest of its
- * semantics.
- */
+/** Kubernetes' Affinity (core/v1). It is copied to the launcher pod unchanged. */
 
 const labels = (description: string) => map(description, string('The value.'))
 
@@ -105,3 +115,104 @@ export const affinity: Schema = open("Where the VM's pod may and should run; Kub
   podAffinity: whole(podRules("Pods that the VM's pod should run close to.")),
   podAntiAffinity: whole(podRules("Pods that the VM's pod should run away from.")),
 })
+
+/** Kubernetes' PodAffinityTerm. */
+export interface PodTerm {
+  readonly topologyKey: string
+  readonly labelSelector?: LabelSelector
+  readonly namespaceSelector?: LabelSelector
+  readonly namespaces?: readonly string[]
+  readonly matchLabelKeys?: readonly string[]
+  readonly mismatchLabelKeys?: readonly string[]
+}
+
+const required = 'requiredDuringSchedulingIgnoredDuringExecution'
+const preferred = 'preferredDuringSchedulingIgnoredDuringExecution'
+
+/**
+ * Checks an affinity that matches its schema, as the API server checks that of a pod. It would refuse the pod with a
+ * message for each value, a hundred times as long as the affinity.
+ */
+export function checkAffinity({ nodeAffinity = {}, podAffinity, podAntiAffinity }: Affinity, field: string): Cause[] {
+  const at = `${field}.nodeAffinity`
+  const { nodeSelectorTerms } = nodeAffinity[required] ?? {}
+  return [
+    ...(nodeSelectorTerms?.length === 0
+      ? [invalidValue('node-terms', `${at}.${required}.nodeSelectorTerms`, [], 'must have at least one term')]
+      : []),
+    ...each(nodeSelectorTerms, `${at}.${required}.nodeSelectorTerms`, checkNodeTerm),
+    ...each(nodeAffinity[preferred], `${at}.${preferred}`, ({ preference }, one) =>
+      checkNodeTerm(preference, `${one}.preference`),
+    ),
+    ...Object.entries({ podAffinity, podAntiAffinity }).flatMap(([key, rules = {}]) => [
+      ...each(rules[required], `${field}.${key}.${required}`, checkPodTerm),
+      ...each(rules[preferred], `${field}.${key}.${preferred}`, ({ podAffinityTerm }, one) =>
+        checkPodTerm(podAffinityTerm, `${one}.podAffinityTerm`),
+      ),
+    ]),
+  ]
+}
+
+const each = <T>(
+  items: readonly T[] = [],
+  field: string,
+  check: (item: T, field: string) => readonly Cause[],
+): Cause[] => items.flatMap((item, index) => check(item, `${field}[${index}]`))
+
+const checkNodeTerm = ({ matchExpressions, matchFields }: NodeTerm, field: string): Cause[] => [
+  ...each(matchExpressions, `${field}.matchExpressions`, (one, at) => [
+    ...checkKey(one.key, `${at}.key`),
+    ...checkNodeValues(one, at),
+  ]),
+  ...each(matchFields, `${field}.matchFields`, ({ key, operator, values = [] }, at) =>
+    key === 'metadata.name' && (operator === 'In' || operator === 'NotIn') && values.length === 1
+      ? []
+      : [invalidValue('node-field', at, key, 'must be metadata.name, with the operator In or NotIn and one value')],
+  ),
+]
+
+/** How many values an operator takes. */
+const counts = {
+  In: [1, Infinity],
+  NotIn: [1, Infinity],
+  Exists: [0, 0],
+  DoesNotExist: [0, 0],
+  Gt: [1, 1],
+  Lt: [1, 1],
+} as const
+
+function checkNodeValues({ operator, values = [] }: NodeRequirement, field: string): Cause[] {
+  const [least, most] = counts[operator]
+  if (values.length < least || values.length > most) {
+    const message = most === 0 ? 'must be empty' : most === 1 ? 'must be one value' : 'must not be empty'
+    return [invalidValue('selector-values', `${field}.values`, values, `${message}, since operator is ${operator}`)]
+  }
+  return each(values, `${field}.values`, (value, at) =>
+    isLabelValue(value) ? [] : [invalidValue('label-value', at, value, labelValueRule)],
+  )
+}
+
+function checkPodTerm(term: PodTerm, field: string): Cause[] {
+  const {
+    topologyKey,
+    labelSelector = {},
+    namespaceSelector = {},
+    namespaces,
+    matchLabelKeys,
+    mismatchLabelKeys,
+  } = term
+  const checkKeys = (keys: readonly string[] | undefined, name: string) => each(keys, `${field}.${name}`, checkKey)
+  return [
+    ...checkKey(topologyKey, `${field}.topologyKey`),
+    ...checkSelector(labelSelector, `${field}.labelSelector`),
+    ...checkSelector(namespaceSelector, `${field}.namespaceSelector`),
+    ...each(namespaces, `${field}.namespaces`, (name, at) =>
+      isDnsLabel(name) ? [] : [invalidValue('namespace-name', at, name, dnsLabelRule)],
+    ),
+    ...checkKeys(matchLabelKeys, 'matchLabelKeys'),
+    ...checkKeys(mismatchLabelKeys, 'mismatchLabelKeys'),
+  ]
+}
+
+const checkKey = (key: string, field: string): Cause[] =>
+  isQualifiedName(key) ? [] : [invalidValue('label-key', field, key, qualifiedNameRule)]

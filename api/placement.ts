@@ -1,4 +1,4 @@
-import { affinity } from './affinity.ts'
+import { affinity, checkAffinity, type PodTerm } from './affinity.ts'
 import type { Cause } from './cause.ts'
 import { invalidValue } from './field-error.ts'
 import {
@@ -31,13 +31,19 @@ export interface Toleration {
   readonly tolerationSeconds?: number
 }
 
-/** Kubernetes' Affinity. Only the required node terms are read here; the rest is copied to the pod unchanged. */
+/** Kubernetes' Affinity. */
 export interface Affinity {
   readonly nodeAffinity?: {
     readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] }
-    readonly [key: string]: unknown
+    readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly { readonly preference: NodeTerm }[]
   }
-  readonly [key: string]: unknown
+  readonly podAffinity?: PodRules
+  readonly podAntiAffinity?: PodRules
+}
+
+interface PodRules {
+  readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly PodTerm[]
+  readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly { readonly podAffinityTerm: PodTerm }[]
 }
 
 export interface NodeTerm {
@@ -99,7 +105,8 @@ export function checkPlacement(given: Placement, field: string): Cause[] {
   for (const [index, toleration] of (given.tolerations ?? []).entries()) {
     causes.push(...checkToleration(toleration, `${field}.tolerations[${index}]`))
   }
-  return causes
+  // A list of a hundred thousand causes is too long for the arguments of a call.
+  return given.affinity === undefined ? causes : [...causes, ...checkAffinity(given.affinity, `${field}.affinity`)]
 }
 
 function checkToleration({ key, operator, value, effect, tolerationSeconds }: Toleration, field: string): Cause[] {
