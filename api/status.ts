@@ -43,7 +43,12 @@ export const virtualMachineStatusSchema = withDefault(
     message: string('Why the VM is in this phase, in a sentence.'),
     nodeName: string('The node that the VM runs on.'),
     podUID: string('The UID of the launcher pod. A VM never has a second one, unless the kubelet rejected the first.'),
-    podIP: string('The IP address of the launcher pod, and of a guest that passt connects to it.'),
+    podIP: string('The first IP address of the launcher pod, and of a guest that has the addresses of its pod.'),
+    podIPs: list(
+      'The IP addresses of the launcher pod: one of each family.',
+      closed('An address.', { ip: string('An IP address.') }, ['ip']),
+      { 'x-kubernetes-list-type': 'atomic' },
+    ),
     // Else managedFields would list each of its fields, which takes 2 KB of each VM and of each event of a watch.
     domain: {
       ...opaque(

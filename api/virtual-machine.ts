@@ -73,7 +73,9 @@ export interface VirtualMachineStatus {
   readonly nodeName?: string
   /** The only launcher pod that this VM ever has. */
   readonly podUID?: string
+  /** The first of `podIPs`. */
   readonly podIP?: string
+  readonly podIPs?: readonly { readonly ip: string }[]
   /**
    * The live domain as libvirt describes it, addresses included. Limited in size, otherwise as the launcher sent it.
    */

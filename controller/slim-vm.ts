@@ -113,7 +113,7 @@ const slimClaim = ({ name, persistentVolumeClaim: claim }: Volume): readonly Vol
   claim?.source === undefined ? [] : [{ name, persistentVolumeClaim: { claimName: claim.claimName, source: none } }]
 
 function slimStatus(status: VirtualMachineStatus): VirtualMachineStatus {
-  const { domain: _domain, interfaces: _interfaces, guest: _guest, podIP: _ip, ...rest } = status
+  const { domain: _domain, interfaces: _interfaces, guest: _guest, podIP: _ip, podIPs: _ips, ...rest } = status
   const { presets: _presets, machine: _machine, memory: _memory, cpus: _cpus, ...read } = rest
   return read
 }

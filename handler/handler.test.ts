@@ -18,7 +18,7 @@ import { virtualMachines } from '../runtime/resource.ts'
 import { startHandler, type Handler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
 import { createNetworkClient } from './network-client.ts'
-import { readPodAddress } from './pod-address.ts'
+import { readPodAddresses } from './pod-address.ts'
 
 const collection = '/apis/virtset.io/v1alpha1/virtualmachines'
 const podUID = '0f0e0d0c-0b0a-4908-8706-050403020100'
@@ -55,7 +55,7 @@ function start(clock: Clock = systemClock, deadlines: Clock = systemClock): Hand
     kube,
     nodeName: 'node1',
     launcherOf: (uid, limits) => launcherOf(root, uid, limits, deadlines),
-    addressOf: (uid) => readPodAddress(root, uid),
+    addressesOf: (uid) => readPodAddresses(root, uid),
     readCapabilities: async (type) => `{"name":"${type}"}`,
     network: createNetworkClient(root),
     recordEvent: (_, type, reason) => recorded.push(`${type} ${reason}`),
@@ -478,6 +478,16 @@ describe('taps', () => {
     launcher.become({ phase: 'Gone', reason: 'shutdown', exit: 'Succeeded' })
     await until(() => requests.length > 1)
     expect(requests[1]).toEqual({ path: '/del', body: request })
+  })
+
+  test('with IPv6 alone wait for a launcher that can serve it', async () => {
+    responses = [{ status: 200, value: { ips: ['fd00::9'], dhcp6: { ip: 'fd00::9' } } }]
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ version: 4 })
+    await until(() => conditions().includes('Ready=False:NetworkPluginFailed'))
+    expect(launcher.asked).not.toContain('PUT /network')
+    launcher.become({ version: launcherVersion })
+    await until(() => phase() === 'Running')
   })
 
   test('that cannot be created keep the guest from starting until they can', async () => {

@@ -31,9 +31,9 @@ type Vm = Persisted<CachedVm>
 interface HandlerOptions {
   readonly kube: KubeClient
   readonly nodeName: string
-  /** The launcher in the pod with this uid, and the pod's address once it has one. */
+  /** The launcher in the pod with this uid, and the pod's addresses once it has some. */
   readonly launcherOf: (podUID: string, limits: LauncherLimits) => Launcher
-  readonly addressOf: (podUID: string) => Promise<string | undefined>
+  readonly addressesOf: (podUID: string) => Promise<readonly string[]>
   /** libvirtd's cache for VMs of this type, as JSON; undefined while there is none. */
   readonly readCapabilities: (type: 'kvm' | 'qemu') => Promise<string | undefined>
   readonly network: NetworkClient
@@ -87,6 +87,8 @@ const writeBurst = 200
 const withCapabilities = 2
 /** The first version of a launcher that accepts `PUT /network`. */
 const withNetwork = 4
+/** The first version that serves addresses by DHCPv6. It ignores those of a tap that has both. */
+const withDhcp6 = 5
 
 /** The back-off before a closed event stream is reopened. */
 const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
@@ -267,7 +269,7 @@ export function startHandler(options: HandlerOptions): Handler {
     { key, entry, podUID, launcher }: Round,
     vm: Vm,
   ): Promise<Observation | 'pending' | undefined> {
-    const requests = networkRequests(vm, podUID, await options.addressOf(podUID))
+    const requests = networkRequests(vm, podUID, await options.addressesOf(podUID))
     if (requests.length === 0) return undefined
     const attempt = entry.taps
     if (attempt === undefined) {
@@ -287,7 +289,8 @@ export function startHandler(options: HandlerOptions): Handler {
     }
     entry.tapsFailingSince = undefined
     if (attempt.addresses.length === 0) return undefined
-    if (entry.launcherVersion < withNetwork) {
+    const isIpv6Only = attempt.addresses.some(({ dhcp }) => dhcp === undefined)
+    if (entry.launcherVersion < (isIpv6Only ? withDhcp6 : withNetwork)) {
       const message = `the launcher (protocol version ${entry.launcherVersion}) cannot serve the addresses of taps`
       return { kind: 'withoutNetwork', reason: 'NetworkPluginFailed', message, failingForMs: 0 }
     }
@@ -305,7 +308,7 @@ export function startHandler(options: HandlerOptions): Handler {
     entry.hasCheckedTaps = true
     try {
       const whole = await wholeOf(vm)
-      const requests = whole === undefined ? [] : networkRequests(whole, podUID, vm.status?.podIP)
+      const requests = whole === undefined ? [] : networkRequests(whole, podUID, await options.addressesOf(podUID))
       await Promise.all(requests.map((one) => options.network.check(one)))
     } catch (error) {
       log.info({ vm: key, err: error }, 'could not check the taps of the VM')
@@ -320,7 +323,7 @@ export function startHandler(options: HandlerOptions): Handler {
     entry.hasReleasedTaps = true
     try {
       const whole = await wholeOf(vm)
-      const requests = whole === undefined ? [] : networkRequests(whole, podUID, vm.status?.podIP)
+      const requests = whole === undefined ? [] : networkRequests(whole, podUID, await options.addressesOf(podUID))
       await Promise.all(requests.map((one) => options.network.del(one)))
     } catch (error) {
       log.info({ vm: key, err: error }, 'could not release the taps of the VM')
@@ -337,12 +340,11 @@ export function startHandler(options: HandlerOptions): Handler {
       // A launcher that waits for its VM can still refuse it for long.
       if (report.phase !== 'Waiting') entry.silentSince = undefined
       entry.startingSince = report.phase === 'Defined' ? (entry.startingSince ?? clock.monotonic()) : undefined
-      const podIP = await options.addressOf(podUID)
       return {
         kind: 'report',
         report,
         startingForMs: since(entry.startingSince),
-        ...(podIP === undefined ? {} : { podIP }),
+        podIPs: await options.addressesOf(podUID),
         ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
       }
     } catch (error) {

@@ -17,7 +17,7 @@ import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
 import { openLauncherSession } from './launcher-session.ts'
 import { createNetworkClient } from './network-client.ts'
-import { readPodAddress } from './pod-address.ts'
+import { readPodAddresses } from './pod-address.ts'
 import { followProfilePod } from './profile-pod.ts'
 import { publishProfile } from './profile.ts'
 import { readSettings, type Settings } from './settings.ts'
@@ -45,7 +45,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     kube,
     nodeName,
     launcherOf: (podUID, limits) => launcherOf(kubeletRoot, podUID, limits),
-    addressOf: (podUID) => readPodAddress(kubeletRoot, podUID),
+    addressesOf: (podUID) => readPodAddresses(kubeletRoot, podUID),
     readCapabilities: async (type) =>
       (await profilePod.read(`capabilities-${type}.json`, maxCapabilitiesBytes))?.toString(),
     network: createNetworkClient(settings.networkDirectory),

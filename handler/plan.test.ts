@@ -464,22 +464,26 @@ test.each<[string, Observation]>([
 
 test('updates nothing that is stored already', () => {
   const before = vmWith({ phase: 'Scheduled' })
-  const written = { ...before, status: statusOf(before, report('Running'), '10.0.0.1', now) }
+  const written = { ...before, status: statusOf(before, report('Running'), ['10.0.0.1'], now) }
   const later = seconds(60)
   expect(
-    plan(written, { kind: 'report', report: report('Running', { observedAt: seconds(60) }), podIP: '10.0.0.1' }, later),
+    plan(
+      written,
+      { kind: 'report', report: report('Running', { observedAt: seconds(60) }), podIPs: ['10.0.0.1'] },
+      later,
+    ),
   ).toEqual([])
 })
 
 test('a domain that is stored already is unchanged, in whatever order its keys are', () => {
   const before = vmWith({ phase: 'Running' })
-  const first = statusOf(before, report('Running', { domain: { type: 'qemu', name: 'vm' } }), '10.0.0.1', now)
+  const first = statusOf(before, report('Running', { domain: { type: 'qemu', name: 'vm' } }), ['10.0.0.1'], now)
   const metadata = { ...before.metadata, name: 'vm', uid: 'vm-1', resourceVersion: '7' }
   const cached = slimVm({ ...before, metadata, status: first })
   const again = report('Running', { domain: { name: 'vm', type: 'qemu' } })
-  expect(plan(cached, { kind: 'report', report: again, podIP: '10.0.0.1' }, now)).toEqual([])
+  expect(plan(cached, { kind: 'report', report: again, podIPs: ['10.0.0.1'] }, now)).toEqual([])
   const other = { ...again, domain: { name: 'vm', type: 'kvm' } }
-  expect(summaries(plan(cached, { kind: 'report', report: other, podIP: '10.0.0.1' }, now))).toEqual([running])
+  expect(summaries(plan(cached, { kind: 'report', report: other, podIPs: ['10.0.0.1'] }, now))).toEqual([running])
 })
 
 test.each<[string, object, 'True' | 'False' | 'Pending' | undefined, string]>([
@@ -502,7 +506,7 @@ test.each<[string, object, 'True' | 'False' | 'Pending' | undefined, string]>([
   const conditions = result === undefined ? [] : [{ ...probed, ...reported }]
   const given = { ...vm, spec: { ...vm.spec, ...probe }, status: { ...vm.status, conditions } }
   const ready = (reported: DomainReport) =>
-    statusOf(given, reported, undefined, now).conditions?.find(({ type }) => type === 'Ready')
+    statusOf(given, reported, [], now).conditions?.find(({ type }) => type === 'Ready')
   const { status, reason } = ready(report('Running')) ?? {}
   expect(`${status} ${reason}`).toBe(expected)
   expect(ready(report('Paused'))?.reason).toBe('GuestPaused')
@@ -519,10 +523,11 @@ test('a status has the live domain, its interfaces, and each transition once', (
       ],
     },
   }
-  const status = statusOf(vmWith({ phase: 'Scheduled' }), report('Running', { domain }), '10.0.0.1', now)
+  const status = statusOf(vmWith({ phase: 'Scheduled' }), report('Running', { domain }), ['10.0.0.1'], now)
   expect(status).toEqual({
     phase: 'Running',
     podIP: '10.0.0.1',
+    podIPs: [{ ip: '10.0.0.1' }],
     domain,
     interfaces: [{ name: 'net0', mac: '52:54:00:00:00:01', podInterface: 'eth0', ips: ['10.0.0.1'] }, {}, {}],
     phaseTransitionTimestamps: [
@@ -561,7 +566,7 @@ test('a disruption whose reason the controller knows stays as it is', () => {
   const vm = vmWith({ phase: 'Running' })
   const evicted = { ...vm, status: { ...vm.status, conditions: [known] } }
   const ended = report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })
-  const status = statusOf(evicted, ended, undefined, now)
+  const status = statusOf(evicted, ended, [], now)
   expect(status.conditions?.filter(({ type }) => type === 'DisruptionTarget')).toEqual([known])
 })
 
@@ -574,7 +579,7 @@ const claimed = {
 test('what the agent claims is shown as such, beside the addresses of the pod', () => {
   const domain: JsonObject = { devices: { interfaces: [agentCard, { alias: { name: 'net1' } }] } }
   const vm = vmWith({ phase: 'Running' })
-  const status = statusOf(vm, report('Running', { domain, ...claimed }), '10.0.0.7', now)
+  const status = statusOf(vm, report('Running', { domain, ...claimed }), ['10.0.0.7'], now)
   expect(status.guest).toEqual({ hostname: 'linux', os: { id: 'debian' } })
   expect(status.interfaces).toEqual([
     {
@@ -591,10 +596,10 @@ test('what the agent claims is shown as such, beside the addresses of the pod', 
   expect(
     isChanged(
       { ...vm, status },
-      statusOf({ ...vm, status }, report('Running', { domain, ...claimed }), '10.0.0.7', now),
+      statusOf({ ...vm, status }, report('Running', { domain, ...claimed }), ['10.0.0.7'], now),
     ),
   ).toBe(false)
-  const gone = statusOf({ ...vm, status }, report('Running', { domain, agent: 'disconnected' }), '10.0.0.7', now)
+  const gone = statusOf({ ...vm, status }, report('Running', { domain, agent: 'disconnected' }), ['10.0.0.7'], now)
   expect(gone.guest).toBe(undefined)
   expect(gone.interfaces?.[0]).not.toHaveProperty('guestIPs')
 })
@@ -608,22 +613,22 @@ test.each<[DomainReport['agent'], DomainReport['exit'], string | undefined]>([
   [undefined, 'Failed', undefined],
 ])('an agent that is %s, of a guest that has ended as %s, is the condition %s', (agent, exit, shown) => {
   const more = { ...(agent === undefined ? {} : { agent }), ...(exit === undefined ? {} : { exit }) }
-  const status = statusOf(vmWith({ phase: 'Running' }), report(exit ? 'Shutoff' : 'Running', more), undefined, now)
+  const status = statusOf(vmWith({ phase: 'Running' }), report(exit ? 'Shutoff' : 'Running', more), [], now)
   const condition = status.conditions?.find(({ type }) => type === 'AgentConnected')
   expect(condition && `${condition.status} ${condition.reason}`).toBe(shown)
 })
 
 test('a guest that has ended has no agent any more, also if its launcher does not report that', () => {
   const vm = vmWith({ phase: 'Running' })
-  const running = statusOf(vm, report('Running', claimed), undefined, now)
-  const ended = statusOf({ ...vm, status: running }, report('Gone', { exit: 'Failed' }), undefined, now)
+  const running = statusOf(vm, report('Running', claimed), [], now)
+  const ended = statusOf({ ...vm, status: running }, report('Gone', { exit: 'Failed' }), [], now)
   expect(ended.conditions?.find(({ type }) => type === 'AgentConnected')?.status).toBe('False')
   expect(ended.guest).toBe(undefined)
 })
 
 test('a spec that libvirt changed is a condition with the first fields', () => {
   const specDrift = Array.from({ length: 7 }, (_, i) => ({ field: `f${i}`, spec: i, libvirt: null }))
-  const status = statusOf(vmWith({ phase: 'Running' }), report('Running', { specDrift }), undefined, now)
+  const status = statusOf(vmWith({ phase: 'Running' }), report('Running', { specDrift }), [], now)
   expect(status.conditions?.find(({ type }) => type === 'SpecDrift')).toMatchObject({
     status: 'True',
     message:
@@ -636,7 +641,7 @@ test.each<[string, JsonObject, boolean]>([
   ['of too many values', { devices: { disks: Array.from({ length: 8000 }, () => ({})) } }, false],
   ['of 100 devices', { devices: { disks: Array.from({ length: 100 }, () => ({ title: 'x'.repeat(600) })) } }, true],
 ])('whether a domain %s is stored', (_, domain, isStored) => {
-  const status = statusOf(vmWith({ phase: 'Running' }), report('Running', { domain }), undefined, now)
+  const status = statusOf(vmWith({ phase: 'Running' }), report('Running', { domain }), [], now)
   expect(status.domain).toEqual(isStored ? domain : undefined)
 })
 
@@ -644,13 +649,13 @@ test('a VM that runs again has no reason for Unknown any more', () => {
   const before = vmWith({ phase: 'Unknown' })
   const reason = 'NodeUnreachable'
   const unknown = { ...before, status: { ...before.status, reason, message: 'the node does not answer' } }
-  const status = statusOf(unknown, report('Running'), undefined, now)
+  const status = statusOf(unknown, report('Running'), [], now)
   expect([status.phase, status.reason, status.message]).toEqual(['Running', undefined, undefined])
 })
 
 test('a deletion is a new generation, but needs no update of its own', () => {
   const observation = reported(report('Running'))
-  const status = statusOf(vmWith({ phase: 'Running' }), report('Running'), undefined, now)
+  const status = statusOf(vmWith({ phase: 'Running' }), report('Running'), [], now)
   const seen: VirtualMachine = { ...vmWith({ phase: 'Running', isDeleting: true }), status }
   const deleted = { ...seen, metadata: { ...seen.metadata, generation: 2 } }
   expect(summaries(plan(deleted, observation, now))).toEqual(['shutDownGuest 30', 'recordEvent Normal ShuttingDown'])
@@ -694,8 +699,8 @@ test('a paused guest is not frozen, and one that is being deleted is shut down i
 
 test('the status has what the launcher made of a request, until the guest ends', () => {
   const vm = vmWith({ phase: 'Running' })
-  const status = statusOf(vm, report('Running', frozen('Frozen')), undefined, now)
+  const status = statusOf(vm, report('Running', frozen('Frozen')), [], now)
   expect(status.frozen).toEqual({ id: 's-1', state: 'Frozen' })
   const ended = report('Shutoff', { ...frozen('Expired'), exit: 'Succeeded' })
-  expect(statusOf({ ...vm, status }, ended, undefined, now).frozen).toBeUndefined()
+  expect(statusOf({ ...vm, status }, ended, [], now).frozen).toBeUndefined()
 })

@@ -49,7 +49,7 @@ export type Observation =
   | {
       readonly kind: 'report'
       readonly report: DomainReport
-      readonly podIP?: string
+      readonly podIPs?: readonly string[]
       /** How the launcher's event stream violates the contract, although its responses do not. */
       readonly misbehavior?: string
       /** How long the launcher has been starting the guest. */
@@ -225,7 +225,7 @@ function onIncompatibility(
 
 function onReport(
   vm: VirtualMachine,
-  { report: reported, podIP, misbehavior, startingForMs = 0 }: Observation & { kind: 'report' },
+  { report: reported, podIPs = [], misbehavior, startingForMs = 0 }: Observation & { kind: 'report' },
   now: string,
 ): Action[] {
   const isDeleting = vm.metadata.deletionTimestamp !== undefined
@@ -244,7 +244,7 @@ function onReport(
     return failWith(vm, failure, report.message ?? '', now)
   }
   const violation = misbehavior === undefined ? undefined : misbehaviorMessage(misbehavior)
-  const status = statusOf(vm, report, podIP, now, violation)
+  const status = statusOf(vm, report, podIPs, now, violation)
   if (report.phase === 'Defined' && report.exit === undefined && !hasRun) {
     return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]
   }

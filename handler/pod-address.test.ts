@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parsePodAddress } from './pod-address.ts'
+import { parsePodAddresses } from './pod-address.ts'
 
 const head = [
   '# Kubernetes-managed hosts file.',
@@ -11,14 +11,14 @@ const head = [
   'fe00::2\tip6-allrouters',
 ]
 
-const cases: [string, string[], string | undefined][] = [
-  ['takes the pod’s own line', ['10.244.0.7\tvirt-launcher-testvm-1a2b3c4d'], '10.244.0.7'],
-  ['takes the first of two families', ['10.244.0.7\tpod', 'fd00:10:244::7\tpod'], '10.244.0.7'],
-  ['takes IPv6 alone', ['fd00:10:244::7\tpod'], 'fd00:10:244::7'],
-  ['finds nothing before the network is there', [], undefined],
-  ['ignores text that is not an address', ['<b>x</b>\tpod', `${'1.'.repeat(30_000)}\tpod`], undefined],
+const cases: [string, string[], string[]][] = [
+  ['takes the pod’s own line', ['10.244.0.7\tvirt-launcher-testvm-1a2b3c4d'], ['10.244.0.7']],
+  ['takes those of two families', ['10.244.0.7\tpod', 'fd00:10:244::7\tpod'], ['10.244.0.7', 'fd00:10:244::7']],
+  ['takes IPv6 alone', ['fd00:10:244::7\tpod'], ['fd00:10:244::7']],
+  ['finds nothing before the network is there', [], []],
+  ['ignores text that is not an address', ['<b>x</b>\tpod', `${'1.'.repeat(30_000)}\tpod`], []],
 ]
 
 test.each(cases)('%s', (_, lines, expected) => {
-  expect(parsePodAddress([...head, ...lines, ''].join('\n'))).toBe(expected)
+  expect(parsePodAddresses([...head, ...lines, ''].join('\n'))).toEqual(expected)
 })

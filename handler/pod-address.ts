@@ -3,26 +3,29 @@ import { openPodHosts } from './socket.ts'
 
 /** The kubelet writes a few hundred bytes and the pod's host aliases, of which a VM's pod has none. */
 const maxBytes = 64 * 1024
+/** As a pod has. */
+const mostAddresses = 2
 
 /**
- * The pod's first address, from the hosts file that the kubelet wrote for it; absent before the pod's network is set
- * up. Read here rather than from the API, so that the handler does not need the permission to read the cluster's pods.
+ * The pod's addresses, one of each family, from the hosts file that the kubelet wrote for it; none before the pod's
+ * network is set up. Read here rather than from the API, so that the handler does not need the permission to read the cluster's pods.
  */
-export async function readPodAddress(kubeletRoot: string, podUID: string): Promise<string | undefined> {
+export async function readPodAddresses(kubeletRoot: string, podUID: string): Promise<string[]> {
   const handle = await openPodHosts(kubeletRoot, podUID)
-  if (handle === undefined) return undefined
+  if (handle === undefined) return []
   try {
     const { bytesRead, buffer } = await handle.read(Buffer.alloc(maxBytes), 0, maxBytes, 0)
-    return parsePodAddress(buffer.toString('utf8', 0, bytesRead))
+    return parsePodAddresses(buffer.toString('utf8', 0, bytesRead))
   } finally {
     await handle.close()
   }
 }
 
 /** The pod's own line follows loopback and IPv6's fixed names, which are the same in every pod. */
-export function parsePodAddress(hosts: string): string | undefined {
+export function parsePodAddresses(hosts: string): string[] {
   return hosts
     .split('\n')
     .map((line) => line.split('\t')[0]?.trim() ?? '')
-    .find((address) => isIP(address) !== 0 && !/^(127\.|::1$|f[ef]00:)/i.test(address))
+    .filter((address) => isIP(address) !== 0 && !/^(127\.|::1$|f[ef]00:)/i.test(address))
+    .slice(0, mostAddresses)
 }

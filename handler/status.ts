@@ -23,24 +23,25 @@ const maxDomainValues = 8000
 export function statusOf(
   vm: VirtualMachine,
   report: DomainReport,
-  podIP: string | undefined,
+  podIPs: readonly string[],
   now: string,
   misbehavior?: string,
 ): VirtualMachineStatus {
   const before = vm.status ?? {}
   const domain = domainOf(report)
+  const ips = podIPs.length > 0 ? podIPs : (before.podIPs ?? []).map(({ ip }) => ip)
   const { guest: _guest, frozen: _frozen, ...others } = before
   const { reason: _reason, message: _message, ...rest } = others
   const status: VirtualMachineStatus = {
     // The reason and message belong to the phase before.
     ...(isAlive(report) ? rest : others),
     ...phaseOf(report),
-    ...(podIP === undefined ? {} : { podIP }),
+    ...(ips[0] === undefined ? {} : { podIP: ips[0], podIPs: ips.map((ip) => ({ ip })) }),
     ...(domain === undefined
       ? {}
       : {
           domain: newDomain(before, domain),
-          interfaces: interfacesOf(domain, routedTaps(vm), podIP ?? before.podIP).map((one) => inGuest(one, report)),
+          interfaces: interfacesOf(domain, routedTaps(vm), ips).map((one) => inGuest(one, report)),
         }),
     ...guestOf(report),
     ...(report.frozen === undefined || report.exit !== undefined ? {} : { frozen: report.frozen }),
@@ -212,7 +213,7 @@ export function countValues(value: unknown): number {
 const routedTaps = ({ spec: { taps = [] } }: VirtualMachine): ReadonlySet<string> =>
   new Set(taps.filter(({ plugin }) => plugin === routedPlugin).map(({ dev }) => dev))
 
-function interfacesOf(domain: JsonObject, routed: ReadonlySet<string>, podIP: string | undefined): InterfaceStatus[] {
+function interfacesOf(domain: JsonObject, routed: ReadonlySet<string>, ips: readonly string[]): InterfaceStatus[] {
   const interfaces = objectAt(domain, 'devices')?.['interfaces']
   if (!Array.isArray(interfaces)) return []
   return interfaces.map((one) => {
@@ -221,7 +222,7 @@ function interfacesOf(domain: JsonObject, routed: ReadonlySet<string>, podIP: st
     return {
       ...(name === undefined ? {} : { name }),
       ...(mac === undefined ? {} : { mac }),
-      ...inPod(one, routed, podIP),
+      ...inPod(one, routed, ips),
     }
   })
 }
@@ -259,15 +260,15 @@ function inGuest(one: InterfaceStatus, { guest, exit }: DomainReport): Interface
 /** Every runtime and CNI calls the interface of a pod so. */
 const podInterface = 'eth0'
 
-/** Where clients reach the guest: it has the address of its pod, whatever the guest itself configures. */
+/** Where clients reach the guest: it has the addresses of its pod, whatever the guest itself configures. */
 function inPod(
   one: Json | undefined,
   routed: ReadonlySet<string>,
-  podIP: string | undefined,
+  ips: readonly string[],
 ): Pick<InterfaceStatus, 'podInterface' | 'ips'> {
   const isRouted = routed.has(textAt(objectAt(one, 'target'), 'dev') ?? '')
   if (!isRouted && textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
-  return { podInterface, ...(podIP === undefined ? {} : { ips: [podIP] }) }
+  return { podInterface, ...(ips.length === 0 ? {} : { ips }) }
 }
 
 function objectAt(value: Json | undefined, key: string): JsonObject | undefined {

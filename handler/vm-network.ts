@@ -6,31 +6,33 @@ import { NetworkFailure, type NetworkClient } from './network-client.ts'
 
 /**
  * What is requested for the taps of a VM. Only the stored VM and the kubelet decide it: its spec, the uid of its pod in
- * the status, which only the controller can set, and the pod's address in the kubelet's own file.
+ * the status, which only the controller can set, and the pod's addresses in the kubelet's own file.
  */
 export function networkRequests(
   { metadata, spec }: Persisted<VirtualMachine>,
   podUID: string,
-  podIP: string | undefined,
+  ips: readonly string[],
 ): NetworkRequest[] {
   const { name, uid, namespace = '' } = metadata
   return usedTaps(spec).map(({ plugin, ...one }) => ({
     vm: { namespace, name, uid },
-    pod: { uid: podUID, ips: podIP === undefined ? [] : [podIP] },
+    pod: { uid: podUID, ips },
     plugin,
     interface: one,
   }))
 }
 
 /**
- * The addresses for the launcher's DHCP server. Repeating it changes nothing.
+ * The addresses for the launcher's DHCP servers. Repeating it changes nothing.
  * @throws NetworkFailure
  */
 export async function addTaps(client: NetworkClient, requests: readonly NetworkRequest[]): Promise<TapAddress[]> {
   const addresses: TapAddress[] = []
   for (const one of requests) {
-    const { dhcp } = await client.add(one)
-    if (dhcp !== undefined) addresses.push({ mac: one.interface.mac, dhcp })
+    const { dhcp, dhcp6 } = await client.add(one)
+    const { dev, mac } = one.interface
+    if (dhcp === undefined && dhcp6 === undefined) continue
+    addresses.push({ dev, mac, ...(dhcp && { dhcp }), ...(dhcp6 && { dhcp6 }) })
   }
   return addresses
 }

@@ -160,7 +160,8 @@ test('the DNS servers and the last search list of a resolv.conf are found', () =
     'search a\nsearch default.svc.cluster.local svc.cluster.local\nnameserver 10.96.0.10\nnameserver fd00::1\n'
   expect(parseResolvConf(`${text}options ndots:5\n`)).toEqual({
     dns: ['10.96.0.10'],
+    dns6: ['fd00::1'],
     search: ['default.svc.cluster.local', 'svc.cluster.local'],
   })
-  expect(parseResolvConf('')).toEqual({ dns: [], search: [] })
+  expect(parseResolvConf('nameserver fe80::1%eth0\n')).toEqual({ dns: [], dns6: [], search: [] })
 })

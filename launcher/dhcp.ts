@@ -1,3 +1,4 @@
+import { isIPv4, isIPv6 } from 'node:net'
 import type { DhcpOffer, TapAddress } from '../runtime/network-api.ts'
 
 /** What a guest asked for (RFC 2131), as far as the answer depends on it. */
@@ -154,16 +155,24 @@ const numberOf = (ip: string): number => Buffer.from(bytesOf(ip)).readUInt32BE()
 const uint32 = (value: number): number[] => [value >>> 24, (value >>> 16) & 0xff, (value >>> 8) & 0xff, value & 0xff]
 
 /** A domain name as DNS encodes it (RFC 3397), without compression; nothing if it is not valid. */
-function nameOf(name: string): number[] {
+export function nameOf(name: string): number[] {
   const labels = name.replace(/\.$/, '').split('.')
   if (labels.some((label) => label === '' || label.length > 63)) return []
   return [...labels.flatMap((label) => [label.length, ...Buffer.from(label, 'latin1')]), 0]
 }
 
-/** The DNS servers and the search list in a resolv.conf, which the kubelet writes for the pod. */
-export function parseResolvConf(text: string): Pick<Required<DhcpOffer>, 'dns' | 'search'> {
+/** The DNS servers, by family, and the search list. */
+export interface ResolvConf {
+  readonly dns: readonly string[]
+  readonly dns6: readonly string[]
+  readonly search: readonly string[]
+}
+
+/** Reads a resolv.conf, which the kubelet writes for the pod. */
+export function parseResolvConf(text: string): ResolvConf {
   const lines = text.split('\n').map((line) => line.trim().split(/\s+/))
-  const dns = lines.flatMap(([key, address]) => (key === 'nameserver' && address !== undefined ? [address] : []))
+  const servers = lines.flatMap(([key, address]) => (key === 'nameserver' && address !== undefined ? [address] : []))
   const [, ...search] = lines.findLast(([key]) => key === 'search') ?? []
-  return { dns: dns.filter((address) => /^\d+(\.\d+){3}$/.test(address)).slice(0, 3), search: search.slice(0, 16) }
+  const dns6 = servers.filter((address) => isIPv6(address) && !address.includes('%'))
+  return { dns: servers.filter((one) => isIPv4(one)).slice(0, 3), dns6: dns6.slice(0, 3), search: search.slice(0, 16) }
 }

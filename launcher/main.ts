@@ -11,8 +11,8 @@ import { createLogger, type Logger } from '../runtime/log.ts'
 import { terminatedExitCode } from '../runtime/probe.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
 import { readClaimedDevices } from './claimed-device.ts'
+import { type AddressServers, serveAddresses } from './address-servers.ts'
 import { parseResolvConf } from './dhcp.ts'
-import { type DhcpServer, startDhcpServer } from './dhcp-server.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import { placeDeviceState, stateFiles } from './device-state.ts'
 import { createDiskGrowth } from './disk-growth.ts'
@@ -114,7 +114,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     if (exit !== undefined) hub.end()
     else if (phase !== 'Waiting' && phase !== 'Defined') hub.start()
   })
-  let dhcp: DhcpServer | undefined
+  let servers: AddressServers | undefined
   const server = launcherServer({
     life,
     clock,
@@ -141,13 +141,10 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       }),
     },
     serveAddresses: async (taps) => {
-      await dhcp?.close()
-      const resolv = parseResolvConf(await readFile('/etc/resolv.conf', 'utf8'))
-      dhcp = await startDhcpServer({
-        taps: taps.map(({ mac, dhcp: offer }) => ({ mac, dhcp: { ...resolv, ...offer } })),
-        clock,
-        log,
-      })
+      await servers?.close()
+      servers = undefined
+      const ofPod = parseResolvConf(await readFile('/etc/resolv.conf', 'utf8'))
+      servers = await serveAddresses({ taps, ofPod, clock, log })
     },
     storeCapabilities: (cache) => storeCapabilities(settings.libvirtd['XDG_CACHE_HOME'] ?? '', cache),
   })

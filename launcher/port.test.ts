@@ -69,6 +69,18 @@ test('a VM has a limited number of connections', async () => {
   )
 })
 
+test('a guest behind a tap is reached from the address on the tap, by either family', async () => {
+  for (const [own, tap] of [
+    ['127.0.0.2', '169.254.86.84'],
+    ['::1', 'fe80::5654'],
+  ] as const) {
+    const interfaces = () => ({ eth0: [address(own)], tap0: [address(tap)] })
+    // No device has it here, so the kernel refuses to connect from it.
+    const message = expect.stringMatching(/EADDRNOTAVAIL|EINVAL/)
+    await expect(createPorts({ interfaces, clock: systemClock })(port)).rejects.toMatchObject({ message })
+  }
+})
+
 test('a pod without an address has no ports', async () => {
   const none = createPorts({ interfaces: () => ({ lo: [address('127.0.0.1', true)] }), clock: systemClock })
   await expect(none(22)).rejects.toMatchObject({ reason: 'NotReady', message: expect.stringContaining('no address') })

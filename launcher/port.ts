@@ -1,7 +1,7 @@
 import type { NetworkInterfaceInfo } from 'node:os'
-import type { Socket } from 'node:net'
+import { isIPv6, type Socket } from 'node:net'
 import type { Clock } from '../runtime/clock.ts'
-import { podSideAddress } from '../runtime/network-api.ts'
+import { podSideAddress, routerAddress } from '../runtime/network-api.ts'
 import { sessionsPerVm } from '../runtime/session-api.ts'
 import { dial } from './dial.ts'
 import { createRelay, type GuestSession } from './guest-session.ts'
@@ -24,7 +24,7 @@ export function createPorts({ interfaces, clock }: PortOptions): (port: number) 
       const [host] = podAddresses(given)
       if (host === undefined) throw new Refused('NotReady', 'the pod of the VM has no address of its own')
       try {
-        return unlessToItself(await dial({ host, port, ...ownEnd(given) }, clock))
+        return unlessToItself(await dial({ host, port, ...ownEnd(given, host) }, clock))
       } catch (error) {
         if (!(error instanceof Error && 'code' in error)) throw error
         const message = `port ${port} of the VM does not accept connections (${String(error.code)} at ${host}): ${cause}`
@@ -34,9 +34,11 @@ export function createPorts({ interfaces, clock }: PortOptions): (port: number) 
 }
 
 /** With the plugin `routed`, the pod reaches its guest only from the address on the tap. */
-function ownEnd(interfaces: ReturnType<PortOptions['interfaces']>): { readonly localAddress?: string } {
-  const isTapped = Object.values(interfaces).some((some) => some?.some(({ address }) => address === podSideAddress))
-  return isTapped ? { localAddress: podSideAddress } : {}
+function ownEnd(interfaces: ReturnType<PortOptions['interfaces']>, host: string): { readonly localAddress?: string } {
+  const own = isIPv6(host) ? routerAddress : podSideAddress
+  const [tap] = Object.entries(interfaces).find(([, some]) => some?.some(({ address }) => address === own)) ?? []
+  if (tap === undefined) return {}
+  return { localAddress: isIPv6(host) ? `${own}%${tap}` : own }
 }
 
 const cause = 'nothing listens there in the guest, or its network interface does not forward the port'

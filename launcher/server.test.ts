@@ -171,13 +171,25 @@ describe('requests', () => {
   })
 
   test('serve the addresses of taps, until the launcher has its VM', async () => {
-    const tap = { mac: '52:54:00:00:00:01', dhcp: { ip: '10.0.0.5', prefix: 24, gateway: '10.0.0.1' } }
+    const dhcp6 = { ip: 'fd00::5', mtu: 1450, dns: ['fd00::a'], search: ['cluster.local'] }
+    const dhcp = { ip: '10.0.0.5', prefix: 24, gateway: '10.0.0.1' }
+    const tap = { dev: 'tap0', mac: '52:54:00:00:00:01', dhcp, dhcp6 }
     const send = (body: object) => ask(socket, 'PUT', '/network', body)
     expect(await send({ taps: [tap] })).toEqual({ status: 202, body: {} })
     expect(await send({ taps: [{ ...tap, mac: 'x' }] })).toEqual({
       status: 400,
       body: { error: { reason: 'BadRequest', message: 'tap.mac is not valid' } },
     })
+    for (const [wrong, what] of [
+      [{ ip: '10.0.0.5' }, 'ip is not an IPv6 address'],
+      [{ ip: 'fe80::1%eth0' }, 'ip is not an IPv6 address'],
+      [{ mtu: 1279 }, 'mtu is not an integer from 1280 to 65535'],
+      [{ dns: ['10.0.0.1'] }, 'dns is not an IPv6 address'],
+      [{ search: ['a b'] }, 'search is not valid'],
+    ] as const)
+      expect(await send({ taps: [{ ...tap, dhcp6: { ...dhcp6, ...wrong } }] })).toMatchObject({
+        body: { error: { message: `dhcp6.${what}` } },
+      })
     await put()
     expect(await send({ taps: [] })).toMatchObject({ status: 409, body: { error: { reason: 'OtherVirtualMachine' } } })
     expect(served).toEqual([[tap]])

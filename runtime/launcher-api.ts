@@ -43,9 +43,9 @@ import { shownText } from './shown-text.ts'
 
 /**
  * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the
- * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`. 4: it accepts `PUT /network`.
+ * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`. 4: it accepts `PUT /network`. 5: it serves `dhcp6` of a tap.
  */
-export const launcherVersion = 4
+export const launcherVersion = 5
 
 /** JSON from the wire. */
 export type Json = null | boolean | number | string | Json[] | JsonObject

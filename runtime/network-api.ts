@@ -1,4 +1,4 @@
-import { isIP, isIPv4 } from 'node:net'
+import { isIP, isIPv4, isIPv6 } from 'node:net'
 import { isRecord } from '../api/schema.ts'
 import { shownText } from './shown-text.ts'
 
@@ -33,12 +33,23 @@ export interface NetworkResult {
   readonly ips: readonly string[]
   /** What the launcher answers to the guest's DHCP client; absent if another server answers. */
   readonly dhcp?: DhcpOffer
+  /** What the launcher answers by router advertisements and DHCPv6. The plugin has created the link for the former. */
+  readonly dhcp6?: Dhcp6Offer
 }
 
 export interface DhcpOffer {
   readonly ip: string
   readonly prefix: number
   readonly gateway?: string
+  readonly mtu?: number
+  /** Those of the pod if absent. */
+  readonly dns?: readonly string[]
+  readonly search?: readonly string[]
+}
+
+/** The default router is `routerAddress`, on the tap. */
+export interface Dhcp6Offer {
+  readonly ip: string
   readonly mtu?: number
   /** Those of the pod if absent. */
   readonly dns?: readonly string[]
@@ -52,6 +63,16 @@ export type NetworkCommand = 'add' | 'check' | 'del'
  * it, since link-local addresses are not routed.
  */
 export const podSideAddress = '169.254.86.84'
+
+/** The same by IPv6, and the default router of the guest. */
+export const routerAddress = 'fe80::5654'
+
+/**
+ * How the launcher, which has no right to send ICMPv6, advertises the router: the plugin `routed` creates a VXLAN device
+ * on the loopback device of the pod. What the launcher sends to `port` is a frame for the guest, of which only router
+ * advertisements pass; the router solicitations of the guest arrive at `launcherPort`.
+ */
+export const advertisements = { vni: 22_100, port: 22_100, launcherPort: 22_101 } as const
 
 /** The name of the agent's socket in its directory. */
 export const networkSocketName = 'network.sock'
@@ -99,10 +120,15 @@ export function parseNetworkRequest(value: unknown): NetworkRequest {
  * @throws InvalidNetworkMessage
  */
 export function parseNetworkResult(value: unknown): NetworkResult {
-  const { ips, dhcp } = recordOf(value, 'result')
-  const given = ips === undefined ? [] : addressesOf(ips, 'ips')
-  if (dhcp === undefined || dhcp === null) return { ips: given }
-  return { ips: given, dhcp: parseDhcpOffer(dhcp) }
+  const { ips, dhcp, dhcp6 } = recordOf(value, 'result')
+  return { ips: ips === undefined ? [] : addressesOf(ips, 'ips'), ...parseOffers(dhcp, dhcp6) }
+}
+
+function parseOffers(dhcp: unknown, dhcp6: unknown): Pick<NetworkResult, 'dhcp' | 'dhcp6'> {
+  return {
+    ...(dhcp === undefined || dhcp === null ? {} : { dhcp: parseDhcpOffer(dhcp) }),
+    ...(dhcp6 === undefined || dhcp6 === null ? {} : { dhcp6: parseDhcp6Offer(dhcp6) }),
+  }
 }
 
 /** @throws InvalidNetworkMessage */
@@ -114,16 +140,33 @@ export function parseDhcpOffer(value: unknown): DhcpOffer {
     ...(gateway === undefined ? {} : { gateway: ipv4Of(gateway, 'dhcp.gateway') }),
     ...(mtu === undefined ? {} : { mtu: countOf(mtu, 'dhcp.mtu', 576, 65_535) }),
     ...(dns === undefined ? {} : { dns: listOf(dns, 'dhcp.dns').map((one) => ipv4Of(one, 'dhcp.dns')) }),
-    ...(search === undefined
-      ? {}
-      : { search: listOf(search, 'dhcp.search').map((one) => textOf(one, 'dhcp.search', domainForm)) }),
+    ...(search === undefined ? {} : { search: domainsOf(search, 'dhcp.search') }),
   }
 }
 
+/** @throws InvalidNetworkMessage */
+export function parseDhcp6Offer(value: unknown): Dhcp6Offer {
+  const { ip, mtu, dns, search } = recordOf(value, 'dhcp6')
+  return {
+    ip: ipv6Of(ip, 'dhcp6.ip'),
+    // IPv6 requires 1280 bytes of every link.
+    ...(mtu === undefined ? {} : { mtu: countOf(mtu, 'dhcp6.mtu', 1280, 65_535) }),
+    ...(dns === undefined ? {} : { dns: listOf(dns, 'dhcp6.dns').map((one) => ipv6Of(one, 'dhcp6.dns')) }),
+    ...(search === undefined ? {} : { search: domainsOf(search, 'dhcp6.search') }),
+  }
+}
+
+const domainsOf = (value: unknown, what: string): string[] =>
+  listOf(value, what).map((one) => textOf(one, what, domainForm))
+
 /** What the launcher needs to know about a tap, in the body of `PUT /network`. */
 export interface TapAddress {
+  /** Since version 5 of the launcher. */
+  readonly dev?: string
   readonly mac: string
-  readonly dhcp: DhcpOffer
+  readonly dhcp?: DhcpOffer
+  /** Since version 5 of the launcher, with `dev`. */
+  readonly dhcp6?: Dhcp6Offer
 }
 
 /**
@@ -132,8 +175,12 @@ export interface TapAddress {
  */
 export function parseTapAddresses(value: unknown): TapAddress[] {
   return listOf(recordOf(value, 'request')['taps'], 'taps').map((one) => {
-    const { mac, dhcp } = recordOf(one, 'tap')
-    return { mac: textOf(mac, 'tap.mac', macForm), dhcp: parseDhcpOffer(dhcp) }
+    const { dev, mac, dhcp, dhcp6 } = recordOf(one, 'tap')
+    return {
+      ...(dev === undefined ? {} : { dev: textOf(dev, 'tap.dev', devForm) }),
+      mac: textOf(mac, 'tap.mac', macForm),
+      ...parseOffers(dhcp, dhcp6),
+    }
   })
 }
 
@@ -163,6 +210,13 @@ const addressesOf = (value: unknown, what: string): string[] =>
 
 function ipv4Of(value: unknown, what: string): string {
   if (typeof value !== 'string' || !isIPv4(value)) throw new InvalidNetworkMessage(`${what} is not an IPv4 address`)
+  return value
+}
+
+/** Without a zone, which has a meaning in one network only. */
+function ipv6Of(value: unknown, what: string): string {
+  if (typeof value !== 'string' || value.length > 45 || !isIPv6(value) || value.includes('%'))
+    throw new InvalidNetworkMessage(`${what} is not an IPv6 address`)
   return value
 }
 

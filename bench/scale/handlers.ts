@@ -82,7 +82,7 @@ for (const nodeName of nodeNames) {
     kube,
     nodeName,
     launcherOf,
-    addressOf: async () => '192.0.2.1',
+    addressesOf: async () => ['192.0.2.1'],
     readCapabilities: async () => undefined,
     network: createNetworkClient('/nonexistent'),
     recordEvent({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) {

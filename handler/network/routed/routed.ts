@@ -1,15 +1,20 @@
-import { isIPv4 } from 'node:net'
+import { isIPv4, isIPv6 } from 'node:net'
 import { isRecord } from '../../../api/schema.ts'
-import { podSideAddress, type DhcpOffer, type TapInterface } from '../../../runtime/network-api.ts'
+import {
+  advertisements,
+  podSideAddress,
+  routerAddress,
+  type NetworkResult,
+  type TapInterface,
+} from '../../../runtime/network-api.ts'
 
-/** The network of a pod, as `ip -json` describes it. */
+/** The network of a pod, as `ip -json` describes it. It has an address of one family or both. */
 export interface PodLink {
-  /** The name of the interface that has the address of the pod. */
+  /** The name of the interface that has the addresses of the pod. */
   readonly name: string
-  readonly ip: string
-  readonly prefix: number
   readonly mtu: number
-  readonly gateway?: string
+  readonly ipv4?: { readonly ip: string; readonly prefix: number; readonly gateway?: string }
+  readonly ipv6?: { readonly ip: string }
 }
 
 /** The user of QEMU in launcher pods. */
@@ -18,156 +23,262 @@ const owner = 107
 const mark = '0x5654'
 const table = 22_100
 const ruleset = 'virtset'
+const advertiser = 'virtset-ra'
 
 /** As names of interfaces are used in scripts: the kernel allows more. */
 const linkForm = /^[a-zA-Z0-9_.-]{1,15}$/
 
 /**
- * The interface that has the first IPv4 address of the pod.
- * @param addresses the output of `ip -json -4 address`
+ * The interface that has the first address of the pod, and the first of each family there.
+ * @param addresses the output of `ip -json address`
  * @param routes the output of `ip -json -4 route show default`
  * @throws if there is none
  */
 export function findPodLink(podIPs: readonly string[], addresses: unknown, routes: unknown): PodLink {
-  const ip = podIPs.find((one) => isIPv4(one))
-  if (ip === undefined) throw new Error('the pod has no IPv4 address; the plugin routed does not support IPv6 yet')
-  for (const link of listOf(addresses)) {
-    const { ifname: name, mtu, addr_info: infos } = link
-    const info = listOf(infos).find(({ local }) => local === ip)
-    if (info === undefined) continue
-    const prefix = info['prefixlen']
-    if (typeof name !== 'string' || !linkForm.test(name) || typeof mtu !== 'number' || typeof prefix !== 'number')
-      throw new Error(`the interface of ${ip} has no valid name, MTU or prefix`)
-    const gateway = listOf(routes).find(({ dev }) => dev === name)?.['gateway']
-    const hasGateway = typeof gateway === 'string' && isIPv4(gateway)
-    return { name, ip, prefix, mtu, ...(hasGateway ? { gateway } : {}) }
+  const given = listOf(addresses).flatMap((link) => listOf(link['addr_info']).map((info) => ({ link, info })))
+  const found = podIPs.flatMap((ip) => given.filter(({ info }) => info['local'] === ip))
+  const [first] = found
+  if (first === undefined) throw new Error(`no interface of the pod has its address ${podIPs.join(', ')}`)
+  const { ifname: name, mtu } = first.link
+  const own = found.filter(({ link }) => link === first.link)
+  const infoOf = (isOf: (ip: string) => boolean) => own.find(({ info }) => isOf(String(info['local'])))?.info
+  const [ipv4, ipv6] = [infoOf(isIPv4), infoOf(isIPv6)]
+  const prefix = ipv4?.['prefixlen'] ?? 0
+  if (typeof name !== 'string' || !linkForm.test(name) || typeof mtu !== 'number' || typeof prefix !== 'number')
+    throw new Error(`the interface of ${podIPs.join(', ')} has no valid name, MTU or prefix`)
+  const gateway = listOf(routes).find(({ dev }) => dev === name)?.['gateway']
+  const hasGateway = typeof gateway === 'string' && isIPv4(gateway)
+  return {
+    name,
+    mtu,
+    ...(ipv4 && { ipv4: { ip: String(ipv4['local']), prefix, ...(hasGateway ? { gateway } : {}) } }),
+    ...(ipv6 && { ipv6: { ip: String(ipv6['local']) } }),
   }
-  throw new Error(`no interface of the pod has its address ${ip}`)
 }
 
-export const offerOf = ({ ip, prefix, gateway, mtu }: PodLink): DhcpOffer => ({
-  ip,
-  prefix,
-  mtu,
-  ...(gateway === undefined ? {} : { gateway }),
-})
+export function resultOf({ mtu, ipv4, ipv6 }: PodLink): NetworkResult {
+  return {
+    ips: [ipv4, ipv6].flatMap((family) => family?.ip ?? []),
+    ...(ipv4 && { dhcp: { ...ipv4, mtu } }),
+    ...(ipv6 && { dhcp6: { ...ipv6, mtu } }),
+  }
+}
 
 /**
- * Connects the guest with the address of the pod, without address translation. Every step can be repeated while the
+ * Connects the guest with the addresses of the pod, without address translation. Every step can be repeated while the
  * guest runs.
  *
- * What comes for the address of the pod goes to the guest, unless it belongs to a connection that the pod itself has
+ * What comes for an address of the pod goes to the guest, unless it belongs to a connection that the pod itself has
  * opened, such as QEMU's to a disk: these have a mark. The pod answers ARP requests of the guest for every address that
- * it can route to. The guest can use only its own MAC and IP addresses, and reaches nothing in the pod but the DHCP
- * server and what the pod itself has connected to it with.
+ * it can route to, and is its default router by IPv6. The guest can use only its own MAC and IP addresses, and reaches
+ * nothing in the pod but the DHCP servers and what the pod itself has connected to it with.
  */
-export function addScript({ dev, mac, queues }: TapInterface, { name, ip, mtu }: PodLink): string {
-  const sysctls = [
-    'net/ipv4/ip_forward=1',
-    `net/ipv4/conf/${dev}/proxy_arp=1`,
-    `net/ipv4/conf/${dev}/accept_local=1`,
-    `net/ipv4/conf/${dev}/rp_filter=0`,
-    `net/ipv4/conf/${dev}/send_redirects=0`,
-    `net/ipv4/conf/${name}/rp_filter=0`,
-    'net/ipv4/conf/all/rp_filter=0',
-    `net/ipv4/neigh/${dev}/proxy_delay=0`,
-  ]
+export function addScript({ dev, mac, queues }: TapInterface, link: PodLink): string {
   return [
     'set -eu',
     // Read-only in a container; this is a mount namespace of its own.
     '[ -w /proc/sys/net/ipv4/ip_forward ] || mount -o remount,rw /proc/sys',
     `ip link show dev ${dev} >/dev/null 2>&1 ||`,
     `  ip tuntap add name ${dev} mode tap user ${owner} group ${owner} vnet_hdr${queues > 1 ? ' multi_queue' : ''}`,
-    // Otherwise the guest would reach the pod by an IPv6 address of the tap.
+    // The guest could reach the pod by an IPv6 address of the tap that the rules do not know.
     `ip link set dev ${dev} addrgenmode none`,
-    `ip link set dev ${dev} mtu ${mtu} up`,
-    ...sysctls.map((sysctl) => `echo ${sysctl.split('=')[1]} > /proc/sys/${sysctl.split('=')[0]}`),
-    `ip address replace ${podSideAddress}/32 dev ${dev} scope link`,
-    // Otherwise the pod would ask for it by ARP with the guest's own address as the sender.
-    `ip neigh replace ${ip} lladdr ${mac} dev ${dev} nud permanent`,
-    `ip route replace ${ip} dev ${dev} table ${table}`,
-    // The launcher's DHCP server answers by broadcast. A guest ignores packets from its own address.
-    `ip route replace 255.255.255.255/32 dev ${dev} src ${podSideAddress}`,
-    // The rule for local addresses moves behind the others. It is never absent meanwhile.
-    has(40, `ip rule add pref 40 from ${podSideAddress} to ${ip} lookup ${table}`),
-    has(50, `ip rule add pref 50 fwmark ${mark} lookup ${table}`),
-    has(100, 'ip rule add pref 100 from all lookup local'),
-    '[ -z "$(ip rule show pref 0)" ] || ip rule del pref 0',
+    `ip link set dev ${dev} mtu ${link.mtu} up`,
+    ...(link.ipv4 === undefined ? [] : ipv4Steps(dev, mac, link.name, link.ipv4.ip)),
+    ...(link.ipv6 === undefined ? [] : ipv6Steps(dev, mac, link.name, link.ipv6.ip)),
     "nft -f - <<'END'",
-    rulesOf(dev, mac, name, ip),
+    rulesOf(dev, mac, link),
     'END',
     '',
   ].join('\n')
 }
 
-const has = (preference: number, add: string): string => `[ -n "$(ip rule show pref ${preference})" ] || ${add}`
+function ipv4Steps(dev: string, mac: string, name: string, ip: string): string[] {
+  return [
+    ...sysctlSteps({
+      'ipv4/ip_forward': 1,
+      [`ipv4/conf/${dev}/proxy_arp`]: 1,
+      [`ipv4/conf/${dev}/accept_local`]: 1,
+      [`ipv4/conf/${dev}/rp_filter`]: 0,
+      [`ipv4/conf/${dev}/send_redirects`]: 0,
+      [`ipv4/conf/${name}/rp_filter`]: 0,
+      'ipv4/conf/all/rp_filter': 0,
+      [`ipv4/neigh/${dev}/proxy_delay`]: 0,
+    }),
+    `ip address replace ${podSideAddress}/32 dev ${dev} scope link`,
+    ...routeSteps('-4', dev, mac, ip, podSideAddress),
+    // The launcher's DHCP server answers by broadcast. A guest ignores packets from its own address.
+    `ip route replace 255.255.255.255/32 dev ${dev} src ${podSideAddress}`,
+  ]
+}
 
-/**
- * Declared before they are deleted, so that they can be replaced in one transaction, whether they exist or not. Of the
- * network only the guest reaches the DHCP server: broadcasts of other pods would use up the responses that it may get.
- */
-function rulesOf(dev: string, mac: string, name: string, ip: string): string {
-  return `table ip ${ruleset}
-delete table ip ${ruleset}
-table ip ${ruleset} {
-  chain arriving {
+/** The address stays that of the pod, so the pod itself answers the neighbor solicitations of its node. */
+function ipv6Steps(dev: string, mac: string, name: string, ip: string): string[] {
+  const { vni, port, launcherPort } = advertisements
+  const acceptRa = `/proc/sys/net/ipv6/conf/${name}/accept_ra`
+  return [
+    // A host that forwards drops the routes that a router has advertised to it, unless it is told to keep them.
+    `[ "$(cat ${acceptRa})" != 1 ] || echo 2 > ${acceptRa}`,
+    ...sysctlSteps({
+      'ipv6/conf/all/forwarding': 1,
+      [`ipv6/conf/${dev}/disable_ipv6`]: 0,
+      [`ipv6/conf/${dev}/accept_ra`]: 0,
+    }),
+    `ip -6 address replace ${routerAddress}/64 dev ${dev} nodad`,
+    ...routeSteps('-6', dev, mac, ip, routerAddress),
+    `ip link show dev ${advertiser} >/dev/null 2>&1 ||`,
+    `  ip link add name ${advertiser} type vxlan id ${vni} dstport ${port} local 127.0.0.1 nolearning`,
+    // The pod's own packets would be taken for solicitations.
+    `echo 1 > /proc/sys/net/ipv6/conf/${advertiser}/disable_ipv6`,
+    `ip link set dev ${advertiser} up`,
+    `bridge fdb append 00:00:00:00:00:00 dev ${advertiser} dst 127.255.255.255 port ${launcherPort}`,
+  ]
+}
+
+const sysctlSteps = (values: { readonly [name: string]: number }): string[] =>
+  Object.entries(values).map(([name, value]) => `echo ${value} > /proc/sys/net/${name}`)
+
+function routeSteps(family: '-4' | '-6', dev: string, mac: string, ip: string, podSide: string): string[] {
+  const has = (preference: number, rule: string) =>
+    `[ -n "$(ip ${family} rule show pref ${preference})" ] || ip ${family} rule add pref ${preference} ${rule}`
+  return [
+    // Otherwise the pod would ask for it with the guest's own address as the sender.
+    `ip neigh replace ${ip} lladdr ${mac} dev ${dev} nud permanent`,
+    `ip ${family} route replace ${ip} dev ${dev} table ${table}`,
+    // The rule for local addresses moves behind the others. It is never absent meanwhile.
+    has(40, `from ${podSide} to ${ip} lookup ${table}`),
+    has(50, `fwmark ${mark} lookup ${table}`),
+    has(100, 'from all lookup local'),
+    `[ -z "$(ip ${family} rule show pref 0)" ] || ip ${family} rule del pref 0`,
+  ]
+}
+
+/** Each declared before it is deleted, so that they can be replaced in one transaction, whether they exist or not. */
+function rulesOf(dev: string, mac: string, link: PodLink): string {
+  const { name, ipv4, ipv6 } = link
+  return [
+    tableOf('ip', [...(ipv4 ? [podChains(name, 'ip', ipv4.ip)] : []), ipv4PodChain(dev)]),
+    ...(ipv6 ? [tableOf('ip6', [podChains(name, 'ip6', ipv6.ip), ipv6PodChain(dev)])] : []),
+    tableOf('netdev', guestChains(dev, mac, link)),
+  ].join('\n')
+}
+
+const tableOf = (family: string, parts: readonly string[]): string =>
+  `table ${family} ${ruleset}\ndelete table ${family} ${ruleset}\ntable ${family} ${ruleset} {\n${parts.join('\n')}\n}`
+
+const neighborTypes = 'nd-neighbor-solicit, nd-neighbor-advert'
+const routerTypes = 'nd-router-advert, nd-redirect'
+/** Neighbors and routers of the pod ask for it, and answer it, at its address. */
+const exceptNeighbors = `    icmpv6 type { ${neighborTypes}, ${routerTypes} } accept\n`
+
+const podChains = (name: string, family: 'ip' | 'ip6', ip: string): string => `  chain arriving {
     type filter hook prerouting priority mangle
-    iifname "${name}" ip daddr ${ip} ct mark != ${mark} meta mark set ${mark}
+${family === 'ip6' ? exceptNeighbors : ''}    iifname "${name}" ${family} daddr ${ip} ct mark != ${mark} meta mark set ${mark}
   }
   chain leaving {
     type filter hook output priority mangle
     oifname "${name}" ct state new ct mark set ${mark}
-  }
-  chain pod {
+  }`
+
+/**
+ * Of the network only the guest reaches the DHCP servers: broadcasts of other pods would use up the responses that it
+ * may get. Only the pod itself reaches the port of advertisements.
+ */
+const ipv4PodChain = (dev: string): string => `  chain pod {
     type filter hook input priority filter
+    iifname != "lo" udp dport ${advertisements.port} drop
     iifname != "${dev}" udp dport 67 drop
     iifname "${dev}" ct state established,related accept
     iifname "${dev}" udp sport 68 udp dport 67 accept
     iifname "${dev}" drop
-  }
-}
-table netdev ${ruleset}
-delete table netdev ${ruleset}
-table netdev ${ruleset} {
-  chain guest {
-    type filter hook ingress device "${dev}" priority 0
-    policy drop
-    ether saddr != ${mac} drop
-    arp saddr ip { 0.0.0.0, ${ip} } accept
-    ip saddr ${ip} accept
-    ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept
-  }
-}`
+  }`
+
+const ipv6PodChain = (dev: string): string => `  chain pod {
+    type filter hook input priority filter
+    iifname != "${dev}" udp dport 547 drop
+    iifname "${dev}" ct state established,related accept
+    iifname "${dev}" icmpv6 type { ${neighborTypes} } accept
+    iifname "${dev}" ip6 saddr fe80::/10 udp sport 546 udp dport 547 accept
+    iifname "${dev}" drop
+  }`
+
+/**
+ * What the guest may send, and that the launcher may send nothing to it but advertisements. The node has one table of
+ * neighbors for all pods: with a few link-local addresses, a guest cannot fill it.
+ */
+function guestChains(dev: string, mac: string, { ipv4, ipv6 }: PodLink): string[] {
+  const chain = (name: string, device: string, rules: readonly string[]) =>
+    `  chain ${name} {\n    ${[`type filter hook ingress device "${device}" priority 0`, 'policy drop', ...rules].join('\n    ')}\n  }`
+  const guest = chain('guest', dev, [
+    `ether saddr != ${mac} drop`,
+    ...(ipv4 ? ipv4GuestRules(ipv4.ip) : []),
+    ...(ipv6 ? ipv6GuestRules(ipv6.ip) : []),
+  ])
+  if (!ipv6) return [guest]
+  const set = '  set link_local {\n    type ipv6_addr; size 8; flags dynamic,timeout; timeout 10m\n  }'
+  const advertise = `ip6 saddr ${routerAddress} icmpv6 type nd-router-advert fwd to "${dev}"`
+  return [set, guest, chain('launcher', advertiser, [advertise])]
 }
 
+const ipv4GuestRules = (ip: string): string[] => [
+  // Before it uses its address, a guest asks whether another host has it. The pod would answer.
+  `arp daddr ip ${ip} drop`,
+  `arp saddr ip { 0.0.0.0, ${ip} } accept`,
+  `ip saddr ${ip} accept`,
+  'ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept',
+]
+
+const ipv6GuestRules = (ip: string): string[] => [
+  `icmpv6 type nd-router-solicit limit rate 10/second burst 10 packets dup to "${advertiser}"`,
+  `icmpv6 type { ${routerTypes} } drop`,
+  `ip6 saddr ${routerAddress} drop`,
+  `ip6 saddr ${ip} accept`,
+  'ip6 saddr fe80::/10 update @link_local { ip6 saddr } accept',
+  // To detect that another host has the address.
+  'ip6 saddr :: icmpv6 type nd-neighbor-solicit accept',
+]
+
 /** Fails if a part of it is missing. */
-export function checkScript({ dev }: TapInterface, { ip }: PodLink): string {
+export function checkScript({ dev }: TapInterface, { ipv4, ipv6 }: PodLink): string {
+  const failIf = (condition: string, message: string) => `${condition} || { echo "${message}" >&2; exit 1; }`
+  const family = (option: '-4' | '-6', ip: string) => {
+    const prefix = option === '-4' ? '' : 'IPv6 '
+    return [
+      failIf(`[ -n "$(ip ${option} route show table ${table} dev ${dev})" ]`, `${ip} has no route to ${dev}`),
+      ...[40, 50, 100].map((preference) =>
+        failIf(
+          `[ -n "$(ip ${option} rule show pref ${preference})" ]`,
+          `${prefix}routing rule ${preference} is missing`,
+        ),
+      ),
+      // It would deliver what comes for the address to the pod instead of the guest.
+      failIf(`[ -z "$(ip ${option} rule show pref 0)" ]`, `${prefix}routing rule 0 is there again`),
+      `nft list table ${option === '-4' ? 'ip' : 'ip6'} ${ruleset} >/dev/null`,
+    ]
+  }
   return [
     'set -eu',
-    `[ -n "$(ip link show dev ${dev} up)" ] || { echo "${dev} is not up" >&2; exit 1; }`,
-    `[ -n "$(ip route show table ${table} dev ${dev})" ] || { echo "${ip} has no route to ${dev}" >&2; exit 1; }`,
-    ...[40, 50, 100].map(
-      (preference) =>
-        `[ -n "$(ip rule show pref ${preference})" ] || { echo 'routing rule ${preference} is missing' >&2; exit 1; }`,
-    ),
-    // It would deliver what comes for the address to the pod instead of the guest.
-    `[ -z "$(ip rule show pref 0)" ] || { echo 'routing rule 0 is there again' >&2; exit 1; }`,
-    `nft list table ip ${ruleset} >/dev/null`,
+    failIf(`[ -n "$(ip link show dev ${dev} up)" ]`, `${dev} is not up`),
+    ...(ipv4 ? family('-4', ipv4.ip) : []),
+    ...(ipv6 ? family('-6', ipv6.ip) : []),
+    ...(ipv6 ? [failIf(`[ -n "$(ip link show dev ${advertiser} up)" ]`, `${advertiser} is not up`)] : []),
     `nft list table netdev ${ruleset} >/dev/null`,
     '',
   ].join('\n')
 }
 
-/** Gives the address back to the pod. Nothing of it fails if it is repeated. */
+/** Gives the addresses back to the pod. Nothing of it fails if it is repeated. */
 export function delScript({ dev }: TapInterface): string {
   const quiet = (command: string) => `${command} 2>/dev/null || :`
+  const family = (option: '-4' | '-6') => [
+    `[ -n "$(ip ${option} rule show pref 0)" ] || ${quiet(`ip ${option} rule add pref 0 from all lookup local`)}`,
+    ...[40, 50, 100].map((preference) => quiet(`ip ${option} rule del pref ${preference}`)),
+    quiet(`ip ${option} route flush table ${table}`),
+  ]
   return [
-    '[ -n "$(ip rule show pref 0)" ] || ip rule add pref 0 from all lookup local',
-    ...[40, 50, 100].map((preference) => quiet(`ip rule del pref ${preference}`)),
-    quiet(`nft delete table ip ${ruleset}`),
-    quiet(`nft delete table netdev ${ruleset}`),
-    quiet(`ip route flush table ${table}`),
-    quiet(`ip link del dev ${dev}`),
+    ...family('-4'),
+    ...family('-6'),
+    ...['ip', 'ip6', 'netdev'].map((name) => quiet(`nft delete table ${name} ${ruleset}`)),
+    ...[advertiser, dev].map((link) => quiet(`ip link del dev ${link}`)),
     '',
   ].join('\n')
 }
