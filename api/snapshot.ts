@@ -50,7 +50,8 @@ export interface VirtualMachineSnapshot {
 /** Whether the file systems of the guest were frozen, or it was off. */
 export const quiescedCondition = 'Quiesced'
 
-const objectName = { minLength: 1, maxLength: 253 }
+/** The controller requests the object by its name; the API server refuses a request for `..` or `%`. */
+const objectName = { minLength: 1, maxLength: 253, pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$' }
 
 export const snapshotSpecSchema: Schema = {
   ...bounded(

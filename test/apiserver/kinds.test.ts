@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
@@ -82,6 +83,14 @@ describe('the API server', () => {
     const names = (selector: string) => kubectl('get', 'vm', '--field-selector', selector, '-o', 'name')
     expect(await names('status.nodeName=node-1')).toBe('virtualmachine.virtset.io/plain\n')
     expect(await names('status.phase=Running,status.nodeName=node-2')).toBe('')
+  })
+
+  test.each(['..', 'a/status', '%'])('refuses a snapshot of a source with the name %s', async (name) => {
+    const file = join(api.directory, 'snapshot.json')
+    const metadata = { name: 'snapshot' }
+    const snapshot = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineSnapshot', metadata }
+    writeFileSync(file, JSON.stringify({ ...snapshot, spec: { source: { name } } }))
+    await expect(kubectl('create', '-f', file)).rejects.toThrow('spec.source.name: Invalid value')
   })
 
   test('ignores the status in a write of the main resource and the spec in a write of the status', async () => {
