@@ -40,7 +40,7 @@ export const presetTargetSpecSchema: Schema = bounded(
       }),
       kind: string('The name of the kind, e.g. Deployment.', { minLength: 1, maxLength: 63 }),
       namespaceSelector: labelSelector(
-        "Selects namespaces by their labels. kube-system and virtset's own are always excluded. If absent: all others.",
+        "Selects namespaces by their labels. kube-system and virtset's own are always excluded. If absent: all others. Only for namespaced kinds.",
       ),
       failurePolicy: string(
         'Fail: while the webhooks are unavailable, objects that presets may select cannot be created. Ignore: they are created without presets.',
@@ -64,8 +64,13 @@ const forbiddenGroups: ReadonlySet<string> = new Set([
   'authentication.k8s.io',
   'authorization.k8s.io',
   'certificates.k8s.io',
+  'flowcontrol.apiserver.k8s.io',
+  'internal.apiserver.k8s.io',
   'rbac.authorization.k8s.io',
 ])
+
+/** With their groups; what nodes report about themselves. A preset must not keep a node from joining. */
+const kindsOfNodes: ReadonlySet<string> = new Set(['/Node', 'storage.k8s.io/CSINode', 'resource.k8s.io/ResourceSlice'])
 
 const apiVersionForm = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const kindForm = /^[A-Z][A-Za-z0-9]*$/
@@ -105,6 +110,9 @@ function checkNames({ apiVersion, kind, namespaceSelector }: PresetTargetSpec): 
       : [invalidValue('preset-target', 'spec.kind', kind, 'must be the name of one kind, e.g. Deployment')]),
     ...(isOwn ? refused('must be another group: presets for VMs are of kind VirtualMachinePreset') : []),
     ...(forbiddenGroups.has(of) ? refused('must not be a group that controls access or admission') : []),
+    ...(kindsOfNodes.has(`${of}/${kind}`)
+      ? [invalidValue('preset-target', 'spec.kind', kind, 'must not be a kind that nodes write about themselves')]
+      : []),
     ...(namespaceSelector === undefined ? [] : checkSelector(namespaceSelector, 'spec.namespaceSelector')),
   ]
 }

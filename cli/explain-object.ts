@@ -64,13 +64,16 @@ export async function explainStoredObject(word: string, settings: ExplainSetting
   )
   if (target === undefined) return undefined
   const { kube, server } = cluster
-  const stored = await kube.get(resourceFor(target), { namespace, name }).catch((error: unknown) => {
-    if (isNotFound(error)) throw new Usage(`${word} not found in namespace "${namespace}" of ${server}`)
+  const { userInfo: _, ...scope } = await objects.of(target.spec, namespace)
+  const { isNamespaced } = scope.kind
+  const place = isNamespaced ? { namespace, name } : { name }
+  const stored = await kube.get(resourceFor(target, isNamespaced), place).catch((error: unknown) => {
+    if (isNotFound(error))
+      throw new Usage(`${word} not found ${isNamespaced ? `in namespace "${namespace}" of` : 'in'} ${server}`)
     throw error
   })
   const provenance = decodeProvenance(stored.metadata.annotations?.[completedByAnnotation] ?? '')
   if (provenance === undefined) throw new Usage(`${word} has no provenance: no preset has changed it`)
-  const { userInfo: _, ...scope } = await objects.of(target.spec, namespace)
   const object = asObjectSent(stored, scope.kind.structure)
   const exempt = (await scope.exempt?.(object)) ?? new Set<string>()
   const presets = consideredFor({ object, scope, exempt })
@@ -85,8 +88,8 @@ const targetsOf = ({ kube }: Cluster): Promise<readonly PresetTarget[]> =>
   })
 
 /** A target has the name of its resource and group. */
-function resourceFor({ metadata: { name = '' }, spec: { apiVersion, kind } }: PresetTarget) {
+function resourceFor({ metadata: { name = '' }, spec: { apiVersion, kind } }: PresetTarget, namespaced: boolean) {
   const [plural = ''] = name.split('.')
   const version = apiVersion.split('/').at(-1) ?? ''
-  return resource<KubeObject>({ group: groupOf(apiVersion), version, plural, kind, namespaced: true })
+  return resource<KubeObject>({ group: groupOf(apiVersion), version, plural, kind, namespaced })
 }

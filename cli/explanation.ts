@@ -58,7 +58,7 @@ export function explanationOf(
     return { path, value, ...creditOf(origin), ...(lost === undefined ? {} : { overridden: lost }) }
   })
   const { namespace = '', name, generateName = '' } = object.metadata
-  const id = `${namespace}/${name ?? `${generateName}*`}`
+  const id = `${namespace === '' ? '' : `${namespace}/`}${name ?? `${generateName}*`}`
   return {
     ...(object.apiVersion?.startsWith(`${group}/`) === true ? { vm: id } : { object: `${object.kind} ${id}` }),
     presets: presets.map(({ preset, layer, priority, outcome, why }) => ({

@@ -227,13 +227,15 @@ function reportText(
   for (const [name, tally] of tallies) {
     const affected = tally.different + tally.refused + tally.freed
     if (affected === 0) continue
-    lines.push(paint('bold', `${name}: ${countsText(tally, noun)}`))
+    lines.push(paint('bold', `${name || 'the cluster'}: ${countsText(tally, noun)}`))
     if (quiet) continue
     for (const one of tally.shown) lines.push(...affectedLines(one, paint).map((line) => `  ${line}`))
     if (affected > tally.shown.length) lines.push(`  and ${affected - tally.shown.length} more`)
   }
   const total = sum(tallies)
-  const place = `${tallies.length} ${tallies.length === 1 ? 'namespace' : 'namespaces'}`
+  const count = tallies.filter(([name]) => name !== '').length
+  const namespaces = `${count} ${count === 1 ? 'namespace' : 'namespaces'}`
+  const place = count === tallies.length ? namespaces : count === 0 ? 'the cluster' : `${namespaces} and the cluster`
   return `${[...lines, `${place}: ${countsText(total, noun)}`].join('\n')}\n`
 }
 

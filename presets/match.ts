@@ -34,7 +34,8 @@ export function conditionInput(object: Subject, namespace: Namespace, request: u
 
 function makeVariables(given: Subject, { name, labels }: Namespace, request: unknown): Variables {
   const object = withoutProvenance(given)
-  const namespaceObject = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }
+  // As in Kubernetes, it is null for a cluster-scoped object.
+  const namespaceObject = name === '' ? null : { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }
   return {
     object: celValue(object),
     request: celValue(request),

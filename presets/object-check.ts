@@ -37,10 +37,16 @@ export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Check
 
 const example = 'spec.containers[name=debug]'
 
-function checkScope({ kind }: ObjectPreset, { isNamespaced, noun }: ObjectKind): readonly Cause[] {
-  if (isNamespaced || kind === 'ClusterObjectPreset') return []
-  const message = `is cluster-scoped: only a ClusterObjectPreset can select a ${noun}`
-  return [{ rule: 'preset-target', field: 'spec.target.kind', value: noun, reason: 'FieldValueInvalid', message }]
+function checkScope({ kind, spec }: ObjectPreset, { isNamespaced, noun }: ObjectKind): readonly Cause[] {
+  if (isNamespaced) return []
+  const fault = (field: string, message: string): readonly Cause[] => [
+    { rule: 'preset-target', field, reason: 'FieldValueInvalid', message },
+  ]
+  if (kind === 'ObjectPreset')
+    return fault('spec.target.kind', `is cluster-scoped: only a ClusterObjectPreset can select a ${noun}`)
+  return spec.namespaceSelector === undefined
+    ? []
+    : fault('spec.namespaceSelector', `must be absent: a ${noun} is in no namespace`)
 }
 
 /** A cause for each field that the kind does not have, and each value of the wrong form. */

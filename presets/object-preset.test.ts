@@ -206,6 +206,11 @@ describe('a preset for objects is refused for', () => {
       'spec.target.kind: is cluster-scoped: only a ClusterObjectPreset can select a Gadget',
     ])
     expect(causesOf(preset(inSpec({ size: 1 }), 'ClusterObjectPreset'), kinds)).toEqual([])
+    const somewhere = { ...inSpec({ size: 1 }), namespaceSelector: {} }
+    expect(causesOf(preset(somewhere, 'ClusterObjectPreset'), kinds)).toEqual([
+      'spec.namespaceSelector: must be absent: a Gadget is in no namespace',
+    ])
+    expect(causesOf(preset(somewhere, 'ClusterObjectPreset'))).toEqual([])
   })
 
   test('a field that its target restricts, unless it is of the cluster', () => {

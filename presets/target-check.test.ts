@@ -11,11 +11,15 @@ function served(scope: 'Namespaced' | 'Cluster'): ServedKind {
   return { kind: read.kind, resource: 'gadgets' }
 }
 
-const target = (name: string, restricted?: readonly string[]): PresetTarget => ({
+const target = (
+  name: string,
+  restricted?: readonly string[],
+  more: Partial<PresetTarget['spec']> = {},
+): PresetTarget => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'PresetTarget',
   metadata: { name },
-  spec: { ...gadgetTarget, failurePolicy: 'Fail', ...(restricted === undefined ? {} : { restricted }) },
+  spec: { ...gadgetTarget, failurePolicy: 'Fail', ...(restricted === undefined ? {} : { restricted }), ...more },
 })
 
 const invalid = (field: string, value: unknown, message: string): Cause => ({
@@ -26,7 +30,8 @@ const invalid = (field: string, value: unknown, message: string): Cause => ({
   message,
 })
 const wrongName = invalid('metadata.name', 'gadgets', 'must be "gadgets.example.com"')
-const clusterScoped = invalid('spec.kind', 'Gadget', 'is cluster-scoped: only namespaced kinds can be a target')
+const inNamespaces = { namespaceSelector: {} }
+const clusterScoped = invalid('spec.namespaceSelector', undefined, 'must be absent: a Gadget is in no namespace')
 
 test.each<[string, string, string]>([
   ['deployments', 'apps/v1', 'deployments.apps'],
@@ -39,7 +44,14 @@ describe('a target', () => {
   test.each<[string, PresetTarget, ServedKind, readonly object[]]>([
     ['with the name of its kind is accepted', target('gadgets.example.com'), served('Namespaced'), []],
     ['with another name is refused', target('gadgets'), served('Namespaced'), [wrongName]],
-    ['of a cluster-scoped kind is refused', target('gadgets.example.com'), served('Cluster'), [clusterScoped]],
+    ['in some namespaces is accepted', target('gadgets.example.com', [], inNamespaces), served('Namespaced'), []],
+    ['of a cluster-scoped kind is accepted', target('gadgets.example.com'), served('Cluster'), []],
+    [
+      'of a cluster-scoped kind in some namespaces is refused',
+      target('gadgets.example.com', [], inNamespaces),
+      served('Cluster'),
+      [clusterScoped],
+    ],
     [
       'restricting fields of its kind is accepted',
       target('gadgets.example.com', ['spec.size', 'spec.parts[*].weight']),
@@ -48,7 +60,7 @@ describe('a target', () => {
     ],
     [
       'is refused with all causes at once',
-      target('gadgets', ['spec.size', 'spec.sise']),
+      target('gadgets', ['spec.size', 'spec.sise'], inNamespaces),
       served('Cluster'),
       [
         wrongName,

@@ -19,9 +19,9 @@ export function checkPresetTarget({ metadata, spec }: PresetTarget, served: Serv
   const name = targetName(resource, spec.apiVersion)
   return [
     ...(metadata.name === name ? [] : [fault('metadata.name', metadata.name, `must be ${JSON.stringify(name)}`)]),
-    ...(kind.isNamespaced
+    ...(kind.isNamespaced || spec.namespaceSelector === undefined
       ? []
-      : [fault('spec.kind', spec.kind, 'is cluster-scoped: only namespaced kinds can be a target')]),
+      : [fault('spec.namespaceSelector', undefined, `must be absent: a ${kind.noun} is in no namespace`)]),
     ...restrictedPathCauses(spec.restricted ?? [], kind.structure),
   ]
 }

@@ -178,12 +178,14 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     webhooks = await startObjectWebhooks(api, ['system:serviceaccount:x:y'])
   }, 600_000)
 
-  test('a target is refused unless it is one namespaced kind that the API server serves', async () => {
+  test('a target is refused unless it is one kind that the API server serves and nodes do not write', async () => {
     const refused = async (name: string, spec: object) =>
       causesOf(await createTarget(name, { failurePolicy: 'Fail', ...spec }))
     expect(await refused('nodes', { apiVersion: 'v1', kind: 'Node' })).toEqual(
-      containing('spec.kind: Invalid value: "Node": is cluster-scoped: only namespaced kinds can be a target'),
+      containing('spec.kind: Invalid value: "Node": must not be a kind that nodes write about themselves'),
     )
+    const somewhere = { apiVersion: 'v1', kind: 'Namespace', namespaceSelector: {} }
+    expect(await refused('namespaces', somewhere)).toEqual(containing('must be absent: a Namespace is in no namespace'))
     expect(await refused('a', { apiVersion: 'v1', kind: 'Podd' })).toEqual(
       containing('the API server does not serve Podd of v1; did you mean Pod of v1?'),
     )
@@ -618,6 +620,43 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     await ask('DELETE', path)
     await eventually(async () => !JSON.stringify(await registered()).includes('configmaps'))
   })
+
+  test.each<[string, string, object, object]>([
+    ['namespaces', 'v1', { kind: 'Namespace' }, {}],
+    ['priorityclasses', 'scheduling.k8s.io/v1', { kind: 'PriorityClass' }, { value: 5 }],
+  ])(
+    'presets of the cluster are applied to %s, which are in no namespace',
+    async (resource, apiVersion, of, fields) => {
+      const target = { apiVersion, ...of }
+      const [group] = apiVersion.split('/')
+      await createTarget(group === 'v1' ? resource : `${resource}.${group}`, { ...target, failurePolicy: 'Ignore' })
+      const spec = {
+        target,
+        selector: {},
+        matchConditions: [{ name: 'none', expression: 'namespaceObject == null' }],
+        object: { metadata: { labels: { zone: 'z' } } },
+      }
+      // The target is not read at once.
+      await eventually(async () => (await createClusterPreset(resource, spec)).spec !== undefined)
+      expect(causesOf(await createPreset(resource, spec))).toEqual(
+        containing('only a ClusterObjectPreset can select a'),
+      )
+      const path = `${group === 'v1' ? 'api' : 'apis'}/${apiVersion}/${resource}`
+      const object = { ...target, metadata: { name: 'zoned' }, ...fields }
+      await eventually(async () =>
+        JSON.stringify(await ask('POST', `${path}?dryRun=All`, object)).includes('"zone":"z"'),
+      )
+      await ask('POST', path, object)
+      const { code, out } = await online('explain', `${String(Object.values(of)[0]).toLowerCase()}/zoned`, '-o', 'json')
+      expect([code, JSON.parse(out)]).toMatchObject([
+        0,
+        {
+          object: `${Object.values(of)[0]} zoned`,
+          fields: expect.arrayContaining([expect.objectContaining({ path: 'metadata.labels.zone', preset: resource })]),
+        },
+      ])
+    },
+  )
 
   test('a replica that cannot read the schemas of kinds leaves their webhooks registered', async () => {
     if (webhooks === undefined) throw new Error('the webhooks are not started')

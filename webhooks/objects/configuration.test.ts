@@ -113,6 +113,14 @@ test.each<[string, Presets, readonly object[]]>([
   expect(sent).toEqual(expected)
 })
 
+test('of a cluster-scoped kind, namespaced presets are not for any object', () => {
+  const entry = { ...targetWith({ n: [{}], '': [size] }, [otherLabel]), kind: { ...read.kind, isNamespaced: false } }
+  const made = webhooksFor([entry], exclusions)
+  expect(made.map(({ name, objectSelector, rules: [rule] }) => [name, objectSelector, rule?.scope])).toEqual([
+    ['things.g.test.objects.virtset.io', any, 'Cluster'],
+  ])
+})
+
 test('an expression of the target is beside those of virtset', () => {
   const entry = targetWith({ '': [size] })
   const namespaceSelector: LabelSelector = { matchExpressions: [{ key: 'k', operator: 'Exists' }] }

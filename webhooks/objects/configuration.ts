@@ -26,7 +26,7 @@ export interface Webhook {
     readonly apiVersions: readonly string[]
     readonly operations: readonly ['CREATE']
     readonly resources: readonly string[]
-    readonly scope: 'Namespaced'
+    readonly scope: 'Namespaced' | 'Cluster'
   }[]
   readonly matchConditions: readonly { readonly name: string; readonly expression: string }[]
   readonly sideEffects: 'None'
@@ -107,15 +107,19 @@ function audiencesWithin(entries: readonly ObjectTarget[]): readonly Audiences[]
 const listedIn = ({ audiences }: Audiences): number =>
   audiences.reduce((sum, { namespaces }) => sum + namespaces.length, 0)
 
-function forAllNamespaces({ candidates, quarantined }: ObjectTarget): Audience {
-  const selectors = [...candidates.all(), ...quarantined.values()].flatMap(({ selector }) => selector ?? [])
+/** A namespaced preset for a cluster-scoped kind, which was stored without the webhooks, is not applied anywhere. */
+const presetsFor = ({ candidates, quarantined, kind }: ObjectTarget) =>
+  [...candidates.all(), ...quarantined.values()].filter(({ namespace }) => kind.isNamespaced || namespace === undefined)
+
+function forAllNamespaces(entry: ObjectTarget): Audience {
+  const selectors = presetsFor(entry).flatMap(({ selector }) => selector ?? [])
   return { suffix, operator: 'NotIn', namespaces: [], label: firstOf(requiredByAll(selectors)) }
 }
 
-function audiencesOf({ candidates, quarantined }: ObjectTarget): readonly Audience[] {
+function audiencesOf(entry: ObjectTarget): readonly Audience[] {
   const cluster: Selector[] = []
   const byNamespace = new Map<string, Selector[]>()
-  for (const { namespace, selector } of [...candidates.all(), ...quarantined.values()]) {
+  for (const { namespace, selector } of presetsFor(entry)) {
     if (selector === undefined) continue
     const together = namespace === undefined ? cluster : (byNamespace.get(namespace) ?? [])
     together.push(selector)
@@ -148,7 +152,7 @@ const sizeIn = (groups: ReadonlyMap<string | undefined, readonly string[]>, labe
   groups.get(label)?.length ?? 0
 
 function webhookOf(
-  { target, resource }: ObjectTarget,
+  { target, resource, kind }: ObjectTarget,
   { suffix: ending, operator, namespaces, label }: Audience,
   exclusions: Exclusions,
 ): Webhook {
@@ -167,6 +171,7 @@ function webhookOf(
       ...(namespaceSelector.matchLabels === undefined ? {} : { matchLabels: namespaceSelector.matchLabels }),
       matchExpressions: [
         ...(namespaceSelector.matchExpressions ?? []),
+        // For a Namespace, its own labels count; the API server sends other cluster-scoped objects in any case.
         { key: name, operator: 'NotIn', values: exclusions.namespaces },
         ...(namespaces.length === 0 ? [] : [{ key: name, operator, values: namespaces }]),
       ],
@@ -178,7 +183,7 @@ function webhookOf(
         apiVersions: [versionOf(apiVersion)],
         operations: ['CREATE'],
         resources: [resource],
-        scope: 'Namespaced',
+        scope: kind.isNamespaced ? 'Namespaced' : 'Cluster',
       },
     ],
     matchConditions: [

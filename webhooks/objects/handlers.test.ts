@@ -9,7 +9,7 @@ import { admissionRequest } from '../../test/admission.ts'
 import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { operationsOf } from '../../test/operations.ts'
 import { team } from '../../test/presets/make.ts'
-import { gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
+import { clusterGadgetPreset, gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
 import type { Access } from '../admission/permission.ts'
 import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
 import { createObjectHandlers, isObjectKind } from './handlers.ts'
@@ -115,6 +115,7 @@ test('these kinds are checked here', () => {
 })
 
 describe('an object', () => {
+  const inNoNamespace = { name: 'none', expression: 'namespaceObject == null' }
   const injecting = usable([gadgetPreset('p', { size: 1 })])
 
   test.each<[string, World, AdmissionRequest, boolean]>([
@@ -133,6 +134,13 @@ describe('an object', () => {
     await expect(handlers({ entry: unusable }).complete(objectRequest())).rejects.toThrow(
       'the PresetTarget gadgets.example.com is not ready',
     )
+  })
+
+  test('in no namespace is completed without one, also if it is a Namespace', async () => {
+    const presets = [clusterGadgetPreset('p', { size: 1 }, { matchConditions: [inNoNamespace] })]
+    const entry = { ...usable(presets), kind: { ...kind, isNamespaced: false } }
+    const { complete } = handlers({ entry, newNamespace: new Promise(() => {}) })
+    expect(specOf(await complete(objectRequest()))).toEqual({ size: 1 })
   })
 
   test('that nests 9,900 levels is refused', async () => {
@@ -275,6 +283,12 @@ describe('a preset for objects', () => {
       { entry, allow: ({ verb }) => verb === 'grant-host' },
       presetRequest({}, 'ClusterObjectPreset'),
       [needs('create and update', 'in all namespaces')],
+    ],
+    [
+      'for a cluster-scoped kind, of such a user',
+      { entry: { ...entry, kind: { ...kind, isNamespaced: false } }, allow: () => false },
+      presetRequest({}, 'ClusterObjectPreset'),
+      ['spec.target: writing a preset requires the permission to create and update gadgets'],
     ],
     [
       'with a restricted field',

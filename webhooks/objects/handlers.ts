@@ -64,15 +64,17 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
   })
 
   const complete: AdmissionHandler = async (request, turn) => {
-    const { namespace } = request
     const entry = objects.target(targetText(kindOf(request)))
     // A target that was just deleted, or updates, which are not completed.
     if (entry === undefined || request.operation !== 'CREATE') return { allowed: true }
     if (!('kind' in entry)) throw new ApiUnreachable(`the PresetTarget ${entry.target.metadata.name} is not ready`)
-    await Promise.all([pending.wait(namespace), namespaces.newNamespaces.wait(namespace)])
+    const { isNamespaced } = entry.kind
+    // That of a request for a Namespace is the name of this Namespace, which does not exist yet.
+    const { namespace } = request
+    await Promise.all([pending.wait(namespace), isNamespaced ? namespaces.newNamespaces.wait(namespace) : undefined])
     const tooDeep = unlessTooDeep(request)
     if (tooDeep !== undefined) return tooDeep
-    const ofNamespace = namespaces.namespace(namespace)
+    const ofNamespace = isNamespaced ? namespaces.namespace(namespace) : { name: '', labels: {} }
     const exempt = await exemptionsOf(request, entry, ofNamespace)
     await turn?.()
     return completeObject(request, entry, ofNamespace, exempt)

@@ -13,7 +13,7 @@ import type { User } from '../admission/request.ts'
 export async function missingPermissions(
   user: User,
   { kind, metadata, spec }: ObjectPreset,
-  { resource, target, kind: { structure } }: ObjectTarget,
+  { resource, target, kind: { structure, isNamespaced } }: ObjectTarget,
   mayAccess: MayAccess,
 ): Promise<readonly Cause[]> {
   const scope = kind === 'ObjectPreset' ? { namespace: metadata.namespace ?? '' } : {}
@@ -23,10 +23,12 @@ export async function missingPermissions(
   const missing = verbs.filter((_, index) => allowed[index] !== true)
   const uses = kind === 'ObjectPreset' ? [] : restrictedUses(spec, target.spec.restricted ?? [], structure)
   const name = metadata.name ?? ''
+  const everywhere = isNamespaced ? ' in all namespaces' : ''
+  const where = kind === 'ObjectPreset' ? ` in namespace "${metadata.namespace}"` : everywhere
   const mayGrant =
     uses.length === 0 || (await mayAccess(user, { verb: 'grant-host', resource: 'clusterobjectpresets', name }))
   return [
-    ...(missing.length === 0 ? [] : [mayNotWrite(missing, resource, kind, metadata.namespace)]),
+    ...(missing.length === 0 ? [] : [mayNotWrite(missing, resource, where)]),
     ...(mayGrant ? [] : uses.map((use) => restrictedCause(use, grantMissing))),
   ]
 }
@@ -34,16 +36,9 @@ export async function missingPermissions(
 const grantMissing =
   'is restricted by the PresetTarget: writing it requires the verb "grant-host" on clusterobjectpresets.virtset.io'
 
-const mayNotWrite = (
-  verbs: readonly string[],
-  resource: string,
-  kind: ObjectPreset['kind'],
-  namespace: string | undefined,
-): Cause => ({
+const mayNotWrite = (verbs: readonly string[], resource: string, where: string): Cause => ({
   rule: 'preset-permission',
   field: 'spec.target',
   reason: 'FieldValueForbidden',
-  message: `writing a preset requires the permission to ${verbs.join(' and ')} ${resource} in ${
-    kind === 'ObjectPreset' ? `namespace "${namespace}"` : 'all namespaces'
-  }`,
+  message: `writing a preset requires the permission to ${verbs.join(' and ')} ${resource}${where}`,
 })
