@@ -187,7 +187,10 @@ const impact: Entry = {
     new Option('--limit <n>', 'VMs or objects to show per namespace').argParser(wholeNumber).default(10),
     'capabilities',
     outputFlag('text', 'json'),
-    new Option('-n, --namespace <name>', 'only VMs of this namespace; also the namespace of presets without one'),
+    new Option(
+      '-n, --namespace <name>',
+      'only VMs of this namespace; also the namespace of presets and VMs of files without one',
+    ),
     ...clusterFlags,
     'quiet',
     'color',

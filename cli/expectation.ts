@@ -44,13 +44,16 @@ export const resultOf = (
 /** The differences between the expected and the actual result, one line each. */
 export function mismatches(expected: Expectation, result: Result): readonly string[] {
   const isCompletionExpected = expected.causes === undefined
+  const different =
+    expected.completed === undefined || result.completed === undefined
+      ? []
+      : differences(expected.completed, result.completed, expected.exact === true, '')
   return [
     ...(isCompletionExpected && result.completed === undefined
       ? result.causes.map((cause) => `refused: ${causeLine(cause)}`)
       : []),
-    ...(expected.completed === undefined || result.completed === undefined
-      ? []
-      : differences(expected.completed, result.completed, expected.exact === true, '')),
+    ...different,
+    ...(different.length > 0 && result.presets.length === 0 ? [noPreset] : []),
     ...(expected.causes === undefined ? [] : unmatched('cause', expected.causes, result.causes, isCause, causeLine)),
     ...(expected.warnings === undefined
       ? []
@@ -66,6 +69,8 @@ export function mismatches(expected: Expectation, result: Result): readonly stri
       : unmatched('preset', expected.presets, result.presets, (id, preset) => preset === id, String)),
   ]
 }
+
+const noPreset = 'no preset was applied: compare its namespace and labels with those of the test'
 
 /** Matches each expected item with the first unmatched actual item that fits. */
 function unmatched<T>(

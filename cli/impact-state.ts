@@ -79,7 +79,7 @@ export async function objectStateOfFiles(
     async *objects(target) {
       for await (const object of eachManifest(paths, nothing())) {
         const isOfKind = object['apiVersion'] === target.apiVersion && object['kind'] === target.kind
-        const isSelected = namespace === undefined || namespaceOf(object, 'default') === namespace
+        const isSelected = namespace === undefined || namespaceOf(object, namespace) === namespace
         if (isOfKind && isSelected) yield object
       }
     },
@@ -129,7 +129,7 @@ export async function stateOfFiles(paths: readonly string[], namespace: string |
       for await (const input of readInputs(files, nothing())) {
         if (input.kind === 'unreadable') throw new Usage(input.message)
         if (input.kind === 'xml' || input.object['kind'] !== 'VirtualMachine') continue
-        const isSelected = namespace === undefined || namespaceOf(input.object, 'default') === namespace
+        const isSelected = namespace === undefined || namespaceOf(input.object, namespace) === namespace
         if (isSelected) yield input.object
       }
     })(),

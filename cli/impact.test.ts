@@ -138,12 +138,28 @@ describe('the impact of presets for another kind', () => {
 `,
       err: '',
     })
+    // Objects without a namespace are in that of -n, as presets are.
+    expect((await impactOf(at(), 'new.yaml', '-n', 'team')).out).toContain('team: 1 of 2 objects would differ\n')
     const { out } = await impactOf(at(), 'forced.yaml', '-o', 'json')
     expect(JSON.parse(out).total).toEqual({ objects: 2, different: 2, refused: 0, conflicts: 0, freed: 0 })
     expect(await impactOf(at(), 'broken.yaml')).toMatchObject({
       code: 1,
       err: expect.stringContaining('spec.object.spec.size: Invalid value: 20'),
     })
+  })
+
+  test('objects in no namespace are those of the cluster', async () => {
+    const folder = at()
+    const crd = JSON.stringify({ ...gadgetCrd, spec: { ...gadgetCrd.spec, scope: 'Cluster' } })
+    writeFileSync(folder('crd/gadget.yaml'), crd)
+    const ofCluster = (value: number) => sized(value).replace('ObjectPreset', 'ClusterObjectPreset')
+    writeFileSync(folder('new.yaml'), ofCluster(2))
+    writeFileSync(folder('now/small.yaml'), ofCluster(1))
+    expect((await impactOf(folder, 'new.yaml', '-n', 'team')).out).toBe(`the cluster: 1 of 2 objects would differ
+  Gadget a
+    ~ spec.size: 1 → 2
+the cluster: 1 of 2 objects would differ
+`)
   })
 
   test("what a preset has set before, and an item whose key it has set, are not the user's", async () => {

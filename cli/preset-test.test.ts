@@ -43,6 +43,14 @@ describe('a test of presets', () => {
     })
   })
 
+  test('fails with a hint if no preset was applied', async () => {
+    const expected = '{completed: {spec: {domain: {vcpu: {value: 2}}}}}'
+    const at = files({ ...given, 'a.vmtest.yaml': testOf(expected), 'web.yaml': vm('web') })
+    expect((await runVm(['test', at()])).out).toContain(
+      '\n        no preset was applied: compare its namespace and labels with those of the test\n',
+    )
+  })
+
   const refused = `presets: [${'{apiVersion: virtset.io/v1alpha1, kind: VirtualMachinePreset, metadata: {name: b}, spec: {selector: {}, domain: {vcpu: {value: 1}}}}'}, ${'{apiVersion: virtset.io/v1alpha1, kind: VirtualMachinePreset, metadata: {name: c}, spec: {selector: {}, domain: {vcpu: {value: 2}}}}'}]
 vm: web.yaml
 namespace: {name: team, labels: {a: b}}
