@@ -4,12 +4,13 @@ import { ApiError } from '../../runtime/api-error.ts'
 import { startApiServer } from '../apiserver/apiserver.ts'
 import { startObjectWebhooks } from '../apiserver/object-webhooks.ts'
 import { until } from '../until.ts'
+import { casePresets, cases } from './cases.ts'
 import { kubevirtCrds, kubevirtExamples, kubevirtModule, pluralOf, type KubevirtKind } from './module.ts'
 
 /**
  * `npm run kubevirt`: the CRDs and examples of KubeVirt on a real API server. Presets set the fields that KubeVirt's
- * own VirtualMachineInstancePreset knew; each example must be completed and keep all that its author wrote. Needs
- * KUBE_BIN_DIR and Go.
+ * own VirtualMachineInstancePreset knew; each example must be completed and keep all that its author wrote. Then the
+ * cases of the unit tests of these presets. Needs KUBE_BIN_DIR and Go.
  */
 
 /** What a VirtualMachineInstancePreset could set, with a value of each. */
@@ -77,7 +78,8 @@ try {
     const answer = await create(`${own}/namespaces/default/objectpresets`, preset)
     if (!isStored(answer)) throw new Error(`the preset for ${kind} was refused: ${JSON.stringify(answer)}`)
   }
-  process.exitCode = (await tryExamples()) ? 0 : 1
+  const areFine = [await tryExamples(), await tryCases(own)]
+  process.exitCode = areFine.includes(false) ? 1 : 0
 } finally {
   await webhooks.stop()
   await api.stop()
@@ -117,6 +119,52 @@ async function tryExamples(): Promise<boolean> {
   }
   for (const [kind, count] of counts) process.stdout.write(`${kind}: examples of KubeVirt tried: ${count}\n`)
   return isFine && counts.size === wanted.length
+}
+
+async function tryCases(own: string): Promise<boolean> {
+  const target = { apiVersion: 'kubevirt.io/v1', kind: 'VirtualMachineInstance' }
+  const createPreset = (name: string, selector: object, content: object) =>
+    create(`${own}/namespaces/default/objectpresets`, {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'ObjectPreset',
+      metadata: { name },
+      spec: { target, selector, object: { spec: { domain: content } } },
+    })
+  for (const [name, content] of Object.entries(casePresets)) {
+    const answer = await createPreset(name, { matchLabels: { [`example.org/${name}`]: 'yes' } }, content)
+    if (!isStored(answer)) throw new Error(`the preset ${name} was refused: ${messageOf(answer)}`)
+  }
+  const problems: string[] = []
+  if (isStored(await createPreset('bogus', { matchLabels: { 'example.org/flavor': '!' } }, {})))
+    problems.push('a selector with an invalid value is accepted')
+  const path = '/apis/kubevirt.io/v1/namespaces/default/virtualmachineinstances?dryRun=All&fieldValidation=Strict'
+  for (const { name, presets, annotations = {}, domain: written = {}, expected, refused } of cases) {
+    const labels = Object.fromEntries(presets.map((preset) => [`example.org/${preset}`, 'yes']))
+    const object = {
+      ...target,
+      metadata: { name: 'a', labels, annotations },
+      spec: { domain: { devices: {}, ...written } },
+    }
+    const wantedResult = refused ?? { devices: {}, ...expected }
+    let result: unknown
+    const isAsWanted = async () => isDeepStrictEqual((result = resultOf(await create(path, object))), wantedResult)
+    // The API server learns a moment later which objects to send.
+    await until(isAsWanted, undefined, { deadlineMs: 30_000 }).catch(() =>
+      problems.push(`${name}: ${JSON.stringify(result)} in place of ${JSON.stringify(wantedResult)}`),
+    )
+  }
+  for (const problem of problems) process.stdout.write(`PROBLEM ${problem}\n`)
+  process.stdout.write(`cases of KubeVirt's own presets tried: ${cases.length + 1}\n`)
+  return problems.length === 0
+}
+
+/** The stored domain, or the fields for which the object was refused. */
+function resultOf(answer: unknown): unknown {
+  if (!isRecord(answer)) return answer
+  const { spec, details } = answer
+  if (isRecord(spec)) return spec['domain']
+  const causes = isRecord(details) && Array.isArray(details['causes']) ? details['causes'] : [answer]
+  return causes.map((cause: unknown) => (isRecord(cause) ? (cause['field'] ?? cause['message']) : cause))
 }
 
 function messageOf(answer: unknown): string {
