@@ -61,13 +61,14 @@ function world({ allow = () => true, ...rest }: World = {}) {
   const clock = fakeClock()
   const state = { allow, isDown: false, entry: 'entry' in rest ? rest.entry : usable }
   const asked: string[] = []
+  const lines: string[] = []
   const reviews = createAuthorReviews(
     async (user, access) => {
       if (state.isDown) throw new Error('no connection')
       asked.push(`${user.username} ${user.groups.join()} ${access.verb} ${access.namespace ?? '*'}`)
       return state.allow(user, access)
     },
-    createLogger({ process: 'test', level: 'silent' }),
+    createLogger({ process: 'test', to: { write: (line: string) => lines.push(line) } }),
     clock,
   )
   const refresh = async (...presets: readonly Persisted<ObjectPreset>[]) => {
@@ -78,7 +79,7 @@ function world({ allow = () => true, ...rest }: World = {}) {
     const review = reviews.get(one)
     return review && [review.author.username, ...review.causes.map(({ field, message }) => `${field}: ${message}`)]
   }
-  return { clock, state, refresh, found }
+  return { clock, state, refresh, found, lines }
 }
 
 const both = (who: string, where = 'team') => [`${who} dev create ${where}`, `${who} dev update ${where}`]
@@ -152,11 +153,12 @@ describe('reviews of authors', () => {
   })
 
   test('keep what is known while the API server does not respond', async () => {
-    const { refresh, clock, state, found } = world()
+    const { refresh, clock, state, found, lines } = world()
     await refresh(preset())
     await clock.advance(10 * 60_000)
     state.isDown = true
     expect([await refresh(preset()), found(preset())]).toEqual([[], ['jane']])
+    expect(lines).toEqual([expect.stringContaining('could not review the author of a preset; retrying')])
   })
 
   test.each<[string, World, Given]>([

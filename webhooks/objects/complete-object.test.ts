@@ -8,7 +8,7 @@ import type { CompiledPreset } from '../../presets/compile.ts'
 import { admissionRequest } from '../../test/admission.ts'
 import { operationsOf } from '../../test/operations.ts'
 import { team } from '../../test/presets/make.ts'
-import { gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
+import { clusterGadgetPreset, gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
 import type { AdmissionResult } from '../admission/request.ts'
 import { completeObject } from './complete-object.ts'
 
@@ -128,10 +128,9 @@ describe('an object', () => {
   })
 
   test('that presets make larger than the API server can store is refused', () => {
-    const tags = Array.from({ length: 20 }, (_, index) => `${index}${'x'.repeat(3000)}`)
-    const large = gadgetPreset('l', { parts: [{ name: '*', tags }] })
-    const parts = Array.from({ length: 60 }, (_, index) => ({ name: `${index}` }))
-    expect(complete(gadget({ parts }), [large])).toMatchObject({
+    const text = 'x'.repeat(3_200_000)
+    const large = clusterGadgetPreset('l', { options: { text } }, { strength: 'Enforce' })
+    expect(complete(gadget({}), [large])).toMatchObject({
       allowed: false,
       causes: [{ message: 'is larger with the presets for Gadget of example.com/v1 than the API server can store' }],
     })

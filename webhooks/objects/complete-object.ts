@@ -105,7 +105,7 @@ function shown(injected: Provenance, claim: string | undefined, participants: re
   const claimed = claim === undefined ? undefined : decodeProvenance(claim)
   if (claimed === undefined) return injected
   const known = new Set(participants.map(({ preset }) => JSON.stringify(preset.origin)))
-  const isKnown = (origin: Origin | undefined) => origin !== undefined && known.has(JSON.stringify(origin))
+  const isKnown = (origin: Origin | undefined) => known.has(JSON.stringify(origin))
   return {
     origins: new Map([...[...claimed.origins].filter(([, origin]) => isKnown(origin)), ...injected.origins]),
     overridden: new Map([

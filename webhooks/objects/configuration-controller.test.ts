@@ -61,6 +61,43 @@ test('a round ends early while presets change, and the next one continues', asyn
   ])
 })
 
+test('the event loop is not kept while statuses are compared', async () => {
+  let nowMs = 0
+  const clock = { ...fakeClock(), monotonic: () => (nowMs += 10) }
+  const kube: Pick<KubeClient, 'get' | 'patch'> = {
+    get: (async () => ({ metadata: {} })) as unknown as KubeClient['get'],
+    patch: (async () => ({})) as unknown as KubeClient['patch'],
+  }
+  const objects: Pick<WatchedObjects, 'target' | 'targets' | 'storedTargets' | 'storedPresets'> = {
+    target: () => undefined,
+    targets: () => [],
+    storedTargets: () => [],
+    storedPresets: () => Array.from({ length: 12 }, (_, index) => preset(`p${index}`)),
+  }
+  const log = createLogger({ process: 'test', level: 'silent' })
+  const reviews = createAuthorReviews(() => Promise.resolve(true), log, clock)
+  const exclusions = { namespaces: [], accounts: [] }
+  let turns = 0
+  let isDone = false
+  const count = () => {
+    if (isDone) return
+    turns += 1
+    setImmediate(count)
+  }
+  setImmediate(count)
+  await settleConfiguration({
+    kube: kube as KubeClient,
+    objects: objects as WatchedObjects,
+    exclusions,
+    reviews,
+    log,
+    clock,
+  })
+  isDone = true
+  // After every second preset, when 20 ms have passed.
+  expect(turns).toBe(6)
+})
+
 test('while presets change without end, rounds become rarer; a change after a pause is written soon', async () => {
   const clock = fakeClock()
   let rounds = 0
@@ -175,7 +212,9 @@ async function world({ entry, presets = [], isInstalled = true, mayUpdate = true
     storedTargets: () => stored.targets,
     storedPresets: () => stored.presets,
   }
-  const log = createLogger({ process: 'test', level: 'silent' })
+  const lines: { readonly msg: string }[] = []
+  const log = createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } })
+  const logged = () => lines.splice(0).map(({ msg }) => msg)
   const reviews = createAuthorReviews(async (_, { verb }) => mayUpdate || verb !== 'update', log, clock)
   const exclusions = { namespaces: ['kube-system'], accounts: [] }
   const options = { kube, objects: objects as WatchedObjects, exclusions, reviews, log, clock }
@@ -188,7 +227,7 @@ async function world({ entry, presets = [], isInstalled = true, mayUpdate = true
   const change = (): void => listeners.forEach((listener) => listener(undefined))
   const writes = () =>
     fake.requests.splice(0).flatMap(({ method, path }) => (method === 'GET' ? [] : [`${method} ${path}`]))
-  return { clock, options, registered, statusOf, stored, change, writes, fake }
+  return { clock, options, registered, statusOf, stored, change, writes, logged, fake }
 }
 
 function persisted<T extends { readonly metadata: { readonly name?: string } }>(collection: string, object: T): T {
@@ -220,15 +259,18 @@ const stored = (name: string, more: object = {}): Persisted<ObjectPreset> => ({
 
 describe('a round', () => {
   test('registers the webhooks of targets, and writes nothing if nothing differs', async () => {
-    const { options, registered, writes } = await world({ entry: usable() })
+    const { options, registered, writes, logged, stored, fake } = await world({ entry: usable() })
     await settleConfiguration(options)
     expect(registered()).toEqual(['gadgets.example.com.0.namespaced.virtset.io'])
     expect(writes()).toEqual([
       `PUT ${configurations}/virtset-objects`,
       `PATCH ${own}/presettargets/gadgets.example.com/status`,
     ])
+    expect(logged()).toEqual(['the webhooks for preset targets have changed'])
+    const written = fake.find(`${own}/presettargets`, undefined, 'gadgets.example.com')
+    stored.targets.splice(0, 1, written as unknown as Persisted<PresetTarget>)
     await settleConfiguration(options)
-    expect(writes()).not.toContain(`PUT ${configurations}/virtset-objects`)
+    expect([writes(), logged()]).toEqual([[], []])
   })
 
   test.each<[string, World, object]>([
@@ -348,14 +390,29 @@ describe('a round', () => {
     )
   })
 
-  test.each([404, 409, 422])('continues after a status that the API server refuses with %i', async (status) => {
-    const { options, statusOf } = await world({
+  const notWritten = 'a status could not be written; retrying'
+  test.each([
+    [404, []],
+    [409, []],
+    [422, [notWritten]],
+  ])('continues after a status that the API server refuses with %i', async (status, expected) => {
+    const { options, statusOf, logged } = await world({
       entry: usable(),
       presets: [stored('p'), stored('r')],
       fault: ({ path }) => (path.endsWith('/p/status') ? { status } : undefined),
     })
     await settleConfiguration(options)
     expect(statusOf('objectpresets', 'team', 'r')).toBeDefined()
+    expect(logged().slice(1)).toEqual(expected)
+  })
+
+  test.each([
+    [[target()], ['the overlay object-presets is not installed: presets for objects are not applied']],
+    [[], []],
+  ])('warns of a missing configuration if there are targets', async (targets, expected) => {
+    const { options, logged } = await world({ targets, isInstalled: false })
+    await settleConfiguration(options)
+    expect(logged()).toEqual(expected)
   })
 
   test.each<[string, (request: FakeRequest) => Fault | undefined, typeof ApiError | typeof ApiUnreachable]>([
@@ -420,15 +477,19 @@ describe('the controller', () => {
   })
 
   test('without targets, reads the configuration once', async () => {
-    const { fake, pass, clock } = await running({ targets: [], isInstalled: false })
+    const { fake, pass, clock, stored, change } = await running({ targets: [], isInstalled: false })
     await until(async () => fake.requests.length > 0 && clock.pending() > 0)
     for (let round = 0; round < 4; round++) await pass(15_100)
     expect(fake.requests.map(({ method }) => method)).toEqual(['GET'])
+    stored.targets.push(target())
+    change()
+    await until(async () => (await pass(100), fake.requests.length > 1))
+    expect(fake.requests.length).toBeGreaterThan(1)
   })
 
   test('continues after an error', async () => {
     let failures = 0
-    const { registered, clock } = await running({
+    const { registered, clock, logged } = await running({
       entry: usable(),
       targets: [],
       fault: () => (failures++ < 3 ? { status: 500 } : undefined),
@@ -438,5 +499,6 @@ describe('the controller', () => {
       return registered() !== undefined
     })
     expect(registered()).toHaveLength(1)
+    expect(logged().at(0)).toBe('could not settle the configuration for preset targets; retrying')
   })
 })

@@ -121,7 +121,7 @@ export async function settleConfiguration(
   for (const target of objects.storedTargets()) {
     const entry = objects.target(targetText(target.spec))
     const isOwn = entry?.target.metadata.name === target.metadata.name
-    const causes = entry !== undefined && 'causes' in entry && isOwn ? entry.causes : []
+    const causes = entry !== undefined && 'causes' in entry ? entry.causes : []
     const ready = isOwn ? readyCondition(causes, isInstalled) : duplicate
     await writeStatus(options, presetTargets, target, {}, [ready])
   }
@@ -131,9 +131,9 @@ export async function settleConfiguration(
   let sinceMs = begin
   for (const [index, preset] of [...presets.slice(first), ...presets.slice(0, first)].entries()) {
     const of = preset.metadata.namespace === undefined ? clusterObjectPresets : objectPresets
-    const { revision, accepted } = acceptanceOf(objects, preset)
+    const { fields, accepted } = acceptanceOf(objects, preset)
     const conditions = [accepted, ...permittedConditions(reviews.get(preset))]
-    await writeStatus(options, of, preset, revision === undefined ? {} : { revision }, conditions)
+    await writeStatus(options, of, preset, fields, conditions)
     const nowMs = clock.monotonic()
     if (isOutdated() && nowMs - begin >= statusMs) return (first + index + 1) % presets.length
     if (nowMs - sinceMs < sliceMs) continue
@@ -188,22 +188,22 @@ const duplicate: NewCondition = {
 function acceptanceOf(
   objects: WatchedObjects,
   { metadata, spec }: Persisted<ObjectPreset>,
-): { readonly revision?: string; readonly accepted: NewCondition } {
+): { readonly fields: { readonly revision?: string }; readonly accepted: NewCondition } {
   const type = 'Accepted'
   const name = targetText(spec.target)
   const entry = objects.target(name)
   if (entry === undefined || !('kind' in entry)) {
     const message = `spec.target: there is no PresetTarget for ${name} that is ready`
-    return { accepted: { type, status: 'False', reason: 'NoTarget', message } }
+    return { fields: {}, accepted: { type, status: 'False', reason: 'NoTarget', message } }
   }
   const id = keyOf(metadata)
   const preset = entry.candidates.get(id)
   if (preset !== undefined) {
     const { revision } = preset.origin
-    return { revision, accepted: { type, status: 'True', reason: 'Accepted', message: '' } }
+    return { fields: { revision }, accepted: { type, status: 'True', reason: 'Accepted', message: '' } }
   }
   const causes = entry.quarantined.get(id)?.causes ?? []
-  return { accepted: { type, status: 'False', reason: 'Invalid', message: sentence(causes) } }
+  return { fields: {}, accepted: { type, status: 'False', reason: 'Invalid', message: sentence(causes) } }
 }
 
 /** What is not known leaves the stored condition as it is. */

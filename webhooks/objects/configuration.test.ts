@@ -36,10 +36,16 @@ function targetWith(presets: Presets, broken: readonly LabelSelector[] = []): Ob
       },
       kinds,
     )
+  // Thousands of presets have the same few selectors.
+  const compiledOnce = new Map<string, ReturnType<typeof compile>>()
   for (const [namespace, selectors] of Object.entries(presets)) {
     for (const [index, selector] of selectors.entries()) {
-      const compiled = compile(selector, `p${index}`, namespace, {})
-      if ('preset' in compiled) candidates.set(compiled.preset)
+      const name = `p${index}`
+      const key = JSON.stringify([selector, namespace === ''])
+      const compiled = compiledOnce.get(key) ?? compile(selector, name, namespace, {})
+      compiledOnce.set(key, compiled)
+      if (!('preset' in compiled)) continue
+      candidates.set(namespace === '' ? compiled.preset : { ...compiled.preset, id: `${namespace}/${name}`, namespace })
     }
   }
   for (const [index, selector] of broken.entries()) {
@@ -198,6 +204,17 @@ test('of many labels, those of the most namespaces have webhooks of their own', 
   expect(made.map(({ name }) => name)).toHaveLength(17)
   expect(made[0]).toMatchObject({ objectSelector: { matchExpressions: [{ key: 'l20', operator: 'Exists' }] } })
   expect(made.filter(({ objectSelector }) => objectSelector.matchExpressions === undefined)).toHaveLength(1)
+})
+
+test('of labels with equally many namespaces, the first have webhooks of their own', () => {
+  const labels = Array.from({ length: 18 }, (_, index) => `l${index + 10}`)
+  const presets = labels
+    .toReversed()
+    .map((label, index): [string, readonly LabelSelector[]] => [`n${index + 10}`, [{ matchLabels: { [label]: 'x' } }]])
+  const sent = webhooksFor([targetWith(Object.fromEntries(presets))], exclusions).map(
+    ({ objectSelector: { matchExpressions: [label] = [] } }) => label?.key,
+  )
+  expect(new Set(sent)).toEqual(new Set([...labels.slice(0, 16), undefined]))
 })
 
 test('the webhooks of a target that cannot be used stay as they are', () => {
