@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { type Duplex, duplexPair } from 'node:stream'
+import { connect as connectPlain } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { afterEach, expect, test } from 'vitest'
 import { systemClock } from '../runtime/clock.ts'
@@ -115,6 +116,21 @@ test.each([
   const { ask, asked, reviewed } = await start()
   expect((await ask(path, headers)).status).toBe(status)
   expect([asked, reviewed]).toEqual([[], expected])
+})
+
+test('refused clients that keep their connections do not exclude the webhooks', async () => {
+  const { ask, port } = await start({ mostSessions: 1 })
+  const isRefused = () =>
+    new Promise((resolve, reject) => {
+      const kept = connectPlain({ port, host: '127.0.0.1', allowHalfOpen: true })
+      const socket = connect({ socket: kept, rejectUnauthorized: false })
+      opened.push(socket, kept)
+      socket.once('error', reject).once('data', resolve)
+      socket.write(`GET /pods/${otherPod}/console HTTP/1.1\r\nHost: a\r\n`)
+      socket.write('Connection: Upgrade\r\nUpgrade: virtset\r\nAuthorization: Bearer bad\r\n\r\n')
+    })
+  for (let count = 0; count < 66; count++) await isRefused()
+  expect((await ask()).status).toBe(101)
 })
 
 test.each([

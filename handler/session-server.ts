@@ -54,13 +54,12 @@ export interface SessionServer {
 /** The most sessions of a node. One takes 130 KiB, and up to 200 KiB while it is full; the handler has 256 MiB. */
 const defaultMostSessions = 256
 
-/** The webhooks open a connection for each session. */
-const connectionLimits: ConnectionLimits = {
+/** The webhooks open a connection for each session, and a user can open 128 at once. */
+const connectionLimits: Omit<ConnectionLimits, 'proven'> = {
   pending: 256,
-  pendingPerAddress: 64,
+  pendingPerAddress: 128,
   burst: 64,
   perSecond: 32,
-  proven: defaultMostSessions + 64,
 }
 
 interface Wanted {
@@ -80,14 +79,14 @@ interface Refusal {
  * with a token that they are the webhooks, and reach only pods of VMs that are on this node.
  */
 export async function startSessionServer(options: SessionServerOptions): Promise<SessionServer> {
-  const { port, host, address, clock, log } = options
+  const { port, host, address, clock, log, mostSessions = defaultMostSessions } = options
   const sessions = new Map<Duplex, { readonly podUID: string; readonly pool: SessionPool }>()
   /** A namespace with fewer sessions takes a place from the one with the most. */
-  const places = createFairLimit(options.mostSessions ?? defaultMostSessions)
-  const { server, certificate } = createGuardedServer({
+  const places = createFairLimit(mostSessions)
+  const { server, certificate, prove } = createGuardedServer({
     name: 'virtset-handler',
     minVersion: 'TLSv1.3',
-    limits: connectionLimits,
+    limits: { ...connectionLimits, proven: mostSessions + 64 },
     clock,
     respond: (_, response) => response.writeHead(404, { connection: 'close' }).end(),
   })
@@ -106,6 +105,7 @@ export async function startSessionServer(options: SessionServerOptions): Promise
     const access = await options.accessOf(token, request.socket.remoteAddress ?? '')
     if (access === 'busy') return { status: 503, reason: 'Busy', message: 'too many tokens are being reviewed' }
     if (access === 'forbidden') return forbidden
+    prove(request.socket)
     return { ...found, namespace }
   }
 

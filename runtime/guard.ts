@@ -11,6 +11,8 @@ export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' 
 
 interface GuardOptions {
   readonly limits: ConnectionLimits
+  /** What authenticates a client: the handshake of a TLS server with its certificate, or the caller by a request. */
+  readonly provenBy: 'handshake' | 'caller'
   /** How long a connection may be pending. */
   readonly deadlines: ArrivalDeadlines
   readonly clock: Pick<Clock, 'monotonic'>
@@ -19,10 +21,13 @@ interface GuardOptions {
 
 /**
  * Limits the connections of a server, and closes those that are pending for too long. Call it before the server
- * listens. A connection of a TLS server is pending until the handshake is complete, with a client certificate if the
- * server requires one; a connection without TLS is always pending.
+ * listens. A connection is pending until its client is authenticated.
+ * @returns to be called with the connection of a client that the caller has authenticated
  */
-export function guardConnections(server: Server, { limits, deadlines, clock, rejected }: GuardOptions): void {
+export function guardConnections(
+  server: Server,
+  { limits, provenBy, deadlines, clock, rejected }: GuardOptions,
+): (socket: Socket) => void {
   const connections = createConnections(limits, clock)
   const closing = new Map<string, (reason: ConnectionRejection) => void>()
   const cancelling = new Map<string, () => void>()
@@ -62,15 +67,17 @@ export function guardConnections(server: Server, { limits, deadlines, clock, rej
     return undefined
   })
 
-  if (!(server instanceof TlsServer)) return
-  server.on('secureConnection', (socket: TLSSocket) => {
+  const prove = (socket: Socket) => {
     settle(nameOf(socket))
     connections.prove(nameOf(socket))
-  })
+  }
+  if (!(server instanceof TlsServer)) return prove
+  if (provenBy === 'handshake') server.on('secureConnection', prove)
   server.on('tlsClientError', (error: Error, socket: TLSSocket) => {
     const reason = reasonOf(error, socket)
     if (reason !== undefined) rejected(reason)
   })
+  return prove
 }
 
 const nameOf = ({ remoteAddress = '', remotePort = 0 }: Socket): string => `${remoteAddress} ${remotePort}`

@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:https'
 import type { RequestListener } from 'node:http'
+import type { Socket } from 'node:net'
 import type { SecureVersion } from 'node:tls'
 import { createArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
@@ -7,8 +8,8 @@ import type { ConnectionLimits } from './connections.ts'
 import { guardConnections } from './guard.ts'
 import { createSelfSigned } from './self-signed.ts'
 
-/** 5 s for the handshake, and as long for the head of the request. */
-const deadlineTurns = 20
+/** 15 s for the handshake, the request, and the review of its token, which waits for up to 5 s. */
+const deadlineTurns = 60
 const headersTimeoutMs = 5000
 
 interface GuardedServerOptions {
@@ -20,21 +21,27 @@ interface GuardedServerOptions {
   readonly respond: RequestListener
 }
 
-/** A TLS server with a certificate of its own, whose connections are limited. */
+/**
+ * A TLS server with a certificate of its own, whose connections are limited.
+ * @returns `prove`: to be called with the connection of a client whose token was accepted. Others are closed after a
+ *   deadline, and earlier if there are too many
+ */
 export function createGuardedServer({ name, minVersion, limits, clock, respond }: GuardedServerOptions): {
   readonly server: Server
   /** PEM. */
   readonly certificate: string
+  readonly prove: (socket: Socket) => void
 } {
   const certificate = createSelfSigned(name, clock.now())
   const server = createServer({ ...certificate, minVersion }, respond)
   server.headersTimeout = headersTimeoutMs
   server.requestTimeout = headersTimeoutMs
-  guardConnections(server, {
+  const prove = guardConnections(server, {
     limits,
+    provenBy: 'caller',
     deadlines: createArrivalDeadlines(clock, deadlineTurns),
     clock,
     rejected: () => {},
   })
-  return { server, certificate: certificate.cert }
+  return { server, certificate: certificate.cert, prove }
 }

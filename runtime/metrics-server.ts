@@ -46,7 +46,9 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     if (request.method !== 'GET' || request.url?.split('?', 1)[0] !== '/metrics') return [404, 'not found\n']
     const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
     const access = token === undefined ? 'unauthenticated' : await accessOf(token, request.socket.remoteAddress ?? '')
-    return access === 'allowed' ? [200, await registry.metrics()] : [codes[access], `${access}\n`]
+    if (access !== 'allowed') return [codes[access], `${access}\n`]
+    prove(request.socket)
+    return [200, await registry.metrics()]
   }
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const reply = (code: number, body: string) =>
@@ -59,7 +61,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
       },
     )
   }
-  const { server } = createGuardedServer({
+  const { server, prove } = createGuardedServer({
     name: 'virtset-metrics',
     minVersion: 'TLSv1.2',
     limits: connectionLimits,

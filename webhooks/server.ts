@@ -89,6 +89,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
   })
   guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
+    provenBy: 'handshake',
     deadlines: deadlines.handshake,
     clock,
     rejected: metrics.connectionRejected,
