@@ -10,7 +10,6 @@ import {
   qualifiedNameRule,
 } from './label.ts'
 import type { LabelSelector } from './object.ts'
-import type { Affinity, NodeRequirement, NodeTerm } from './placement.ts'
 import { integer, list, map, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
@@ -115,6 +114,32 @@ export const affinity: Schema = open("Where the VM's pod may and should run; Kub
   podAffinity: whole(podRules("Pods that the VM's pod should run close to.")),
   podAntiAffinity: whole(podRules("Pods that the VM's pod should run away from.")),
 })
+
+/** Kubernetes' Affinity. */
+export interface Affinity {
+  readonly nodeAffinity?: {
+    readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] }
+    readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly { readonly preference: NodeTerm }[]
+  }
+  readonly podAffinity?: PodRules
+  readonly podAntiAffinity?: PodRules
+}
+
+interface PodRules {
+  readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly PodTerm[]
+  readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly { readonly podAffinityTerm: PodTerm }[]
+}
+
+export interface NodeTerm {
+  readonly matchExpressions?: readonly NodeRequirement[]
+  readonly matchFields?: readonly NodeRequirement[]
+}
+
+export interface NodeRequirement {
+  readonly key: string
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt'
+  readonly values?: readonly string[]
+}
 
 /** Kubernetes' PodAffinityTerm. */
 export interface PodTerm {

@@ -1,4 +1,4 @@
-import { affinity, checkAffinity, type PodTerm } from './affinity.ts'
+import { affinity, checkAffinity, type Affinity } from './affinity.ts'
 import type { Cause } from './cause.ts'
 import { invalidValue } from './field-error.ts'
 import {
@@ -29,32 +29,6 @@ export interface Toleration {
   readonly value?: string
   readonly effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'
   readonly tolerationSeconds?: number
-}
-
-/** Kubernetes' Affinity. */
-export interface Affinity {
-  readonly nodeAffinity?: {
-    readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] }
-    readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly { readonly preference: NodeTerm }[]
-  }
-  readonly podAffinity?: PodRules
-  readonly podAntiAffinity?: PodRules
-}
-
-interface PodRules {
-  readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly PodTerm[]
-  readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly { readonly podAffinityTerm: PodTerm }[]
-}
-
-export interface NodeTerm {
-  readonly matchExpressions?: readonly NodeRequirement[]
-  readonly matchFields?: readonly NodeRequirement[]
-}
-
-export interface NodeRequirement {
-  readonly key: string
-  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt'
-  readonly values?: readonly string[]
 }
 
 /** 68 years. The launcher reports when a grace period ends, and a date has an end. */

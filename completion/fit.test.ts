@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Taint } from '../api/node-profile.ts'
-import type { NodeRequirement, NodeTerm } from '../api/placement.ts'
+import type { NodeRequirement, NodeTerm } from '../api/affinity.ts'
 import { nodeProfile } from '../test/node-profile.ts'
 import { fitsOn, type Place } from './fit.ts'
 

@@ -2,7 +2,8 @@ import type { Capabilities } from '../api/capabilities.ts'
 import { cpuLabelsOf, isCpuLabel } from '../api/cpu-label.ts'
 import type { NodeProfile, Taint } from '../api/node-profile.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
-import type { NodeRequirement, NodeTerm, Toleration } from '../api/placement.ts'
+import type { NodeRequirement, NodeTerm } from '../api/affinity.ts'
+import type { Toleration } from '../api/placement.ts'
 
 /** The fields of a VM that decide on which nodes its pod may run. */
 export type Place = Pick<VirtualMachineSpec, 'nodeSelector' | 'affinity' | 'tolerations'>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Affinity } from '../api/placement.ts'
+import type { Affinity } from '../api/affinity.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { excludeNodes } from './exclude-nodes.ts'
 import { launcherPod } from './launcher-pod.ts'

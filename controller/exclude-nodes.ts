@@ -1,4 +1,4 @@
-import type { NodeTerm } from '../api/placement.ts'
+import type { NodeTerm } from '../api/affinity.ts'
 import type { Pod } from './pod.ts'
 
 /** Limits the size of the pod; with more unfit nodes, the cluster has another problem. */

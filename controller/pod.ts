@@ -1,5 +1,6 @@
 import type { Resources } from '../api/launcher-resources.ts'
-import type { Affinity, Toleration } from '../api/placement.ts'
+import type { Affinity } from '../api/affinity.ts'
+import type { Toleration } from '../api/placement.ts'
 import type { Probes } from '../api/probe.ts'
 import type { ResourceClaim } from '../api/resource-claim.ts'
 import type { ObjectMeta } from '../api/object.ts'
