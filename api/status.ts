@@ -61,6 +61,9 @@ export const virtualMachineStatusSchema = withDefault(
       closed('An interface.', {
         name: string('Its alias.'),
         mac: string('Its MAC address as the guest sees it.'),
+        network: string(
+          'The network that it is connected to, as NAMESPACE/NAME of a NetworkAttachmentDefinition. That of the pod if absent.',
+        ),
         podInterface: string('The interface of the launcher pod whose network it shares.'),
         ips: list('The IP addresses at which others reach the guest.', string('An IP address.'), {
           'x-kubernetes-list-type': 'atomic',

@@ -8,10 +8,20 @@ export interface Tap {
   readonly dev: string
   /** The name of the plugin. */
   readonly plugin: string
+  /** The network that the plugin connects it to: NAME, or NAMESPACE/NAME. That of the pod if absent. */
+  readonly network?: string
 }
 
-/** The plugin of virtset: the guest has the address of its pod, with every port and protocol. */
+/** A plugin of virtset: the guest has the address of its pod, with every port and protocol. */
 export const routedPlugin = 'routed'
+/** A plugin of virtset: the guest is a host of another network of the pod. */
+export const redirectPlugin = 'redirect'
+
+/** Whether the plugin can reach more than the network of the pod, or the network belongs to another namespace. */
+export const isForeign = ({ plugin, network }: Tap): boolean =>
+  (plugin !== routedPlugin && plugin !== redirectPlugin) || network?.includes('/') === true
+
+const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?'
 
 export const taps = list(
   'Tap devices that network plugins of the node create in the launcher pod. Each connects the interface of type ethernet whose `target.dev` it is; without such an interface it is not created.',
@@ -26,11 +36,21 @@ export const taps = list(
         maxLength: 63,
         pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
       }),
+      network: string(
+        'The network that the tap is connected to, as a NetworkAttachmentDefinition: its name in the namespace of the VM or, with a grant, NAMESPACE/NAME. The network of the pod if absent.',
+        { minLength: 1, maxLength: 253, pattern: `^(${label}/)?${label}(\\.${label})*$` },
+      ),
     } satisfies SchemasOf<Tap>,
     ['dev', 'plugin'],
   ),
   { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['dev'], maxItems: 16 },
 )
+
+/** The NetworkAttachmentDefinition that a VM in this namespace means. */
+export function networkRef(network: string, ofVm = 'default'): { readonly namespace: string; readonly name: string } {
+  const [first = '', second] = network.split('/')
+  return second === undefined ? { namespace: ofVm, name: first } : { namespace: first, name: second }
+}
 
 /** A tap and what its interface requires of it. */
 export interface UsedTap extends Tap {
@@ -38,17 +58,23 @@ export interface UsedTap extends Tap {
   readonly index: number
   readonly mac: string
   readonly queues: number
+  /** The interface of the pod in the network of the tap; absent without one. */
+  readonly podInterface?: string
 }
+
+/** The interface of the pod in the network of a tap: net1 for tap1. */
+export const podInterfaceOf = (dev: string): string => dev.replace(/^tap/, 'net')
 
 /** The taps of a completed VM that connect an interface. */
 export function usedTaps(spec: { readonly domain: Domain; readonly taps?: readonly Tap[] }): UsedTap[] {
   const { domain, taps: given = [] } = spec
   if (given.length === 0) return []
-  const plugins = new Map(given.map(({ dev, plugin }) => [dev, plugin]))
+  const known = new Map(given.map((tap) => [tap.dev, tap]))
   return (domain.devices?.interfaces ?? []).flatMap(({ type, target, mac, driver }, index) => {
-    const dev = target?.dev
-    const plugin = dev === undefined ? undefined : plugins.get(dev)
-    if (type !== 'ethernet' || dev === undefined || plugin === undefined || mac?.address === undefined) return []
-    return [{ dev, plugin, index, mac: mac.address.toLowerCase(), queues: Number(integerOf(driver?.queues) ?? 1n) }]
+    const tap = known.get(target?.dev ?? '')
+    if (type !== 'ethernet' || tap === undefined || mac?.address === undefined) return []
+    const podInterface = tap.network === undefined ? {} : { podInterface: podInterfaceOf(tap.dev) }
+    const queues = Number(integerOf(driver?.queues) ?? 1n)
+    return [{ ...tap, index, mac: mac.address.toLowerCase(), queues, ...podInterface }]
   })
 }

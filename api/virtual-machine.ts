@@ -40,6 +40,8 @@ export type Phase = (typeof phases)[number]
 export interface InterfaceStatus {
   readonly name?: string
   readonly mac?: string
+  /** Of a NetworkAttachmentDefinition: NAMESPACE/NAME. Absent if it is that of the pod. */
+  readonly network?: string
   /** The interface of the launcher pod whose network it shares, and the addresses at which others reach the guest. */
   readonly podInterface?: string
   readonly ips?: readonly string[]

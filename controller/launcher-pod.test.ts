@@ -345,6 +345,37 @@ describe('ports', () => {
   })
 })
 
+describe('with taps in networks', () => {
+  const tapped = (dev: string, digit: number) =>
+    ({
+      type: 'ethernet',
+      target: { dev, managed: false },
+      mac: { address: `52:54:00:00:00:0${digit}` },
+    }) as const
+  const key = 'k8s.v1.cni.cncf.io/networks'
+  const domain = { ...spec.domain, devices: { interfaces: [tapped('tap0', 0), tapped('tap1', 1), tapped('tapb', 2)] } }
+  const taps = [
+    { dev: 'tap0', plugin: 'routed' },
+    { dev: 'tap1', plugin: 'redirect', network: 'lab' },
+    { dev: 'tapb', plugin: 'redirect', network: 'infra/storage' },
+    { dev: 'tap9', plugin: 'redirect', network: 'unused' },
+  ]
+
+  it('names them to Multus, and nothing that the VM annotates', () => {
+    const annotations = { [key]: 'infra/other', 'v1.multus-cni.io/default-network': 'infra/other' }
+    const pod = podOf({ spec: { ...spec, domain, taps }, metadata: { annotations } })
+    expect(Object.keys(pod.metadata.annotations ?? {})).toEqual([key])
+    expect(JSON.parse(pod.metadata.annotations?.[key] ?? '')).toEqual([
+      { namespace: 'default', name: 'lab', interface: 'net1', mac: '52:54:00:00:00:01' },
+      { namespace: 'infra', name: 'storage', interface: 'netb', mac: '52:54:00:00:00:02' },
+    ])
+  })
+
+  it('has no annotations without them', () => {
+    expect(podOf({ spec: { ...spec, domain, taps: taps.slice(0, 1) } }).metadata).not.toHaveProperty('annotations')
+  })
+})
+
 describe('its name', () => {
   it.each([
     ['vm1', 'virt-launcher-vm1-a1b2c3d4'],

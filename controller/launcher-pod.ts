@@ -17,7 +17,7 @@ import { quantityValue } from '../api/quantity.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { protocolOf, type Port } from '../api/port.ts'
-import { usedTaps } from '../api/tap.ts'
+import { networkRef, usedTaps } from '../api/tap.ts'
 import { probeNames } from '../api/probe.ts'
 import { apiVersion } from '../api/object.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
@@ -29,6 +29,8 @@ export const vmUidLabel = 'virtset.io/vm-uid'
 export const vmNameLabel = 'virtset.io/vm-name'
 /** In the launcher's environment. */
 export const vmUidVariable = 'VIRTSET_VM_UID'
+/** From which Multus takes the networks of a pod beside its own. */
+const networksAnnotation = 'k8s.v1.cni.cncf.io/networks'
 
 interface LauncherOptions {
   readonly image: string
@@ -86,6 +88,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
       ...(namespace === undefined ? {} : { namespace }),
       // Services, network policies, affinity and autoscalers select pods by the labels that users set on VMs.
       labels: { ...labels, [vmUidLabel]: uid, [vmNameLabel]: nameLabelOf(name) },
+      ...networksOf(vm),
       ownerReferences: [{ apiVersion, kind: 'VirtualMachine', name, uid, controller: true, blockOwnerDeletion: true }],
     },
     spec: {
@@ -118,6 +121,18 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
       ...(spec.resourceClaims ? { resourceClaims: spec.resourceClaims } : {}),
     },
   }
+}
+
+/**
+ * The annotation with the networks of the taps. The annotations of the VM are not those of its pod, so its user states
+ * nothing else to Multus. In JSON, no name has another meaning, as it has in the list of names that Multus accepts too.
+ */
+function networksOf({ metadata, spec }: VirtualMachine): { readonly annotations?: Readonly<Record<string, string>> } {
+  const networks = usedTaps(spec).flatMap(({ network, podInterface, mac }) => {
+    if (network === undefined) return []
+    return [{ ...networkRef(network, metadata.namespace), interface: podInterface, mac }]
+  })
+  return networks.length === 0 ? {} : { annotations: { [networksAnnotation]: JSON.stringify(networks) } }
 }
 
 /** On the disk of the node. Beyond its limit, the kubelet evicts the pod. */

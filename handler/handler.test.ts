@@ -490,6 +490,19 @@ describe('taps', () => {
     await until(() => phase() === 'Running')
   })
 
+  test('in a network beside that of the pod are created with its interface', async () => {
+    responses = [{ status: 200, value: {} }]
+    const spec = { domain: { devices: { interfaces: [one] } }, taps: [{ ...tap, network: 'infra/lab' }] }
+    api.put(collection, { ...stored()!, spec })
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ version: launcherVersion })
+    await until(() => phase() === 'Running')
+    expect(requests[0]?.body).toMatchObject({
+      interface: { dev: 'tap0', index: 0, mac: '52:54:00:00:00:01', queues: 1, podInterface: 'net0' },
+    })
+    expect(launcher.asked).not.toContain('PUT /network')
+  })
+
   test('that cannot be created keep the guest from starting until they can', async () => {
     responses.unshift({ status: 422, value: { error: 'network plugin routed: ADD failed: no route' } })
     launcher = await startFakeLauncher(root, podUID)

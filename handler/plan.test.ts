@@ -555,6 +555,22 @@ test('a status has the live domain, its interfaces, and each transition once', (
   })
 })
 
+test.each<[string, object, object]>([
+  ['routed', { plugin: 'routed' }, { podInterface: 'eth0', ips: ['10.0.0.1'] }],
+  ['in a network', { plugin: 'redirect', network: 'lab' }, { network: 'default/lab', podInterface: 'net1' }],
+  [
+    'in a network of another namespace',
+    { plugin: 'x', network: 'infra/lab' },
+    { network: 'infra/lab', podInterface: 'net1' },
+  ],
+  ['of another plugin', { plugin: 'x' }, {}],
+])('the status of a tap %s', (_, tap, expected) => {
+  const domain: JsonObject = { devices: { interfaces: [{ type: 'ethernet', target: { dev: 'tap1' } }] } }
+  const vm = vmWith({ phase: 'Scheduled' })
+  const tapped = { ...vm, spec: { ...vm.spec, taps: [{ dev: 'tap1', plugin: '', ...tap }] } }
+  expect(statusOf(tapped, report('Running', { domain }), '10.0.0.1', now).interfaces).toEqual([expected])
+})
+
 test('a disruption whose reason the controller knows stays as it is', () => {
   const known = {
     type: 'DisruptionTarget',

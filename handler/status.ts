@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { routedPlugin } from '../api/tap.ts'
+import { networkRef, podInterfaceOf, routedPlugin, type Tap } from '../api/tap.ts'
 import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
@@ -41,7 +41,7 @@ export function statusOf(
       ? {}
       : {
           domain: newDomain(before, domain),
-          interfaces: interfacesOf(domain, routedTaps(vm), ips).map((one) => inGuest(one, report)),
+          interfaces: interfacesOf(vm, domain, ips).map((one) => inGuest(one, report)),
         }),
     ...guestOf(report),
     ...(report.frozen === undefined || report.exit !== undefined ? {} : { frozen: report.frozen }),
@@ -210,19 +210,22 @@ export function countValues(value: unknown): number {
   return Object.values(value).reduce<number>((sum, one: unknown) => sum + countValues(one), 1)
 }
 
-const routedTaps = ({ spec: { taps = [] } }: VirtualMachine): ReadonlySet<string> =>
-  new Set(taps.filter(({ plugin }) => plugin === routedPlugin).map(({ dev }) => dev))
-
-function interfacesOf(domain: JsonObject, routed: ReadonlySet<string>, ips: readonly string[]): InterfaceStatus[] {
+function interfacesOf(
+  { metadata, spec: { taps = [] } }: VirtualMachine,
+  domain: JsonObject,
+  ips: readonly string[],
+): InterfaceStatus[] {
   const interfaces = objectAt(domain, 'devices')?.['interfaces']
   if (!Array.isArray(interfaces)) return []
   return interfaces.map((one) => {
     const name = textAt(objectAt(one, 'alias'), 'name')
     const mac = textAt(objectAt(one, 'mac'), 'address')
+    const dev = textAt(objectAt(one, 'target'), 'dev')
+    const tap = taps.find((each) => each.dev === dev)
     return {
       ...(name === undefined ? {} : { name }),
       ...(mac === undefined ? {} : { mac }),
-      ...inPod(one, routed, ips),
+      ...(tap?.network === undefined ? inPod(one, tap, ips) : inNetwork(tap, tap.network, metadata.namespace)),
     }
   })
 }
@@ -263,12 +266,21 @@ const podInterface = 'eth0'
 /** Where clients reach the guest: it has the addresses of its pod, whatever the guest itself configures. */
 function inPod(
   one: Json | undefined,
-  routed: ReadonlySet<string>,
+  tap: Tap | undefined,
   ips: readonly string[],
 ): Pick<InterfaceStatus, 'podInterface' | 'ips'> {
-  const isRouted = routed.has(textAt(objectAt(one, 'target'), 'dev') ?? '')
-  if (!isRouted && textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
+  if (tap?.plugin !== routedPlugin && textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
   return { podInterface, ...(ips.length === 0 ? {} : { ips }) }
+}
+
+/** Its addresses are those that the guest has configured, which only the guest can tell. */
+function inNetwork(
+  { dev }: Tap,
+  network: string,
+  ofVm: string | undefined,
+): Pick<InterfaceStatus, 'network' | 'podInterface'> {
+  const { namespace, name } = networkRef(network, ofVm)
+  return { network: `${namespace}/${name}`, podInterface: podInterfaceOf(dev) }
 }
 
 function objectAt(value: Json | undefined, key: string): JsonObject | undefined {

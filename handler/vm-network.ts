@@ -14,7 +14,7 @@ export function networkRequests(
   ips: readonly string[],
 ): NetworkRequest[] {
   const { name, uid, namespace = '' } = metadata
-  return usedTaps(spec).map(({ plugin, ...one }) => ({
+  return usedTaps(spec).map(({ plugin, network: _, ...one }) => ({
     vm: { namespace, name, uid },
     pod: { uid: podUID, ips },
     plugin,

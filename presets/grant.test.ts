@@ -29,12 +29,14 @@ test('a device of the node is one place, and so is a claim', () => {
   expect(needsGrant({ apiVersion: 'virtset.io/v1alpha1', kind, metadata: { name: 'p' }, spec })).toBe(true)
 })
 
-test('a tap of a plugin that is not virtset’s own is one place', () => {
+test('a tap of a plugin that is not virtset’s own, or in a network of another namespace, is one place', () => {
   const taps = [
     { dev: 'tap0', plugin: 'routed' },
     { dev: 'tap1', plugin: 'lab' },
+    { dev: 'tap2', plugin: 'redirect', network: 'lab' },
+    { dev: 'tap3', plugin: 'redirect', network: 'infra/lab' },
   ]
-  expect(hostPaths({ taps })).toEqual(['spec.taps[1]'])
+  expect(hostPaths({ taps })).toEqual(['spec.taps[1]', 'spec.taps[3]'])
 })
 
 test.each<[string, Preset['kind'], Domain | undefined, boolean]>([

@@ -1,7 +1,7 @@
 import type { Domain } from '../api/domain/domain.ts'
 import { hostKeys, reachOf, walk } from '../api/domain/walk.ts'
 import type { Preset } from '../api/preset.ts'
-import { routedPlugin } from '../api/tap.ts'
+import { isForeign } from '../api/tap.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 
 /**
@@ -15,8 +15,8 @@ export const hostPaths = (spec: Partial<VirtualMachineSpec>): readonly string[] 
 ]
 
 /**
- * Devices of the node, claims for them, and taps of plugins that an operator has installed on it. Each is one place: its name decides
- * which device of the domain gets it.
+ * Devices of the node, claims for them, taps of plugins that an operator has installed on it, and taps in networks of
+ * other namespaces. Each is one place: its name decides which device of the domain gets it.
  */
 export const nodePaths = ({
   hostDevices = [],
@@ -25,7 +25,7 @@ export const nodePaths = ({
 }: Partial<VirtualMachineSpec>): readonly string[] => [
   ...hostDevices.map((_, index) => `spec.hostDevices[${index}]`),
   ...resourceClaims.map((_, index) => `spec.resourceClaims[${index}]`),
-  ...taps.flatMap(({ plugin }, index) => (plugin === routedPlugin ? [] : [`spec.taps[${index}]`])),
+  ...taps.flatMap((tap, index) => (isForeign(tap) ? [`spec.taps[${index}]`] : [])),
 ]
 
 function hostFields(domain: Domain): readonly string[] {

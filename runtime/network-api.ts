@@ -25,6 +25,8 @@ export interface TapInterface {
   readonly index: number
   readonly mac: string
   readonly queues: number
+  /** The interface of the pod in the network of the tap; absent if that is the network of the pod. */
+  readonly podInterface?: string
 }
 
 /** What a plugin made. */
@@ -84,6 +86,7 @@ const mostAddresses = 16
 const uidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const nameForm = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const devForm = /^tap[0-9a-z]{1,12}$/
+const podInterfaceForm = /^net[0-9a-z]{1,12}$/
 const macForm = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/
 const domainForm = /^[a-z0-9_]([-a-z0-9_.]{0,251}[a-z0-9_])?\.?$/i
 
@@ -97,7 +100,7 @@ export function parseNetworkRequest(value: unknown): NetworkRequest {
   const { vm, pod, plugin, interface: one } = recordOf(value, 'request')
   const { namespace, name, uid } = recordOf(vm, 'vm')
   const { uid: podUID, ips } = recordOf(pod, 'pod')
-  const { dev, index, mac, queues } = recordOf(one, 'interface')
+  const { dev, index, mac, queues, podInterface } = recordOf(one, 'interface')
   return {
     vm: {
       namespace: textOf(namespace, 'vm.namespace', /^[-a-z0-9]{1,63}$/),
@@ -111,6 +114,9 @@ export function parseNetworkRequest(value: unknown): NetworkRequest {
       index: countOf(index, 'interface.index', 0, 4096),
       mac: textOf(mac, 'interface.mac', macForm),
       queues: countOf(queues, 'interface.queues', 1, 256),
+      ...(podInterface === undefined
+        ? {}
+        : { podInterface: textOf(podInterface, 'interface.podInterface', podInterfaceForm) }),
     },
   }
 }

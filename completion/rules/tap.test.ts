@@ -37,5 +37,23 @@ testRule('tap-routed', [
   },
 ])
 
+testRule('tap-network', [
+  {
+    taps: [{ dev: 'tap1', plugin: 'redirect' }],
+    refused: vm(tapped('tap1')),
+    causes: ['spec.taps[0].network: Required value: must be set: the name of a NetworkAttachmentDefinition'],
+    accepted: vm(tapped('tap9')),
+  },
+  {
+    taps: [{ dev: 'tap0', plugin: 'routed', network: 'lab' }],
+    refused: vm(tapped('tap0')),
+    causes: [
+      'spec.taps[0].network: Forbidden: must not be set: the plugin routed connects the network of the pod; for another network, set the plugin redirect',
+    ],
+    accepted: vm(tapped('tap9')),
+  },
+])
+
 testSilent('tap-interface', [vm({ type: 'ethernet', target: { dev: 'tap0' } }), {}])
 testSilent('tap-routed', [vm(tapped('tap1'))], { taps })
+testSilent('tap-network', [vm(tapped('tap1'))], { taps: [{ dev: 'tap1', plugin: 'redirect', network: 'infra/lab' }] })

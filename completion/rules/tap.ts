@@ -1,6 +1,6 @@
-import { routedPlugin } from '../../api/tap.ts'
+import { redirectPlugin, routedPlugin } from '../../api/tap.ts'
 import { list } from './device.ts'
-import { invalid } from './finding.ts'
+import { forbidden, invalid, required } from './finding.ts'
 import type { Rule } from './rule.ts'
 
 const ethernet = (dev: string) => ({ type: 'ethernet', target: { dev, managed: false } }) as const
@@ -56,4 +56,38 @@ export const tapRouted: Rule = {
   },
 }
 
-export const tapRules: readonly Rule[] = [tapInterface, tapRouted]
+export const tapNetwork: Rule = {
+  id: 'tap-network',
+  description:
+    'A tap of the plugin `redirect` must have a `network`, and one of the plugin `routed` must not: its network is that of the pod.',
+  *check({ spec: { taps = [] }, domain }) {
+    const used = new Set(list(domain, 'interfaces').map(({ target }) => target?.dev))
+    for (const [index, { dev, plugin, network }] of taps.entries()) {
+      if (!used.has(dev)) continue
+      const at = `spec.taps[${index}].network`
+      if (plugin === redirectPlugin && network === undefined)
+        yield required(at, 'must be set: the name of a NetworkAttachmentDefinition')
+      if (plugin === routedPlugin && network !== undefined)
+        yield forbidden(
+          at,
+          network,
+          `must not be set: the plugin ${routedPlugin} connects the network of the pod`,
+          other,
+        )
+    }
+  },
+  example: {
+    breaks: {
+      domain: { devices: { interfaces: [ethernet('tap1')] } },
+      taps: [{ dev: 'tap1', plugin: redirectPlugin }],
+    },
+    holds: {
+      domain: { devices: { interfaces: [ethernet('tap1')] } },
+      taps: [{ dev: 'tap1', plugin: redirectPlugin, network: 'lab' }],
+    },
+  },
+}
+
+const other = `for another network, set the plugin ${redirectPlugin}`
+
+export const tapRules: readonly Rule[] = [tapInterface, tapRouted, tapNetwork]

@@ -13,7 +13,7 @@ const request: NetworkRequest = {
   vm: { namespace: 'default', name: 'web', uid },
   pod: { uid, ips: ['10.0.0.5'] },
   plugin: 'example',
-  interface: { dev: 'tap0', index: 0, mac: '52:54:00:00:00:01', queues: 1 },
+  interface: { dev: 'tap0', index: 0, mac: '52:54:00:00:00:01', queues: 1, podInterface: 'net0' },
 }
 
 let directory: string

@@ -146,6 +146,7 @@ test.each<[string, string, number]>([
   ['/add', JSON.stringify({ ...request, pod: { uid: '1', ips: [] } }), 400],
   ['/add', JSON.stringify({ ...request, interface: { ...request.interface, dev: 'eth0' } }), 400],
   ['/add', JSON.stringify({ ...request, interface: { ...request.interface, mac: '$(reboot)' } }), 400],
+  ['/add', JSON.stringify({ ...request, interface: { ...request.interface, podInterface: 'eth0' } }), 400],
   ['/add', JSON.stringify({ ...request, more: 'x'.repeat(70_000) }), 400],
   ['/other', JSON.stringify(request), 404],
 ])('the request %s %.40s is refused with %d', async (path, body, status) => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { elementOf, type Element } from '../../api/domain/description.ts'
 import { domain, type Domain } from '../../api/domain/domain.ts'
+import type { Tap } from '../../api/tap.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../../api/preset.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
@@ -753,7 +754,7 @@ describe('a tap of a plugin of the node', () => {
   const devices = { interfaces: [{}] }
   const labels = { lab: 'yes' }
   const granting = cluster('lab', { selector: { matchLabels: labels }, taps: [lab] })
-  const withTaps = (vm: VirtualMachine, ...taps: (typeof lab)[]): VirtualMachine => ({
+  const withTaps = (vm: VirtualMachine, ...taps: Tap[]): VirtualMachine => ({
     ...vm,
     spec: { ...vm.spec, taps },
   })
@@ -783,7 +784,27 @@ describe('a tap of a plugin of the node', () => {
     expect(fieldsOf(vm, presets)).toContain('host-reach spec.taps[0]')
   })
 
-  test('needs no grant if it is virtset’s own', () => {
+  test('needs no grant if it is virtset’s own, and its network is of the namespace', () => {
     expect(fieldsOf(withTaps(vmWith({ devices }), { dev: 'tap0', plugin: 'routed' }), [])).toEqual([])
+    expect(fieldsOf(withTaps(vmWith({ devices }), redirected('lab')), [])).toEqual([])
+  })
+
+  const redirected = (network: string): Tap => ({ dev: 'tap0', plugin: 'redirect', network })
+  const networked = cluster('networked', { selector: { matchLabels: labels }, taps: [redirected('infra/lab')] })
+
+  test('reaches a network of another namespace only with a preset that states it', () => {
+    const [own, foreign] = [vmWith({ devices }, labels), withTaps(vmWith({ devices }, labels), redirected('infra/lab'))]
+    expect(completed(own, [networked]).vm.spec).toMatchObject({ taps: [redirected('infra/lab')] })
+    expect(fieldsOf(foreign, [networked])).toEqual([])
+    expect(fieldsOf(foreign, [])).toEqual(['host-reach spec.taps[0]'])
+    // The plugin of one and the network of another are no grant together.
+    const other = withTaps(vmWith({ devices }, labels), { ...lab, network: 'infra/other' })
+    expect(fieldsOf(other, [granting])).toEqual(['host-reach spec.taps[0]'])
+    expect(fieldsOf(withTaps(vmWith({ devices }, labels), redirected('infra/other')), [networked])).toEqual([
+      'host-reach spec.taps[0]',
+    ])
+    expect(fieldsOf(withTaps(vmWith({ devices }, labels), { ...lab, network: 'infra/lab' }), [networked])).toEqual([
+      'host-reach spec.taps[0]',
+    ])
   })
 })
