@@ -568,7 +568,7 @@ test.each<[string, object, object]>([
   const domain: JsonObject = { devices: { interfaces: [{ type: 'ethernet', target: { dev: 'tap1' } }] } }
   const vm = vmWith({ phase: 'Scheduled' })
   const tapped = { ...vm, spec: { ...vm.spec, taps: [{ dev: 'tap1', plugin: '', ...tap }] } }
-  expect(statusOf(tapped, report('Running', { domain }), '10.0.0.1', now).interfaces).toEqual([expected])
+  expect(statusOf(tapped, report('Running', { domain }), ['10.0.0.1'], now).interfaces).toEqual([expected])
 })
 
 test('a disruption whose reason the controller knows stays as it is', () => {

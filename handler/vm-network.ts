@@ -14,12 +14,15 @@ export function networkRequests(
   ips: readonly string[],
 ): NetworkRequest[] {
   const { name, uid, namespace = '' } = metadata
-  return usedTaps(spec).map(({ plugin, network: _, ...one }) => ({
-    vm: { namespace, name, uid },
-    pod: { uid: podUID, ips },
-    plugin,
-    interface: one,
-  }))
+  return usedTaps(spec).map((tap) => {
+    const { plugin, network: _network, ...one } = tap
+    return {
+      vm: { namespace, name, uid },
+      pod: { uid: podUID, ips },
+      plugin,
+      interface: one,
+    }
+  })
 }
 
 /**

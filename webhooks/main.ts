@@ -12,6 +12,7 @@ import { createShutdown, type Shutdown } from '../runtime/shutdown.ts'
 import { cachesWithout, startCaches } from './admission/caches.ts'
 import { createEngine, type Engine } from './admission/engine.ts'
 import { createHandlers, ownAccounts, trustedAccounts } from './admission/handler.ts'
+import { createNetworkWarnings, type NetworkWarnings } from './admission/network-warnings.ts'
 import { createMayAccess } from './admission/permission.ts'
 import { warmUp } from './admission/warm-up.ts'
 import { firstFromFiles, keepFromFiles } from './certificates/files.ts'
@@ -135,7 +136,9 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const api = createApi({ power, ...optional, mayAccess, frontProxy: () => frontProxy.current(), log, clock })
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock })
-  server = await serve(context, { key: first.key, cert: first.pem }, engine, { api, frontProxy, objectHandlers })
+  const networkWarnings = createNetworkWarnings(accessKube, clock)
+  const cluster = { api, frontProxy, objectHandlers, networkWarnings }
+  server = await serve(context, { key: first.key, cert: first.pem }, engine, cluster)
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
   const reviews = createAuthorReviews(mayAccess, log, clock)
   void runConfigurationController({ kube, objects, exclusions, reviews, log, clock }, shutdown.signal)
@@ -166,12 +169,22 @@ async function serve(
   { settings, log, registry, shutdown }: Process,
   certificate: Certificate,
   engine: Engine,
-  cluster?: { readonly api: Api; readonly frontProxy: FrontProxyWatch; readonly objectHandlers: ObjectHandlers },
+  cluster?: {
+    readonly api: Api
+    readonly frontProxy: FrontProxyWatch
+    readonly objectHandlers: ObjectHandlers
+    readonly networkWarnings: NetworkWarnings
+  },
 ): Promise<WebhookServer> {
   const tracer = await startTracing(log, shutdown)
   const options = {
     certificate,
-    ...createHandlers(engine, { controllers: trustedAccounts(settings.namespace) }, cluster?.objectHandlers),
+    ...createHandlers(
+      engine,
+      { controllers: trustedAccounts(settings.namespace) },
+      cluster?.objectHandlers,
+      cluster?.networkWarnings,
+    ),
     metrics: createAdmissionMetrics(registry),
     log,
     clock,

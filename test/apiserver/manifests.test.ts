@@ -80,7 +80,14 @@ describe('overlays', () => {
       ],
     ],
     ['own-images', []],
-    ['network-plugins', ['DaemonSet virtset-network']],
+    [
+      'network-plugins',
+      [
+        'ClusterRole virtset-webhooks-networks',
+        'ClusterRoleBinding virtset-webhooks-networks',
+        'DaemonSet virtset-network',
+      ],
+    ],
   ])('%s contains the base and its own objects', async (name, own) => {
     const base = (await render('manifests')).map(nameOf)
     const overlay = (await render(`manifests/overlays/${name}`)).map(nameOf)

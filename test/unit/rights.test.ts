@@ -6,7 +6,7 @@ const lineOf = (account: string, resource: string, verbs: Iterable<string>) =>
   `${account} ${resource} ${[...verbs].toSorted().join(',')}`
 
 test('docs/security.md lists each permission of the manifests, with a reason', () => {
-  const parts = ['webhooks', 'controller', 'handler', 'overlays/object-presets']
+  const parts = ['webhooks', 'controller', 'handler', 'overlays/object-presets', 'overlays/network-plugins']
   const rights = parts.flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
   const granted = Map.groupBy(
     rights,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { admissionRequest, outcomeOf, titleEngine, trust } from '../../test/admission.ts'
+import { admissionRequest, controllerAccount, outcomeOf, titleEngine, trust } from '../../test/admission.ts'
 import type { Engine } from './engine.ts'
 import { createHandlers, mutate, trustedAccounts, validate } from './handler.ts'
 import { noPermissions } from './permission.ts'
@@ -192,6 +192,25 @@ describe('the webhooks', () => {
     void handlers.validate(request)
     expect(handled).toEqual(expected === 'objects' ? [`mutate ${kind}`, `validate ${kind}`] : [])
     expect(handlers.objects).toBe(complete)
+  })
+
+  test('look up the networks of a VM that a user creates', async () => {
+    const looked: string[] = []
+    const handlers = createHandlers(titleEngine, trust, undefined, ({ metadata, spec }, namespace) => {
+      looked.push(`${namespace}/${metadata.name} ${spec.domain.title}`)
+      return Promise.resolve(['no network'])
+    })
+    const vm = (title: string) => objects['VirtualMachine']?.(title)
+    const warned = await handlers.mutate(admissionRequest('VirtualMachine', vm('good')))
+    expect(warned).toMatchObject({ allowed: true, warnings: ['completed', 'no network'] })
+    const user = { username: controllerAccount, groups: [] }
+    for (const request of [
+      admissionRequest('VirtualMachine', vm('good'), undefined, { user }),
+      admissionRequest('VirtualMachine', vm('bad')),
+      admissionRequest('VirtualMachine', vm('good'), vm('good')),
+    ])
+      expect(handlers.mutate(request)).not.toBeInstanceOf(Promise)
+    expect(looked).toEqual(['default/vm1 good'])
   })
 
   test('without permissions, grant none', () => {

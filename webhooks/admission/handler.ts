@@ -4,6 +4,7 @@ import { config } from './config.ts'
 import type { Engine } from './engine.ts'
 import { group } from './group.ts'
 import { refuse, unlessTooDeep, type Handle, type KindHandler, type Trust } from './kind.ts'
+import type { NetworkWarnings } from './network-warnings.ts'
 import { noPermissions, type Permissions } from './permission.ts'
 import { preset } from './preset.ts'
 import type { AdmissionRequest, AdmissionResult } from './request.ts'
@@ -56,6 +57,7 @@ export function createHandlers(
   engine: Engine,
   trust: Trust,
   objects?: ObjectHandlers,
+  networkWarnings: NetworkWarnings = () => undefined,
 ): Pick<AdmissionOptions, 'mutate' | 'validate' | 'objects'> {
   const authorized =
     (handle: typeof mutate): AdmissionHandler =>
@@ -71,7 +73,14 @@ export function createHandlers(
     return result
   }
   const validateOwn = authorized(validateAndExpect)
-  const mutateOwn = authorized(mutate)
+  const authorizedMutate = authorized(mutate)
+  const mutateOwn: AdmissionHandler = (request, turn) => {
+    // Nobody reads the warnings of virtset itself.
+    if (trust.controllers.includes(request.user.username)) return authorizedMutate(request, turn)
+    const result = authorizedMutate(request, turn)
+    const warned = (given: AdmissionResult) => withNetworkWarnings(given, request.namespace, networkWarnings)
+    return result instanceof Promise ? result.then(warned) : warned(result)
+  }
   if (objects === undefined) return { mutate: mutateOwn, validate: validateOwn }
   return {
     mutate: (request, turn) => (isObjectKind(request.kind) ? objects.mutate(request, turn) : mutateOwn(request, turn)),
@@ -79,6 +88,15 @@ export function createHandlers(
       isObjectKind(request.kind) ? objects.validate(request, turn) : validateOwn(request, turn),
     objects: objects.complete,
   }
+}
+
+function withNetworkWarnings(
+  result: AdmissionResult,
+  namespace: string,
+  networkWarnings: NetworkWarnings,
+): AdmissionResult | Promise<AdmissionResult> {
+  const more = result.allowed && result.vm !== undefined ? networkWarnings(result.vm, namespace) : undefined
+  return more?.then((warnings) => ({ ...result, warnings: [...(result.warnings ?? []), ...warnings] })) ?? result
 }
 
 /** Takes a turn only for the work itself: a request that waits for the API server does not block others. */

@@ -2,6 +2,7 @@ import type { Cause } from '../../api/cause.ts'
 import { statusCauses, type StatusCause } from '../../api/refusal.ts'
 import { isRecord } from '../../api/schema.ts'
 import { shorten } from '../../api/shorten.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Patch } from './patch.ts'
 
 /** The request of an AdmissionReview v1. */
@@ -37,6 +38,8 @@ export type AdmissionResult =
       readonly patch?: Patch
       readonly warnings?: readonly string[]
       readonly audit?: Audit
+      /** A new VM, as it will be stored. */
+      readonly vm?: VirtualMachine
     }
   | {
       readonly allowed: false

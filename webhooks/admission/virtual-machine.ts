@@ -47,7 +47,7 @@ function mutateNew(request: AdmissionRequest, engine: Engine, trust: Trust, perm
   const { faults, causes, vm, warnings, audit } = completeRequest(request, engine, permissions, isTrusted)
   if (vm === undefined) return { ...refuse([...faults, ...causes], warnings), audit }
   const patch = engine.patch({ ...vm.sent }, { ...withoutManagedFields(withFinalizer(vm.completed.vm)) }, request)
-  return { allowed: true, patch, warnings, audit }
+  return { allowed: true, patch, warnings, audit, vm: vm.completed.vm }
 }
 
 /** Restores what completion added and the manifest omits, and refuses other changes of the spec. */
