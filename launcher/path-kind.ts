@@ -1,8 +1,9 @@
-import { stat } from 'node:fs/promises'
+import { lstat } from 'node:fs/promises'
 
+/** Symbolic links are `other`: whoever can write to a claim must not make the launcher read another file of the pod. */
 export async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'other' | 'absent'> {
   try {
-    const found = await stat(path)
+    const found = await lstat(path)
     if (found.isFile()) return 'file'
     if (found.isDirectory()) return 'directory'
     return found.isBlockDevice() ? 'block' : 'other'

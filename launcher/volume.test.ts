@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -106,5 +106,12 @@ describe('a missing volume is refused with a message for the user', () => {
     const refused = prepare(volume)
     await expect(refused).rejects.toMatchObject({ name: 'Refused', reason: 'VolumeUnavailable' })
     await expect(refused).rejects.toThrow(message)
+  })
+
+  test('a disk in a claim that is a symbolic link to another file of the pod', async () => {
+    await mount('root')
+    await writeFile(join(pod, 'volumes/secret'), 'secret')
+    await symlink('../secret', join(pod, 'volumes/root/disk.img'))
+    await expect(prepare(claim)).rejects.toThrow('volume "root": the claim c has no file disk.img')
   })
 })
