@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { keyOf, keyOfFiles } from './key.ts'
+import { filesBelow, keyOf, keyOfFiles } from './key.ts'
 import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
@@ -11,6 +11,8 @@ interface Module {
   readonly programs: readonly string[]
   /** The name that `go build` gives to a program, if it differs. */
   readonly renamed?: Readonly<Record<string, string>>
+  /** A directory of a required module, which is copied beside the programs. */
+  readonly copied?: { readonly name: string; readonly module: string; readonly path: string }
   readonly flags: readonly string[]
   readonly environment: Readonly<Record<string, string>>
 }
@@ -39,6 +41,14 @@ const containerd: Module = {
 const coredns: Module = {
   name: 'coredns',
   programs: ['coredns'],
+  flags: ['-ldflags', '-s -w'],
+  environment: { CGO_ENABLED: '0' },
+}
+/** The storage of the tests: a CSI driver of our own, with the real controllers for it. */
+const csi: Module = {
+  name: 'csi',
+  programs: ['csi-files', 'csi-provisioner', 'csi-resizer', 'csi-snapshotter', 'snapshot-controller'],
+  copied: { name: 'crd', module: 'github.com/kubernetes-csi/external-snapshotter/client/v8', path: 'config/crd' },
   flags: ['-ldflags', '-s -w'],
   environment: { CGO_ENABLED: '0' },
 }
@@ -78,6 +88,11 @@ export async function ensureBinaries(step: Step, settings: Settings): Promise<Bi
   }
 }
 
+/** Finds the programs for the storage of the tests in KUBE_BIN_DIR or the cache, or builds them from Go modules. */
+export async function ensureCsi(step: Step, settings: Settings): Promise<string> {
+  return ensureModule(step, settings, csi)
+}
+
 /** Finds a tool in the cache, or builds it from Go modules, and returns its path. */
 export async function ensureTool(step: Step, settings: Settings, name: keyof typeof tools): Promise<string> {
   return join(await ensureModule(step, settings, tools[name]), name)
@@ -96,7 +111,8 @@ export function knownKubectl({ kubeBinDir, cache }: Settings): string | undefine
 /** The directory in the cache for a module at its current versions and flags. */
 function moduleDirectory(settings: Settings, module: Module): string {
   const source = join(settings.checkout, 'cluster', module.name)
-  const key = keyOf(keyOfFiles(source, ['go.mod', 'go.sum']), ...module.flags, JSON.stringify(module.environment))
+  const files = filesBelow(source, '', () => true)
+  const key = keyOf(keyOfFiles(source, files), ...module.flags, JSON.stringify(module.environment))
   return join(settings.cache, 'bin', `${module.name}-${key}`)
 }
 
@@ -113,18 +129,27 @@ async function build(step: Step, settings: Settings, module: Module, directory: 
   mkdirSync(unfinished, { recursive: true })
   step.show(`building ${module.name} from Go modules`)
   let packages = 0
-  await step.run(['go', 'build', '-v', '-trimpath', ...module.flags, '-o', `${unfinished}/`, 'tool'], {
+  const inModule = {
     directory: join(settings.checkout, 'cluster', module.name),
     environment: { GOFLAGS: '-buildvcs=false -mod=readonly', ...module.environment },
+  }
+  await step.run(['go', 'build', '-v', '-trimpath', ...module.flags, '-o', `${unfinished}/`, 'tool'], {
+    ...inModule,
     onLine: () => step.show(`building ${module.name} from Go modules: ${++packages} packages`),
   })
   for (const [name, built] of Object.entries(module.renamed ?? {}))
     renameSync(join(unfinished, built), join(unfinished, name))
+  if (module.copied !== undefined) {
+    const { name, module: from, path } = module.copied
+    const source = (await step.run(['go', 'list', '-m', '-f', '{{.Dir}}', from], inModule)).trim()
+    cpSync(join(source, path), join(unfinished, name), { recursive: true })
+  }
   rmSync(directory, { recursive: true, force: true })
   renameSync(unfinished, directory)
   step.show('built from Go modules')
 }
 
 function hasAll(directory: string, module: Module): boolean {
-  return module.programs.every((program) => existsSync(join(directory, program)))
+  const names = [...module.programs, ...(module.copied === undefined ? [] : [module.copied.name])]
+  return names.every((name) => existsSync(join(directory, name)))
 }

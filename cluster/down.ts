@@ -10,6 +10,7 @@ import { removeNetwork } from './network.ts'
 import { recordedNames, stopProcess } from './process.ts'
 import type { Progress } from './progress.ts'
 import type { Settings } from './settings.ts'
+import { removeLoopDevices } from './storage.ts'
 import { kubeconfigOf, kubectlOf, processDirectories } from './up.ts'
 
 const podsDeadlineMs = 20_000
@@ -60,6 +61,7 @@ export async function bringDown(progress: Progress, settings: Settings): Promise
       .filter((each) => each.startsWith(`${state}/`))
       .toReversed())
       await step.run(['umount', '--lazy', point])
+    await removeLoopDevices(step, state)
     await removeNetwork(step, state)
     removeCgroups()
     removeCreated(join(state, 'created'))

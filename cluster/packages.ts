@@ -23,6 +23,8 @@ export const testPackages = {
   zsh: 'the same',
   fish: 'the same',
   bsdutils: 'script: a pseudo-terminal for kubectl vm console',
+  xfsprogs: 'volumes of the storage of the tests',
+  e2fsprogs: 'debugfs: what a guest wrote to such a volume',
   'openssh-client': 'kubectl vm ssh and scp',
 } as const
 

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { ensureBinaries, type Binaries } from './binaries.ts'
+import { ensureBinaries, ensureCsi, type Binaries } from './binaries.ts'
 import {
   apiServerCommand,
   apiServerServiceAddress,
@@ -19,6 +19,7 @@ import { ensurePki, renderKubeconfig } from './pki.ts'
 import { ensureProcess, untilSettled, type ProcessDirectories } from './process.ts'
 import type { Progress, Step } from './progress.ts'
 import type { Settings } from './settings.ts'
+import { ensureStorage } from './storage.ts'
 
 /** A running cluster. */
 export interface Cluster {
@@ -48,9 +49,9 @@ export function kubectlOf(settings: Settings, program: string): string[] {
 
 /**
  * Starts a cluster on this host. Processes that already run with the right configuration are not restarted.
- * @param hasSpare adds the spare node, cordoned
+ * @param forTests adds the spare node, cordoned, and storage with snapshots
  */
-export async function bringUp(progress: Progress, settings: Settings, hasSpare = false): Promise<Cluster> {
+export async function bringUp(progress: Progress, settings: Settings, forTests = false): Promise<Cluster> {
   await progress.step('System packages', 'check that apt-get works as root', (step) =>
     ensurePackages(step, Object.keys(hostPackages)),
   )
@@ -65,7 +66,7 @@ export async function bringUp(progress: Progress, settings: Settings, hasSpare =
   const kubeconfig = kubeconfigOf(settings)
   const kubectl = kubectlOf(settings, join(binaries.kubernetes, 'kubectl'))
   // An existing node remains until `make down`, even if NODES is smaller now.
-  const isWanted = (node: NodeAddresses, index: number) => (node === spareNode ? hasSpare : index < settings.nodes)
+  const isWanted = (node: NodeAddresses, index: number) => (node === spareNode ? forTests : index < settings.nodes)
   const nodes = possibleNodes.filter(
     (node, index) => isWanted(node, index) || existsSync(join(settings.state, 'nodes', node.name)),
   )
@@ -138,6 +139,11 @@ export async function bringUp(progress: Progress, settings: Settings, hasSpare =
   await progress.step('Cluster DNS', `${kubectl.join(' ')} -n kube-system describe pods`, (step) =>
     ensureDns(step, kubectl, images),
   )
+  if (forTests)
+    await progress.step('Storage of the tests', `see ${directories.logs}/csi-files.log`, async (step) => {
+      const programs = await ensureCsi(step, settings)
+      await ensureStorage(step, directories, { programs, kubeconfig, kubectl, state: settings.state, nodes })
+    })
   return { kubeconfig, binaries, images, kubectl }
 }
 

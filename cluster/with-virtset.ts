@@ -8,10 +8,10 @@ import { bringUp, type Cluster } from './up.ts'
 
 /**
  * Starts the cluster, installs virtset and starts the examples.
- * @param hasSpare adds the spare node, cordoned
+ * @param forTests adds the spare node, cordoned, and storage with snapshots
  */
-export async function bringUpWithVirtset(progress: Progress, settings: Settings, hasSpare = false): Promise<Cluster> {
-  const cluster = await bringUp(progress, settings, hasSpare)
+export async function bringUpWithVirtset(progress: Progress, settings: Settings, forTests = false): Promise<Cluster> {
+  const cluster = await bringUp(progress, settings, forTests)
   const kubectl = cluster.kubectl.join(' ')
   await progress.step('virtset', `${kubectl} -n virtset-system describe pods`, (step) =>
     install(
