@@ -53,8 +53,10 @@ const csi: Module = {
   environment: { CGO_ENABLED: '0' },
 }
 
-/** Programs for releases and benchmarks; `make up` does not need them. */
+/** Programs for tests, releases and benchmarks; `make up` does not need them. */
 const tools = {
+  // Connects pods to further networks.
+  multus: { name: 'multus', programs: ['multus'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
   // Charts.
   helm: { name: 'helm', programs: ['helm'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
   // Signs executables for macOS, which does not run unsigned ones.
@@ -98,6 +100,12 @@ export async function ensureTool(step: Step, settings: Settings, name: keyof typ
   return join(await ensureModule(step, settings, tools[name]), name)
 }
 
+/** A tool that `ensureTool` has found or built before. */
+export function knownTool(settings: Settings, name: keyof typeof tools): string | undefined {
+  const directory = knownModule(settings, tools[name])
+  return directory === undefined ? undefined : join(directory, name)
+}
+
 /** An existing kubectl of any version, in KUBE_BIN_DIR or the cache. */
 export function knownKubectl({ kubeBinDir, cache }: Settings): string | undefined {
   const built = join(cache, 'bin')
@@ -117,11 +125,16 @@ function moduleDirectory(settings: Settings, module: Module): string {
 }
 
 async function ensureModule(step: Step, settings: Settings, module: Module): Promise<string> {
-  if (settings.kubeBinDir !== undefined && hasAll(settings.kubeBinDir, module)) return settings.kubeBinDir
+  const known = knownModule(settings, module)
+  if (known !== undefined) return known
   const directory = moduleDirectory(settings, module)
-  if (hasAll(directory, module)) return directory
   await build(step, settings, module, directory)
   return directory
+}
+
+function knownModule(settings: Settings, module: Module): string | undefined {
+  const directories = [settings.kubeBinDir ?? [], moduleDirectory(settings, module)].flat()
+  return directories.find((directory) => hasAll(directory, module))
 }
 
 async function build(step: Step, settings: Settings, module: Module, directory: string): Promise<void> {

@@ -18,6 +18,9 @@ import type { Step } from './progress.ts'
 /** The paths of a node's files on the host. */
 export interface NodePaths {
   readonly configuration: string
+  /** The configuration of the network of pods, and CNI plugins beside those of the host. */
+  readonly cni: string
+  readonly cniPlugins: string
   readonly containerd: string
   /** State that is not valid after a reboot. */
   readonly run: string
@@ -28,11 +31,18 @@ export interface NodePaths {
 /** The kubelet's usual root directory, which exists inside a node's mount namespace. */
 const kubeletRoot = '/var/lib/kubelet'
 
+/** In the directory `cni`. */
+export const cniConfigurationFile = '10-virtset.conflist'
+/** Those of Debian. */
+export const hostCniPlugins = '/usr/lib/cni'
+
 export function nodePaths(state: string, node: string): NodePaths {
   const root = join(state, 'nodes', node)
   const run = join(root, 'run')
   return {
     configuration: join(root, 'conf'),
+    cni: join(root, 'conf/cni'),
+    cniPlugins: join(root, 'cni-plugins'),
     containerd: join(root, 'containerd'),
     run,
     socket: join(run, 'containerd.sock'),
@@ -66,8 +76,8 @@ netns_mounts_under_state_dir = true
 # A block device in a pod belongs to the user who runs there, not to root.
 device_ownership_from_security_context = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
-bin_dirs = ["/usr/lib/cni"]
-conf_dir = "${join(paths.configuration, 'cni')}"
+bin_dirs = ["${hostCniPlugins}", "${paths.cniPlugins}"]
+conf_dir = "${paths.cni}"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
@@ -164,7 +174,7 @@ export async function ensureNode(
   await ensureNamespace(step, paths.namespace, join(state, 'created'))
   const file = (name: string) => join(paths.configuration, name)
   const containerd = ensureFile(file('containerd.toml'), containerdConfiguration(paths, pause.reference))
-  ensureFile(file('cni/10-virtset.conflist'), cniConfiguration(node))
+  ensureFile(join(paths.cni, cniConfigurationFile), cniConfiguration(node))
   step.show('containerd')
   await ensureProcess(directories, {
     name: `containerd-${node.name}`,

@@ -55,6 +55,9 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const helm = await progress.step('Helm', 'requires Go >= 1.26 and a Go module proxy', (step) =>
     ensureTool(step, settings, 'helm'),
   )
+  await progress.step('Multus', 'requires Go >= 1.26 and a Go module proxy', (step) =>
+    ensureTool(step, settings, 'multus'),
+  )
   const olderNode = await progress.step('Node 22', 'check that the npm registry responds', (step) =>
     ensureOlderNode(step, settings),
   )

@@ -8,26 +8,32 @@ import { guestGreeting } from '../../cluster/guest.ts'
 import { listReferences } from '../../cluster/layout.ts'
 import { readSettings } from '../../cluster/settings.ts'
 import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { useMultus } from './multus.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
+let endMultus: (() => Promise<void>) | undefined
 beforeAll(async () => {
   cluster = await openCluster()
   await cluster.kubectl('label', 'namespace', cluster.namespace, 'pod-security.kubernetes.io/enforce=restricted')
-  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
-  const reference = listReferences(join(cache, 'images')).findLast((name) => name.includes('/linux-guest:')) ?? ''
+  const settings = readSettings(resolve(import.meta.dirname, '../..'), process.env)
+  endMultus = await useMultus(cluster, settings)
+  const reference =
+    listReferences(join(settings.cache, 'images')).findLast((name) => name.includes('/linux-guest:')) ?? ''
   const service = {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: 'web' },
     spec: { selector: { app: 'server' }, ports: [{ port: 8080, targetPort: 'http' }] },
   }
-  await cluster.apply(...presets, routed, service, linux('server', reference), linux('client', reference))
+  await cluster.apply(...presets, routed, service, lab, linux('server', reference), linux('client', reference))
 })
 afterAll(async () => {
   if (plugin !== undefined) rmSync(plugin, { force: true })
   await cluster.kubectl('delete', 'clustervirtualmachinepreset', cluster.namespace, '--ignore-not-found')
   await cluster.close()
+  await endMultus?.()
+  await attempt(['ip', 'link', 'delete', bridge])
 })
 
 /** The executable of a plugin on the node. */
@@ -40,6 +46,18 @@ const routed = {
   metadata: { name: 'routed' },
   spec: { selector: {}, taps: [{ dev: 'tap0', plugin: 'routed' }] },
 }
+
+/** All nodes are on this host, and so one bridge connects their pods. */
+const bridge = 'virtset-lab'
+const lab = {
+  apiVersion: 'k8s.cni.cncf.io/v1',
+  kind: 'NetworkAttachmentDefinition',
+  metadata: { name: 'lab' },
+  spec: { config: JSON.stringify({ cniVersion: '1.0.0', name: 'lab', type: 'bridge', bridge, ipam: {} }) },
+}
+
+/** The addresses of the guests there. */
+const inLab = { server: '198.18.0.1', client: '198.18.0.2' }
 
 /** Programs that the guest's web server runs, by name. */
 const programs: { readonly [name: string]: string } = {
@@ -56,13 +74,14 @@ const programs: { readonly [name: string]: string } = {
   ].join('\n'),
 }
 
-function linux(name: string, reference: string): object {
+function linux(name: keyof typeof inLab, reference: string): object {
   const files = Object.entries(programs).map(([program, script]) => {
     const header = String.raw`printf 'Content-Type: text/plain\r\n\r\n'`
     const lines = ['#!/bin/sh', header, ...script.split('\n')].map((line) => `    ${line}\n`)
     return `- path: /www/cgi-bin/${program}\n  permissions: "0755"\n  content: |\n${lines.join('')}`
   })
   const userData = `#cloud-config\nwrite_files:\n${files.join('')}runcmd:\n- httpd -p 0.0.0.0:80 -h /www\n`
+  const networkData = `version: 2\nethernets:\n  eth1:\n    addresses:\n    - ${inLab[name]}/24\n`
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -73,7 +92,7 @@ function linux(name: string, reference: string): object {
         memory: { unit: 'MiB', value: 192 },
         os: { type: { os: 'hvm' } },
         devices: {
-          interfaces: [{}],
+          interfaces: [{}, { target: { dev: 'tap1' } }],
           disks: [
             { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
             { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
@@ -82,9 +101,10 @@ function linux(name: string, reference: string): object {
       },
       volumes: [
         { name: 'root', image: { reference } },
-        { name: 'seed', cloudInit: { userData } },
+        { name: 'seed', cloudInit: { userData, networkData } },
       ],
       ports: [{ name: 'http', port: 80 }],
+      taps: [{ dev: 'tap1', plugin: 'redirect', network: 'lab' }],
       terminationGracePeriodSeconds: 0,
     },
   }
@@ -113,10 +133,13 @@ const processOf = ({ status }: VirtualMachine): string =>
 test('a guest has the address of its pod, by DHCP, and is reached there and by a Service', async () => {
   const [server, client] = [await untilServes('server'), await untilServes('client')]
   expect(server.spec.domain['devices']).toMatchObject({
-    interfaces: [{ type: 'ethernet', target: { dev: 'tap0', managed: false }, model: { type: 'virtio' } }],
+    interfaces: [
+      { type: 'ethernet', target: { dev: 'tap0', managed: false }, model: { type: 'virtio' } },
+      { type: 'ethernet', target: { dev: 'tap1', managed: false }, model: { type: 'virtio' } },
+    ],
   })
   const [from, to] = [addressOf(client), addressOf(server)]
-  expect(server.status?.interfaces).toMatchObject([{ podInterface: 'eth0', ips: [to] }])
+  expect(server.status?.interfaces).toMatchObject([{ podInterface: 'eth0', ips: [to] }, { podInterface: 'net1' }])
   const configured = await ask(to, 'address')
   expect(configured).toContain(`inet ${to}/24`)
   expect(configured).toContain('mtu 1500')
@@ -131,6 +154,15 @@ test('a guest has the address of its pod, by DHCP, and is reached there and by a
   // The pod itself has the same address, and its own connections.
   const inPod = ['nsenter', '-t', processOf(client), '-n', 'curl', '-sS', '-m', '20']
   expect((await run([...inPod, `http://${to}/cgi-bin/who`])).trim()).toBe(from)
+}, 1_200_000)
+
+test('two guests reach each other in a network of Multus, and nothing but frames crosses their pods', async () => {
+  const [server, client] = [await untilServes('server'), await untilServes('client')]
+  expect(await ask(addressOf(client), `get?${inLab.server}`)).toBe(inLab.client)
+  expect(server.status?.interfaces?.[1]).toMatchObject({ network: `${cluster.namespace}/lab`, podInterface: 'net1' })
+  const addresses = await run(['nsenter', '-t', processOf(server), '-n', 'ip', 'address', 'show', 'dev', 'net1'])
+  expect(addresses).toContain(server.status?.interfaces?.[1]?.mac)
+  expect(addresses).not.toContain('inet')
 }, 1_200_000)
 
 test('a guest cannot use another address', async () => {
