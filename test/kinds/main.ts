@@ -49,6 +49,7 @@ const causesOf = ({ details }: Fields): readonly unknown[] =>
 interface Found {
   readonly target: Target
   readonly resource: string
+  readonly isNamespaced: boolean
   readonly schema: ReturnType<typeof readSchema>
 }
 
@@ -61,13 +62,15 @@ async function servedKinds(): Promise<readonly Found[]> {
     if (typeof url !== 'string' || !url.includes('/v')) continue
     const document = await ask('GET', url)
     const components = isRecord(document['components']) ? document['components']['schemas'] : undefined
-    for (const [name] of kindsIn(document) ?? []) {
-      const [kind = '', apiVersion = ''] = name.split(' of ')
-      const target = { apiVersion, kind }
+    for (const [name, read] of kindsIn(document) ?? []) {
+      const [kindName = '', apiVersion = ''] = name.split(' of ')
+      const target = { apiVersion, kind: kindName }
       const resource = resourceOf(document, target)
       if (resource === undefined || !isRecord(components)) continue
       const raw = Object.values(components).find((one) => isRecord(one) && isOf(one, target))
-      found.push({ target, resource, schema: readSchema(raw, { components }) })
+      const kind = read()
+      const isNamespaced = !('kind' in kind) || kind.kind.isNamespaced
+      found.push({ target, resource, isNamespaced, schema: readSchema(raw, { components }) })
     }
   }
   return found
@@ -89,8 +92,13 @@ function isOf(component: Fields, { apiVersion, kind }: Target): boolean {
 }
 
 const own = '/apis/virtset.io/v1alpha1'
-const write = (kind: string, name: string, spec: object, namespace = '') =>
-  ask('POST', `${own}${namespace}/${kind === 'PresetTarget' ? 'presettargets' : 'objectpresets'}`, {
+const collections = {
+  PresetTarget: 'presettargets',
+  ObjectPreset: 'namespaces/default/objectpresets',
+  ClusterObjectPreset: 'clusterobjectpresets',
+}
+const write = (kind: keyof typeof collections, name: string, spec: object) =>
+  ask('POST', `${own}/${collections[kind]}`, {
     apiVersion: 'virtset.io/v1alpha1',
     kind,
     metadata: { name },
@@ -117,7 +125,7 @@ try {
   const random = chance(Number(values.seed))
   let refusedTargets = 0
   for (const one of found) {
-    const { target, resource, schema } = one
+    const { target, resource, isNamespaced, schema } = one
     const name = targetText(target)
     const asked = await write('PresetTarget', targetName(resource, target.apiVersion), {
       ...target,
@@ -137,20 +145,21 @@ try {
       if (!['Binding'].includes(target.kind)) problems.push(`${name}: has no object in objects.yaml`)
       continue
     }
+    const presetKind = isNamespaced ? 'ObjectPreset' : 'ClusterObjectPreset'
     const accepted: string[] = []
     let refused = 0
     for (let index = 0; index < presetsOfKind; index++) {
       const object = contentOf(schema.schema, random)
       const selector = { matchLabels: { preset: `${index}` } }
       const id = `${resource}-${target.apiVersion.replace('/', '-')}-${index}`
-      const answer = await write('ObjectPreset', id, { target, selector, object }, '/namespaces/default')
+      const answer = await write(presetKind, id, { target, selector, object })
       if (isStored(answer)) accepted.push(`${index}`)
       else if (causesOf(answer).length > 0) {
         refused += 1
         line(`${name}: refused first: ${JSON.stringify(causesOf(answer)[0])}`)
       } else problems.push(`${name}: ${JSON.stringify(object)}: refused without a cause: ${String(answer['message'])}`)
       const wrong = spoiled(object, random)
-      const spoilt = await write('ObjectPreset', `${id}-x`, { target, selector, object: wrong }, '/namespaces/default')
+      const spoilt = await write(presetKind, `${id}-x`, { target, selector, object: wrong })
       if (causesOf(spoilt).length === 0) problems.push(`${name}: accepts ${JSON.stringify(wrong)}`)
     }
     tried.push({ ...one, base, accepted })
@@ -158,9 +167,10 @@ try {
   }
   let accepted = 0
   let refused = 0
-  for (const { target, resource, base, accepted: indexes } of tried) {
+  for (const { target, resource, isNamespaced, base, accepted: indexes } of tried) {
     const prefix = groupOf(target.apiVersion) === '' ? '/api' : '/apis'
-    const path = `${prefix}/${target.apiVersion}/namespaces/default/${resource}?dryRun=All&fieldValidation=Strict`
+    const collection = isNamespaced ? `namespaces/default/${resource}` : resource
+    const path = `${prefix}/${target.apiVersion}/${collection}?dryRun=All&fieldValidation=Strict`
     const create = (labels: object) => ask('POST', path, { ...base, metadata: { name: 'a', labels } })
     const plain = await create({})
     if (!isStored(plain)) problems.push(`${targetText(target)}: ${String(plain['message'])}`)
