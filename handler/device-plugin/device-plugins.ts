@@ -89,7 +89,15 @@ export function startDevicePlugins(options: {
   }
 
   const start = (offer: Offer): Running => {
-    const plugin = createPlugin({ name: offer.name, directory, count, allocate: () => allocate(offer) })
+    const { name } = offer
+    const resourceName = `devices.virtset.io/${name}`
+    const plugin = createPlugin({
+      resourceName,
+      name,
+      directory,
+      count,
+      allocate: async () => ({ devices: await allocate(offer) }),
+    })
     const started = { plugin, kubelet: undefined, watchedMs: clock.monotonic() }
     running.set(offer, started)
     return started

@@ -12,8 +12,8 @@ import {
   devicePluginService,
   type AllocateRequest,
   type AllocateResponse,
+  type ContainerAllocation,
   type DeviceList,
-  type DeviceSpec,
   type PluginOptions,
 } from './protocol.ts'
 
@@ -41,16 +41,18 @@ export interface Plugin {
 }
 
 /**
- * @param options `directory`: the kubelet's directory of device plugins; `count`: the number of containers that can
- *   have the device at once; `allocate`: returns what each of these containers gets
+ * @param options `name`: distinguishes the socket and the devices; `directory`: the kubelet's directory of device
+ *   plugins; `count`: the number of containers that can have the device at once; `allocate`: returns what each of these
+ *   containers gets
  */
 export function createPlugin(options: {
+  readonly resourceName: string
   readonly name: string
   readonly directory: string
   readonly count: number
-  readonly allocate: () => Promise<readonly DeviceSpec[]>
+  readonly allocate: () => Promise<ContainerAllocation>
 }): Plugin {
-  const { name, directory, count, allocate } = options
+  const { resourceName, name, directory, count, allocate } = options
   const endpoint = `virtset-${name}.sock`
   const socket = join(directory, endpoint)
   let isHealthy = true
@@ -87,14 +89,14 @@ export function createPlugin(options: {
     allocate(call: ServerUnaryCall<AllocateRequest, AllocateResponse>, respond: sendUnaryData<AllocateResponse>) {
       const { containerRequests } = call.request
       allocate().then(
-        (specs) => respond(null, { containerResponses: containerRequests.map(() => ({ devices: specs })) }),
+        (allocation) => respond(null, { containerResponses: containerRequests.map(() => allocation) }),
         (error: unknown) => respond({ code: status.UNAVAILABLE, details: String(error) }),
       )
     },
   }
 
   return {
-    resourceName: `devices.virtset.io/${name}`,
+    resourceName,
     endpoint,
     isWatched: () => watcher !== undefined,
     isListening: async () => server !== undefined && (await exists(socket)),

@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import { loadSync, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader'
 
-/** The kubelet's device plugin API, as the published `v1beta1.proto` describes it. Field names are in camel case. */
-const definitions = loadSync(join(import.meta.dirname, 'v1beta1.proto'), { arrays: true, defaults: true })
+/** The kubelet's device plugin API, as Kubernetes publishes it. */
+const file = join(import.meta.dirname, 'v1beta1.proto')
 
 export const version = 'v1beta1'
 
-export const registrationService = serviceOf('v1beta1.Registration')
-export const devicePluginService = serviceOf('v1beta1.DevicePlugin')
+export const registrationService = loadService(file, 'v1beta1.Registration')
+export const devicePluginService = loadService(file, 'v1beta1.DevicePlugin')
 
 export interface RegisterRequest {
   readonly version: string
@@ -31,7 +31,14 @@ export interface AllocateRequest {
 }
 
 export interface AllocateResponse {
-  readonly containerResponses: readonly { readonly devices: readonly DeviceSpec[] }[]
+  readonly containerResponses: readonly ContainerAllocation[]
+}
+
+/** What a container gets. */
+export interface ContainerAllocation {
+  readonly devices?: readonly DeviceSpec[]
+  /** Variables of its environment. */
+  readonly envs?: { readonly [name: string]: string }
 }
 
 /** A device that the container runtime creates in a container, with the type, numbers and mode of `hostPath`. */
@@ -42,9 +49,10 @@ export interface DeviceSpec {
   readonly permissions: 'rw'
 }
 
-function serviceOf(name: string): ServiceDefinition {
-  const definition = definitions[name]
-  if (definition === undefined || !isService(definition)) throw new Error(`v1beta1.proto has no service ${name}`)
+/** The names of its fields are in camel case. */
+function loadService(path: string, name: string): ServiceDefinition {
+  const definition = loadSync(path, { arrays: true, defaults: true })[name]
+  if (definition === undefined || !isService(definition)) throw new Error(`${path} has no service ${name}`)
   return definition
 }
 

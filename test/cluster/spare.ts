@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
 import { cgroupOf } from '../../cluster/cgroup.ts'
@@ -44,6 +44,8 @@ export function openSpare(cluster: TestCluster): Spare {
   const restartKubelet = async (text: string): Promise<void> => {
     const start = await kill('kubelet')
     writeFileSync(configuration, text)
+    // A kubelet does not start with the state of another CPU manager policy.
+    rmSync(join(state, 'nodes', name, 'kubelet/cpu_manager_state'), { force: true })
     await start()
   }
   /** As systemd does: a kubelet ends if containerd does not serve yet, which takes seconds after a crash. */
