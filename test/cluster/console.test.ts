@@ -206,8 +206,8 @@ test('the page types on the console and on the screen of a guest', async () => {
     await page.locator('#console').click()
     await page.keyboard.type('typed on the console')
     await page.locator('#console .xterm-rows').getByText('login: typed on the console').first().waitFor()
-    await takePicture(page, 'guest')
     expect([errors, foreign]).toEqual([[], []])
+    await takePicture(page, 'guest')
   } finally {
     await close()
   }
