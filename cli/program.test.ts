@@ -79,7 +79,10 @@ const endedSessions = (serves: () => void): Pick<Cluster, 'attach' | 'stream'> =
 })
 
 /** Of a config with a claim. */
-const exampleSpec = { claimTemplates: [{ name: 'root', spec: {} }], template: { spec: { domain: {} } } }
+const exampleSpec = {
+  claimTemplates: [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }],
+  template: { spec: { domain: {} } },
+}
 
 /** An empty PNG. */
 const picture = Buffer.from('89504e470d0a1a0a0000000049454e44ae426082', 'hex')

@@ -148,7 +148,7 @@ describe('a VM', () => {
   test('is defined, started and reported', async () => {
     const report = await start(vm('idle'))
     expect(report).toEqual({
-      version: 4,
+      version: 5,
       vmUID: 'u-1',
       phase: 'Running',
       reason: 'booted',
