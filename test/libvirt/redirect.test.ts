@@ -1,8 +1,7 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
-import { join, resolve } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { runPlugin } from './network-plugin.ts'
 
 /**
  * Two network namespaces like those of pods, whose net1 are ports of one bridge, and two in the place of their guests.
@@ -34,24 +33,12 @@ afterEach(() => {
 const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
 
 /** What the plugin prints: its result, or its error. */
-function plugin(command: 'ADD' | 'CHECK' | 'DEL', index: number, podInterface = 'net1'): string {
-  const network = openSync(join('/var/run/netns', name(`pod${index}`)), 'r')
-  const request = {
+const plugin = (command: 'ADD' | 'CHECK' | 'DEL', index: number, podInterface = 'net1') =>
+  runPlugin('redirect', command, name(`pod${index}`), {
     vm: { namespace: 'default', name: 'web', uid },
     pod: { uid, ips: [] },
     interface: { dev: 'tap1', index: 0, mac: macOf(index), queues: 1, podInterface },
-    netns: '/proc/self/fd/3',
-  }
-  const main = resolve(import.meta.dirname, '../../handler/network/redirect/main.ts')
-  const { stdout, stderr } = spawnSync(process.execPath, [main], {
-    input: JSON.stringify(request),
-    encoding: 'utf8',
-    env: { ...process.env, VIRTSET_COMMAND: command },
-    stdio: ['pipe', 'pipe', 'pipe', network],
   })
-  closeSync(network)
-  return stdout.trim() || stderr.trim()
-}
 
 /** A program in a network namespace. */
 const program = (which: string, source: string) =>

@@ -1,9 +1,10 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import { eventually } from '../until.ts'
+import { runPlugin } from './network-plugin.ts'
 
 /** A network namespace like that of a pod, with an address of each family, and that of its node. Requires root. */
 const name = `virtset-${process.pid}`
@@ -32,22 +33,10 @@ const request = {
   vm: { namespace: 'default', name: 'web', uid },
   pod: { uid, ips: ['10.0.0.5', 'fd00::5'] },
   interface: { dev: 'tap0', index: 0, mac: '52:54:00:00:00:01', queues: 1 },
-  netns: '/proc/self/fd/3',
 }
 
 /** What the plugin prints: its result, or its error. */
-function plugin(command: 'ADD' | 'CHECK' | 'DEL'): string {
-  const network = openSync(join('/var/run/netns', name), 'r')
-  const main = resolve(import.meta.dirname, '../../handler/network/routed/main.ts')
-  const { stdout, stderr } = spawnSync(process.execPath, [main], {
-    input: JSON.stringify(request),
-    encoding: 'utf8',
-    env: { ...process.env, VIRTSET_COMMAND: command },
-    stdio: ['pipe', 'pipe', 'pipe', network],
-  })
-  closeSync(network)
-  return stdout.trim() || stderr.trim()
-}
+const plugin = (command: 'ADD' | 'CHECK' | 'DEL') => runPlugin('routed', command, name, request)
 
 const added = JSON.stringify({
   ips: ['10.0.0.5', 'fd00::5'],

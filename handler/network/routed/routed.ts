@@ -116,7 +116,7 @@ function ipv6Steps(dev: string, mac: string, name: string, ip: string): string[]
   const { vni, port, launcherPort } = advertisements
   const acceptRa = `/proc/sys/net/ipv6/conf/${name}/accept_ra`
   return [
-    // A host that forwards drops the routes that a router has advertised to it, unless it is told to keep them.
+    // A host that forwards drops the routes that a router has advertised to it, unless accept_ra is 2.
     `[ "$(cat ${acceptRa})" != 1 ] || echo 2 > ${acceptRa}`,
     ...sysctlSteps({
       'ipv6/conf/all/forwarding': 1,
