@@ -157,7 +157,10 @@ test('passt resets connections until QEMU has connected', async () => {
   // Until it listens.
   expect(new Set(codes.slice(0, -1))).toEqual(new Set(codes.length > 1 ? ['ECONNREFUSED'] : []))
   const guest = await connectGuest()
-  startClient(port, address)
+  // passt might accept the first clients before it accepts the guest, whose connection waits in its backlog, and then
+  // it resets them.
+  const clients = setInterval(() => startClient(port, address), 100)
+  onTestFinished(() => clearInterval(clients))
   const protocols = new Set<number | undefined>()
   for await (const frame of framesOf(guest)) {
     protocols.add(protocolOf(frame))
