@@ -171,7 +171,8 @@ try {
     const prefix = groupOf(target.apiVersion) === '' ? '/api' : '/apis'
     const collection = isNamespaced ? `namespaces/default/${resource}` : resource
     const path = `${prefix}/${target.apiVersion}/${collection}?dryRun=All&fieldValidation=Strict`
-    const create = (labels: object) => ask('POST', path, { ...base, metadata: { name: 'a', labels } })
+    const metadata = { name: 'a', ...(isRecord(base['metadata']) ? base['metadata'] : {}) }
+    const create = (labels: object) => ask('POST', path, { ...base, metadata: { ...metadata, labels } })
     const plain = await create({})
     if (!isStored(plain)) problems.push(`${targetText(target)}: ${String(plain['message'])}`)
     let own = 0
