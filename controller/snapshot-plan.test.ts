@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { apiVersion } from '../api/object.ts'
-import type { SnapshotStatus } from '../api/snapshot.ts'
+import type { SnapshotStatus, SnapshotVolume } from '../api/snapshot.ts'
 import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { planSnapshot, refusedToCreate, type ObservedSnapshot, type SnapshotAction } from './snapshot-plan.ts'
@@ -86,9 +86,13 @@ const shown = (actions: readonly SnapshotAction[]): Shown[] =>
   })
 const planned = (...given: Parameters<typeof observed>) => shown(planSnapshot(observed(...given)))
 
-function taken(status: VolumeSnapshot['status'] = {}, owner = uid): ObservedSnapshot['volumeSnapshots'] {
+function taken(
+  status: VolumeSnapshot['status'] = {},
+  owner = uid,
+  volumes: readonly SnapshotVolume[] = recorded,
+): ObservedSnapshot['volumeSnapshots'] {
   return new Map(
-    recorded.map(({ claimName, volumeSnapshotName: name }) => [
+    volumes.map(({ claimName, volumeSnapshotName: name }) => [
       name,
       {
         metadata: {
@@ -298,6 +302,20 @@ describe('the VolumeSnapshots', () => {
       ['status', 'InProgress', 'Ready=False Uploading', 'Quiesced=True GuestFrozen'],
       ['again', 5000],
     ])
+  })
+
+  test.each([
+    [8, 5000],
+    [17, 15_000],
+    [256, 60_000],
+  ])('of %d volumes are looked at again after %d ms', (count, afterMs) => {
+    const many = Array.from({ length: count }, (_, index) => ({
+      name: `v${index}`,
+      claimName: `c${index}`,
+      volumeSnapshotName: `s${index}`,
+    }))
+    const actions = planned({ ...begun, volumes: many }, thawed, { volumeSnapshots: taken(cut, uid, many) })
+    expect(actions.at(-1)).toEqual(['again', afterMs])
   })
 
   test('of a VM without an agent are ready', () => {

@@ -52,6 +52,8 @@ export type SnapshotAction =
  * get ready must not use up the requests of others.
  */
 const pollMs = { shortest: 500, shortestSlow: 5000, longest: 60_000 }
+/** Each look reads all VolumeSnapshots of the snapshot. One with more of them is looked at less often. */
+const volumesPerPoll = 8
 /** A cluster gets the kind when its administrator installs it. */
 const unsupportedPollMs = 60_000
 /** How long the handler and the launcher can take to report that the guest is frozen. The launcher itself waits 20 s. */
@@ -94,7 +96,7 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
   const { kind = 'VirtualMachine', name } = snapshot.spec.source
   const wait = (reason: string, message: string): SnapshotAction[] => [
     ...update(observed, { ready: waiting(reason, message) }),
-    pollAgain(observed, pollMs.shortestSlow),
+    pollSlowly(observed),
   ]
   if (source === undefined) return wait('SourceNotFound', `the ${kind} ${name} does not exist`)
   if (earlier !== undefined) return wait('OtherSnapshot', `the snapshot ${earlier} is not complete yet`)
@@ -241,8 +243,8 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
   const recorded = findReady(snapshot)?.reason === 'VolumeSnapshotFailed'
   const warning = broken === undefined || recorded ? [] : [event('Warning', trouble.reason, trouble.message)]
   if (times.length < found.length || creationTime === undefined) {
-    const shortest = broken === undefined ? pollMs.shortest : pollMs.shortestSlow
-    return [...update(observed, { ready: trouble }), ...warning, pollAgain(observed, shortest)]
+    const again = broken === undefined ? pollAgain(observed) : pollSlowly(observed)
+    return [...update(observed, { ready: trouble }), ...warning, again]
   }
   const quiesced = freezing === 'over' ? undefined : outcomeOf(observed, freezing)
   if (quiesced === 'pending') {
@@ -251,11 +253,7 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
   const asserted = quiesced === undefined ? {} : { quiesced }
   if (found.some(({ status }) => status?.readyToUse !== true)) {
     const ready = broken === undefined ? waiting('Uploading', 'the storage is still copying the snapshot') : trouble
-    return [
-      ...update(observed, { status: { creationTime }, ready, ...asserted }),
-      ...warning,
-      pollAgain(observed, pollMs.shortestSlow),
-    ]
+    return [...update(observed, { status: { creationTime }, ready, ...asserted }), ...warning, pollSlowly(observed)]
   }
   const message = `Took a snapshot of ${volumes.map(({ claimName }) => claimName).join(', ')}`
   return [
@@ -328,6 +326,11 @@ const pollAgain = ({ sinceMs }: ObservedSnapshot, shortest: number = pollMs.shor
   do: 'requeueAfter',
   afterMs: Math.min(Math.max(sinceMs / 10, shortest), pollMs.longest),
 })
+
+const pollSlowly = (observed: ObservedSnapshot): SnapshotAction => {
+  const { volumes = [] } = observed.snapshot.status ?? {}
+  return pollAgain(observed, pollMs.shortestSlow * Math.max(1, Math.ceil(volumes.length / volumesPerPoll)))
+}
 
 const findReady = ({ status }: Snapshot): Condition | undefined => findCondition(status?.conditions, 'Ready')
 

@@ -298,6 +298,21 @@ const table: [string, Variation, string[]][] = [
   ],
   ...(
     [
+      [1, 5000],
+      [8, 5000],
+      [9, 10_000],
+      [256, 60_000],
+    ] as const
+  ).map(([count, afterMs]): [string, Variation, string[]] => {
+    const names = Array.from({ length: count }, (_, index) => `c${index}`)
+    const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+    const vm = storedVm({ spec: { ...fresh.spec, volumes } })
+    const message = `persistentvolumeclaim ${names.map((name) => `"${name}"`).join(', ')} not found`
+    const status = pendingStatus(vm, 'ClaimNotFound', message, at(0))
+    return [`looks for ${count} claims`, { vm: { ...vm, status } }, [`requeueAfter ${afterMs}`]]
+  }),
+  ...(
+    [
       [200, 20_000],
       [3600, 60_000],
     ] as const

@@ -47,6 +47,8 @@ const finishedGraceMs = 60_000
  * the VM has waited, up to a minute.
  */
 const pollMs = 5000
+/** Each look reads all claims of the VM. A VM with more claims is looked at less often, down to once a minute. */
+const claimsPerPoll = 8
 const pollFraction = 10
 const longestPollMs = 60_000
 
@@ -374,7 +376,8 @@ function fail({ vm, now }: Observed, ending: Ending): Action[] {
 
 function wait({ vm, elapsed, now }: Waiting, reason: string, message: string): Action[] {
   const waitedMs = vm.status?.reason === reason ? (elapsed.get('waiting') ?? 0) : 0
-  const afterMs = Math.min(Math.max(pollMs, waitedMs / pollFraction), longestPollMs)
+  const shortestMs = pollMs * Math.max(1, Math.ceil(claimsOf(vm).length / claimsPerPoll))
+  const afterMs = Math.min(Math.max(shortestMs, waitedMs / pollFraction), longestPollMs)
   return [...writeStatus(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs }]
 }
 
