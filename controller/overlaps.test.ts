@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { apiVersion } from '../api/object.ts'
 import type { PresetSpec } from '../api/preset.ts'
 import { compileParsed } from '../presets/compile.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
@@ -8,7 +9,7 @@ import { createOverlaps } from './overlaps.ts'
 const presets = new Map<string, CompiledPreset>()
 const put = (name: string, spec: Partial<PresetSpec>) => {
   const compiled = compileParsed({
-    apiVersion: 'virtset.io/v1alpha1',
+    apiVersion,
     kind: 'VirtualMachinePreset',
     metadata: { namespace: 'default', name },
     spec: { selector: {}, ...spec },
@@ -53,6 +54,22 @@ describe('presets that could disagree', () => {
     presets.delete('default/b')
     settle(overlaps, 'default/b')
     expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
+  })
+
+  it('are not named to readers of other namespaces', () => {
+    presets.clear()
+    const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure())
+    const spec = { selector: {}, exclusiveGroup: 'size', domain: { title: 'one' } }
+    const metadata = { name: 'public' }
+    const shared = compileParsed({ apiVersion, kind: 'ClusterVirtualMachinePreset', metadata, spec })
+    presets.set(shared.id, shared)
+    settle(overlaps, shared.id)
+    for (const name of ['a', 'b']) {
+      put(name, { exclusiveGroup: 'size', domain: { description: name } })
+      settle(overlaps, `default/${name}`)
+    }
+    expect(overlaps.of(shared.id)).toEqual(['disagrees with presets of namespaces, whose own conditions state on what'])
+    expect(overlaps.of('default/a')).toContainEqual(expect.stringMatching(/^disagrees with preset "public"/))
   })
 
   it('are limited in number, and the limit is reported', () => {

@@ -12,12 +12,17 @@ interface Overlaps {
    * changed, for which this must be called next.
    */
   change(id: string): readonly string[]
-  /** A sentence for each preset with which the one with this id could conflict. */
+  /**
+   * A sentence for each preset with which the one with this id could conflict. Everyone can read the status of a cluster
+   * preset, so its sentences name no presets of namespaces.
+   */
   of(id: string): readonly string[]
 }
 
 /** More than a status lists. Each of them is compared again whenever one changes. */
 const maxOverlaps = 16
+
+const hidden = 'disagrees with presets of namespaces, whose own conditions state on what'
 
 const noOverlaps = { overlaps: [], isComplete: true }
 
@@ -41,13 +46,19 @@ export function createOverlaps(get: (id: string) => CompiledPreset | undefined, 
       const found = preset ? findOverlaps(preset, candidates(preset), structure, maxOverlaps) : noOverlaps
       if (found.isComplete) partial.delete(id)
       else partial.add(id)
-      const now = new Map(found.overlaps.map((overlap) => [overlap.other.id, overlapWarning(overlap)]))
+      const isPublic = preset?.namespace === undefined
+      const now = new Map(
+        found.overlaps.map((overlap) => {
+          const isHidden = isPublic && overlap.other.namespace !== undefined
+          return [overlap.other.id, isHidden ? hidden : overlapWarning(overlap)]
+        }),
+      )
       if (now.size > 0) known.set(id, now)
       else known.delete(id)
       return [...new Set([...before.keys(), ...now.keys()])].filter((other) => before.get(other) !== now.get(other))
     },
     of: (id) => [
-      ...(known.get(id) ?? none).values(),
+      ...new Set((known.get(id) ?? none).values()),
       ...(partial.has(id) ? ['may disagree with more presets: not all were compared'] : []),
     ],
   }
