@@ -47,6 +47,14 @@ const vm = (name: string, phase?: Phase, metadata: ObjectMeta = {}, status: Virt
     },
     status: { ...(phase === undefined ? {} : { phase }), ...status },
   })
+/** It was created at 00:00:00. */
+const livedUntil = (phase: Phase, second: string, status: VirtualMachineStatus = {}): Vm =>
+  vm(
+    'c',
+    phase,
+    { creationTimestamp: '2030-01-01T00:00:00Z' },
+    { phaseTransitionTimestamps: [{ phase, time: `2030-01-01T00:00:${second}Z` }], ...status },
+  )
 const ending = { deletionTimestamp: '2030-01-02T00:00:00Z' }
 const ready = {
   conditions: [{ type: 'Ready', status: 'True', reason: 'Running', message: '', lastTransitionTime: '' }],
@@ -147,6 +155,26 @@ describe('a group of three', () => {
       'replaces a failed VM, but not at once',
       observed(group(), [vm('a'), vm('b'), vm('c', 'Failed')]),
       ['event Failed', 'backOff', 'delete c', 'requeueAfter'],
+    ],
+    [
+      'waits once for all VMs that failed together',
+      observed(group(), [vm('a'), vm('b', 'Failed'), vm('c', 'Failed')]),
+      ['event Failed', 'event Failed', 'backOff', 'delete b', 'delete c', 'requeueAfter'],
+    ],
+    [
+      'replaces a VM that finished as soon as it had started, but not at once',
+      observed(group(), [vm('a'), vm('b'), livedUntil('Succeeded', '09')]),
+      ['event Succeeded', 'backOff', 'delete c', 'requeueAfter'],
+    ],
+    [
+      'nor one that was evicted then',
+      observed(group(), [vm('a'), vm('b'), livedUntil('Failed', '09', disrupted)]),
+      ['event Disrupted', 'backOff', 'delete c', 'requeueAfter'],
+    ],
+    [
+      'replaces a VM that ran for a while at once',
+      observed(group(), [vm('a'), vm('b'), livedUntil('Succeeded', '10')]),
+      ['event Succeeded', 'delete c', 'create 1'],
     ],
     [
       'replaces a drained VM at once: that is not a failure',

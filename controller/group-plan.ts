@@ -89,14 +89,16 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const order = group.hasClaims === true ? byNumber(group) : byPriority
   const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
   const most = group.deletesClaims === true ? maxBindings : maxDeletions
+  const hasTrouble = uncounted.some((vm) => hasFailed(vm) || isShortLived(vm))
   const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus].slice(0, most)
   return [
     ...claims,
     ...update,
-    ...uncounted.flatMap(reportEnd),
+    ...uncounted.map(reportEnd),
+    ...(hasTrouble ? [{ do: 'backOff' } as const] : []),
     ...(removed.length === 0 ? [] : [{ do: 'deleteVms', vms: removed } as const]),
     ...bindClaims(observed, [...removed, ...members.filter((vm) => isTerminating(vm, deleted))]),
-    ...(missing === 0 ? [] : create(observed, members, missing, uncounted.some(hasFailed) ? soonMs : backOffMs)),
+    ...(missing === 0 ? [] : create(observed, members, missing, hasTrouble ? soonMs : backOffMs)),
     // Last: a budget that cannot be written ends the pass, and must not keep the group from its VMs.
     ...planBudget(observed),
   ]
@@ -185,16 +187,16 @@ function sort(members: readonly Vm[], { group, deleted, revision }: ObservedGrou
   return { ...sorted, ready, outdated }
 }
 
-function reportEnd(vm: Vm): GroupAction[] {
+function reportEnd(vm: Vm): GroupAction {
   const { metadata, status } = vm
   const { phase = 'Failed', reason, message } = status ?? {}
   const words = [reason, message].filter((part) => part !== undefined && part !== '').join(': ')
   const text = `VM ${metadata.name} ended${words === '' ? '' : `: ${words}`}`
   const disruption = disruptionOfVm(vm)
-  if (disruption)
-    return [{ do: 'recordEvent', type: 'Normal', reason: 'Disrupted', message: withCause(text, disruption) }]
-  if (phase === 'Succeeded') return [{ do: 'recordEvent', type: 'Normal', reason: phase, message: text }]
-  return [{ do: 'recordEvent', type: 'Warning', reason: phase, message: text }, { do: 'backOff' }]
+  if (disruption) {
+    return { do: 'recordEvent', type: 'Normal', reason: 'Disrupted', message: withCause(text, disruption) }
+  }
+  return { do: 'recordEvent', type: phase === 'Succeeded' ? 'Normal' : 'Warning', reason: phase, message: text }
 }
 
 const withCause = (text: string, { message }: Disruption): string =>
@@ -271,6 +273,15 @@ function conditionsOf(
 
 /** A VM that was disrupted from outside, such as by a drain, has not failed. */
 const hasFailed = (vm: Vm): boolean => vm.status?.phase === 'Failed' && disruptionOfVm(vm) === undefined
+
+/** A guest that powers off as soon as it has started, or a VM that each node evicts, would be replaced without end. */
+const shortLivedMs = 10_000
+
+function isShortLived({ metadata, status }: Vm): boolean {
+  const endedAt = status?.phaseTransitionTimestamps?.at(-1)?.time
+  if (endedAt === undefined || metadata.creationTimestamp === undefined) return false
+  return Date.parse(endedAt) - Date.parse(metadata.creationTimestamp) < shortLivedMs
+}
 
 const isTerminating = ({ metadata }: Vm, deleted: ReadonlySet<string>): boolean =>
   metadata.deletionTimestamp !== undefined || deleted.has(metadata.uid)
