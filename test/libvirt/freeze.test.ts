@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import { eventually } from '../until.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
+import { linuxDisk } from './linux-disk.ts'
 import { uid as launcherUid } from './rootfs.ts'
 
 /** A Linux with its agent, and a mounted file system on a claim. */
@@ -11,11 +12,9 @@ let launcher: RunningLauncher
 const booting = 600_000
 
 beforeAll(async () => {
-  const guest = process.env['LINUX_GUEST']
-  if (guest === undefined) throw new Error('LINUX_GUEST is not set: run `make test`')
   launcher = await startLauncher()
   await mkdir(join(launcher.images, 'root/disk'), { recursive: true })
-  await copyFile(guest, join(launcher.images, 'root/disk/disk.qcow2'))
+  await copyFile(linuxDisk(), join(launcher.images, 'root/disk/disk.qcow2'))
   for (const name of ['root', 'data', 'seed']) {
     const directory = join(await launcher.inPod('volumes'), name)
     await mkdir(directory)

@@ -7,21 +7,16 @@ import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
 import { complete } from '../../completion/complete.ts'
 import { createCandidates } from '../../presets/candidates.ts'
+import { compilePreset } from '../../presets/compile.ts'
 import { startLauncher } from './launcher.ts'
+import { linuxDisk } from './linux-disk.ts'
 import { makeMemoryCgroup } from './memory-cgroup.ts'
+import { redirected, startRedirectedDevice } from './redirected-device.ts'
 import { uid as launcherUid } from './rootfs.ts'
 
 const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000005'
 /** Two boots of 20 s each, and many times that on a busy machine. */
 const bootMs = 1_500_000
-
-/** Set by `make test`: the disk of the Linux guest. */
-function linuxDisk(): string {
-  const path = process.env['LINUX_GUEST']
-  if (path === undefined)
-    throw new Error('LINUX_GUEST is not set: run `make linux-guest` and set it to the path it prints')
-  return path
-}
 
 /**
  * Runs in the guest at its first boot. At the second, the watchdog expires, because it is fed once a minute, and its
@@ -34,6 +29,9 @@ echo "screen: $(ls /sys/bus/virtio/drivers/virtio_gpu/virtio*/../drm | grep '^ca
 echo "watchdog: $(cat /sys/class/watchdog/watchdog0/identity)"
 echo "tpm: $(cat /sys/class/tpm/tpm0/pcr-sha256/0)"
 echo "panic: $(ls /sys/bus/pci/drivers | grep pvpanic)"
+for second in $(seq 60); do grep -qs 1209 /sys/bus/usb/devices/*/idVendor && break; sleep 1; done
+cd "$(dirname "$(grep -ls 1209 /sys/bus/usb/devices/*/idVendor)")"
+echo "usb: $(cat idVendor):$(cat idProduct), $(cat product)"
 mount -o remount,size=90% /dev/shm
 dd if=/dev/urandom of=/tmp/page bs=4M count=1 2>/dev/null
 while [ "$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)" -gt 24000 ]; do cat /tmp/page; done >/dev/shm/fill
@@ -48,7 +46,20 @@ echo '::once:/usr/lib/guest/hang' >>/etc/inittab
 reboot
 `
 
-function vm(): VirtualMachine {
+/** A device at the other end of a TCP connection reaches the host, so a preset of the cluster grants it. */
+function grantOf(port: number) {
+  const source = { mode: 'connect', host: '127.0.0.1', service: `${port}` } as const
+  const compiled = compilePreset({
+    apiVersion,
+    kind: 'ClusterVirtualMachinePreset',
+    metadata: { name: 'usb' },
+    spec: { selector: {}, domain: { devices: { redirdevs: [{ bus: 'usb', type: 'tcp', source }] } } },
+  })
+  if ('quarantined' in compiled) throw new Error(JSON.stringify(compiled.quarantined.causes))
+  return compiled.preset
+}
+
+function vm(port: number): VirtualMachine {
   const given: VirtualMachine = {
     apiVersion,
     kind: 'VirtualMachine',
@@ -79,7 +90,7 @@ function vm(): VirtualMachine {
     },
   }
   const result = complete(given, {
-    presets: createCandidates([]),
+    presets: createCandidates([grantOf(port)]),
     namespace: { name: 'default', labels: {} },
     capabilities,
     entropy: { uid },
@@ -91,7 +102,9 @@ function vm(): VirtualMachine {
 test(
   'Linux sees its devices, fills its memory and reboots within the limit of the pod; its watchdog makes it panic',
   async () => {
-    const machine = vm()
+    const device = await startRedirectedDevice()
+    onTestFinished(() => device.close())
+    const machine = vm(device.port)
     const cgroup = await makeMemoryCgroup(Number(launcherResources(machine.spec).limits['memory']))
     const launcher = await startLauncher({ cgroup, oomScoreAdj: 990 })
     onTestFinished(async () => {
@@ -111,12 +124,13 @@ test(
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))
     const end = await launcher.reported('the guest has panicked', ({ exit }) => exit !== undefined, bootMs)
-    expect(text.match(/^(rng|screen|watchdog|tpm|panic|memory): .*(?=\r)/gm)).toEqual([
+    expect(text.match(/^(rng|screen|watchdog|tpm|panic|usb|memory): .*(?=\r)/gm)).toEqual([
       'rng: virtio_rng.0, 16 bytes',
       'screen: card0 of virtio_gpu',
       'watchdog: i6300ESB timer',
       expect.stringMatching(/^tpm: (?!0{64})[\dA-F]{64}$/),
       'panic: pvpanic-pci',
+      `usb: ${redirected.id}, ${redirected.name}`,
       'memory: filled',
     ])
     // The panic device ends QEMU before Linux prints why it panics.
