@@ -1,5 +1,8 @@
 import { closed, list, string } from './schema.ts'
 
+/** The name of the channel by which libvirt reaches the QEMU guest agent. */
+export const agentChannel = 'org.qemu.guest_agent.0'
+
 /** What the agent in a guest reports. The guest can claim anything: nothing is decided by it. */
 export interface GuestStatus {
   readonly hostname?: string

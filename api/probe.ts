@@ -1,7 +1,7 @@
 import type { Cause } from './cause.ts'
 import { integer, list, open, string, union, type Schema, type SchemasOf } from './schema.ts'
 
-/** How the kubelet checks the guest: Kubernetes' own probe, sent to the address of the pod. */
+/** How the kubelet checks the guest: Kubernetes' own probe, sent to the address of the pod or to the guest's agent. */
 export interface Probe {
   readonly httpGet?: {
     /** The number of a port of the VM, or its name. */
@@ -11,6 +11,7 @@ export interface Probe {
     readonly httpHeaders?: readonly { readonly name: string; readonly value: string }[]
   }
   readonly tcpSocket?: { readonly port: number | string }
+  readonly exec?: { readonly command: readonly string[] }
   readonly initialDelaySeconds?: number
   readonly timeoutSeconds?: number
   readonly periodSeconds?: number
@@ -47,6 +48,17 @@ const kinds = {
     'Succeeds if the port accepts a connection. passt accepts it for the guest, whether the guest serves or not.',
     { port } satisfies SchemasOf<Required<Probe>['tcpSocket']>,
     ['port'],
+  ),
+  exec: open(
+    'Succeeds if a command in the guest exits with status 0. It is run by the QEMU guest agent, which needs a channel.',
+    {
+      command: list(
+        'The path of a program in the guest and its arguments. No shell is involved; to use one, state sh and -c.',
+        string('An argument.', { maxLength: 4096 }),
+        { 'x-kubernetes-list-type': 'atomic', minItems: 1, maxItems: 64 },
+      ),
+    } satisfies SchemasOf<Required<Probe>['exec']>,
+    ['command'],
   ),
 }
 
@@ -93,7 +105,9 @@ export interface Probes {
   readonly startupProbe?: EndingProbe
 }
 
-export const probeNames = ['readinessProbe', 'livenessProbe', 'startupProbe'] as const satisfies (keyof Probes)[]
+export type ProbeName = keyof Probes
+
+export const probeNames = ['readinessProbe', 'livenessProbe', 'startupProbe'] as const satisfies ProbeName[]
 
 export const checkProbes = (probes: Probes, field: string): Cause[] =>
   probeNames.flatMap((name) => checkProbe(probes[name], `${field}.${name}`))
@@ -104,11 +118,45 @@ function checkProbe(probe: Probe | undefined, field: string): Cause[] {
   const given = Object.keys(kinds).filter((kind) => Object.hasOwn(probe, kind))
   const rule = 'probe-kind'
   if (given.length === 0)
-    return [{ rule, field, reason: 'FieldValueRequired', message: 'must set httpGet or tcpSocket' }]
-  return given.slice(1).map((kind) => ({
+    return [{ rule, field, reason: 'FieldValueRequired', message: 'must set httpGet, tcpSocket or exec' }]
+  const conflicts = given.slice(1).map((kind) => ({
     rule,
     field: `${field}.${kind}`,
-    reason: 'FieldValueForbidden',
+    reason: 'FieldValueForbidden' as const,
     message: `conflicts with ${given[0]}: a probe has one kind`,
   }))
+  return [...conflicts, ...checkCommand(probe.exec?.command ?? [], `${field}.exec.command`)]
+}
+
+/** The launcher sends the command to libvirt as JSON at each probe. */
+const maxCommandLength = 8192
+
+function checkCommand(command: readonly string[], field: string): Cause[] {
+  const rule = 'probe-command'
+  const length = command.reduce((sum, argument) => sum + argument.length, 0)
+  const refuse = (at: string, value: string | number, message: string): Cause => ({
+    rule,
+    field: at,
+    value,
+    reason: 'FieldValueInvalid',
+    message,
+  })
+  return [
+    ...(command[0] === '' ? [refuse(`${field}[0]`, '', 'must be the path or name of a program in the guest')] : []),
+    ...command.flatMap((argument, index) =>
+      argument.includes('\0') ? [refuse(`${field}[${index}]`, argument, 'must not contain a NUL character')] : [],
+    ),
+    ...(length > maxCommandLength
+      ? [
+          {
+            ...refuse(
+              field,
+              length,
+              `must have at most ${maxCommandLength} characters in all; use a script in the guest`,
+            ),
+            reason: 'FieldValueTooLong' as const,
+          },
+        ]
+      : []),
+  ]
 }

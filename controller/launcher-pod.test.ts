@@ -335,6 +335,24 @@ describe('ports', () => {
     expect(podOf({ spec: { ...spec, startupProbe } }).spec.containers[0]?.startupProbe).toEqual(startupProbe)
   })
 
+  it('run the commands of probes in the guest, which the launcher knows and times', () => {
+    const exec = { command: ['/usr/bin/is-ready', '--now'] }
+    const probes = {
+      readinessProbe: { exec, periodSeconds: 5 },
+      livenessProbe: { exec, timeoutSeconds: 10 },
+      startupProbe: { exec, timeoutSeconds: 2 ** 31 - 1 },
+    }
+    expect(podOf({ spec: { ...spec, ...probes } }).spec.containers[0]).toMatchObject({
+      readinessProbe: {
+        exec: { command: ['/usr/local/bin/guest-probe', 'readinessProbe'] },
+        periodSeconds: 5,
+        timeoutSeconds: 3,
+      },
+      livenessProbe: { exec: { command: ['/usr/local/bin/guest-probe', 'livenessProbe'] }, timeoutSeconds: 12 },
+      startupProbe: { timeoutSeconds: 2 ** 31 - 1 },
+    })
+  })
+
   it.each([
     [80, [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }]],
     ['0x50', [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }]],

@@ -18,17 +18,17 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { protocolOf, type Port } from '../api/port.ts'
 import { networkRef, usedTaps } from '../api/tap.ts'
-import { probeNames } from '../api/probe.ts'
+import { probeNames, type Probe, type ProbeName, type Probes } from '../api/probe.ts'
 import { apiVersion } from '../api/object.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { pick } from '../runtime/slim.ts'
 import type { Claim, Container, Pod } from './pod.ts'
 
 export const vmUidLabel = 'virtset.io/vm-uid'
 export const vmNameLabel = 'virtset.io/vm-name'
 /** In the launcher's environment. */
 export const vmUidVariable = 'VIRTSET_VM_UID'
+
 /** From which Multus takes the networks of a pod beside its own. */
 const networksAnnotation = 'k8s.v1.cni.cncf.io/networks'
 
@@ -185,7 +185,7 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
     imagePullPolicy: 'IfNotPresent',
     terminationMessagePolicy: 'FallbackToLogsOnError',
     ...(ports.length === 0 ? {} : { ports: ports.map(containerPort) }),
-    ...pick(vm.spec, ...probeNames),
+    ...probesOf(vm.spec),
     env: [{ name: vmUidVariable, value: vm.metadata.uid }],
     resources: launcherResources(vm.spec),
     securityContext: {
@@ -205,6 +205,25 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
     ],
     volumeDevices: volumes.flatMap(({ devices }) => devices ?? []),
   }
+}
+
+/**
+ * The kubelet runs a command in the pod, where this program of the launcher's image asks the launcher to run that of the
+ * probe in the guest.
+ */
+const guestProbe = '/usr/local/bin/guest-probe'
+/** The launcher ends the wait, since the kubelet would only report that its own command did not end. */
+const execSlackSeconds = 2
+
+function probesOf(probes: Probes): Probes {
+  const inPod = (name: ProbeName, { exec, ...rest }: Probe): Probe => {
+    if (exec === undefined) return rest
+    const timeoutSeconds = (rest.timeoutSeconds ?? 1) + execSlackSeconds
+    return { ...rest, exec: { command: [guestProbe, name] }, timeoutSeconds: Math.min(timeoutSeconds, 2 ** 31 - 1) }
+  }
+  return Object.fromEntries(
+    probeNames.flatMap((name) => (probes[name] === undefined ? [] : [[name, inPod(name, probes[name])]])),
+  )
 }
 
 /** A file system of huge pages has one size of page. The launcher names them to libvirtd. */

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { agentChannel } from '../api/guest.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { boundGuestInfo, type AgentState, type GuestInfo } from '../runtime/guest-info.ts'
 import type { Json, JsonObject } from '../runtime/launcher-api.ts'
@@ -14,8 +15,6 @@ const jitterMs = 6000
 const pollsOfAll = 10
 /** A guest can open and close its channel as often as it likes. Each change of the report is a write of the handler. */
 const settleMs = 10_000
-
-const agentChannel = 'org.qemu.guest_agent.0'
 
 interface GuestAgentOptions {
   /** @throws AgentUnresponsive */

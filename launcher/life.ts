@@ -123,6 +123,11 @@ export class Life {
     return this.#vm !== undefined
   }
 
+  /** Undefined until it has been given its VM. */
+  get spec(): VirtualMachineSpec | undefined {
+    return this.#vm?.spec
+  }
+
   /** Whether the kubelet has requested the end of a pod with a probe that ends it, which may be the reason. */
   get isTerminatedWithProbe(): boolean {
     return this.#isTerminated && this.#vm !== undefined && hasEndingProbe(this.#vm.spec)

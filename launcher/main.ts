@@ -25,6 +25,7 @@ import { fillHostDevices } from './host-device.ts'
 import type { Identity } from './identity.ts'
 import { GuestAgent } from './guest-agent.ts'
 import { createGuestMetrics } from './guest-metrics.ts'
+import { createGuestProbes } from './guest-probe.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole, openScreenshot, readDiskSize, resizeDisk } from './libvirt/domain.ts'
@@ -146,6 +147,13 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       const ofPod = parseResolvConf(await readFile('/etc/resolv.conf', 'utf8'))
       servers = await serveAddresses({ taps, ofPod, clock, log })
     },
+    probe: createGuestProbes({
+      client,
+      readProbes: () => life.spec,
+      readDomain: () => life.dom,
+      isFrozen: () => guestFreeze.isActive,
+      clock,
+    }),
     storeCapabilities: (cache) => storeCapabilities(settings.libvirtd['XDG_CACHE_HOME'] ?? '', cache),
   })
   const socket = join(settings.socketDirectory, launcherSocketName)

@@ -1,3 +1,4 @@
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { type IncomingHttpHeaders, type IncomingMessage, type Server, request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -101,6 +102,10 @@ beforeEach(async () => {
     },
     storeCapabilities: async (cache) => void stored.push(cache),
     serveAddresses: async (taps) => void served.push(taps),
+    probe: async (name) =>
+      name === 'livenessProbe'
+        ? { isSuccess: false, message: 'the command exited with status 3: no' }
+        : { isSuccess: true, message: '' },
   })
   await new Promise<void>((resolve) => server.listen(socket, resolve))
 })
@@ -151,6 +156,24 @@ describe('requests', () => {
     expect(await ask(socket, 'POST', '/thaw', { id: 's-1' })).toEqual({ status: 202, body: {} })
     await eventually('it is thawed', async () => (await life.report()).frozen?.state === 'Thawed')
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ body: { frozen: { id: 's-1', state: 'Thawed' } } })
+  })
+
+  test('run a probe by a command, whose outcome is text for the kubelet', async () => {
+    // Debian's perl is that of the launcher's image.
+    const guestProbe = (name: string) =>
+      new Promise((resolve) => {
+        const program = join(import.meta.dirname, '../images/launcher/guest-probe')
+        const env = { ...process.env, VIRTSET_SOCKET_DIR: directory }
+        execFile(program, [name], { env }, (error, stdout) => resolve([error?.code ?? 0, stdout]))
+      })
+    expect(await guestProbe('readinessProbe')).toEqual([0, '\n'])
+    expect(await guestProbe('livenessProbe')).toEqual([1, 'the command exited with status 3: no\n'])
+    expect(await guestProbe('x')).toEqual([1, expect.stringContaining('POST /probe/x is not supported')])
+    await rm(socket)
+    expect(await guestProbe('readinessProbe')).toEqual([
+      1,
+      'the launcher does not listen yet: No such file or directory\n',
+    ])
   })
 
   test.each([

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import type { Duplex } from 'node:stream'
+import { probeNames, type ProbeName } from '../api/probe.ts'
 import { shorten } from '../api/shorten.ts'
 import type { Clock } from '../runtime/clock.ts'
 import {
@@ -20,6 +21,7 @@ import {
 import type { Logger } from '../runtime/log.ts'
 import { InvalidNetworkMessage, parseTapAddresses, type TapAddress } from '../runtime/network-api.ts'
 import { formatPosition, parseTarget, positionHeader, sessionProtocol } from '../runtime/session-api.ts'
+import type { ProbeResult } from './guest-probe.ts'
 import { openGuestSession, type GuestSessions } from './guest-session.ts'
 import { knownPartOf } from './known-part.ts'
 import type { Life } from './life.ts'
@@ -33,6 +35,8 @@ export interface ServerOptions {
   readonly storeCapabilities: (cache: CapabilitiesCache) => Promise<void>
   /** Answers the guest's DHCP clients from then on. */
   readonly serveAddresses: (taps: readonly TapAddress[]) => Promise<void>
+  /** Runs the command of a probe in the guest. */
+  readonly probe: (name: ProbeName) => Promise<ProbeResult>
   readonly log: Logger
 }
 
@@ -56,7 +60,8 @@ const maxBacklogBytes = 1024 * 1024
 /** libvirt responds in milliseconds, unless it restarts or the node is overloaded. The handler waits for up to 5 s. */
 const reportDeadlineMs = 3000
 
-type HttpResponse = { status: number; body: object }
+/** A body that is text is sent as it is. */
+type HttpResponse = { status: number; body: object | string }
 type Route = (body: () => Promise<unknown>) => Promise<HttpResponse>
 
 /** Serves the contract of runtime/launcher-api.ts over HTTP; the caller listens. */
@@ -99,6 +104,7 @@ export function launcherServer(options: ServerOptions): Server {
       return accepted
     },
     'POST /final': async () => accepted,
+    ...Object.fromEntries(probeNames.map((name) => [`POST /probe/${name}`, () => probed(name, options)])),
   }
 
   const server = createServer((request, response) => {
@@ -109,7 +115,9 @@ export function launcherServer(options: ServerOptions): Server {
     run(() => readBody(request))
       .catch((error: unknown) => failure(error, log))
       .then(({ status, body }) => {
-        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body), () => {
+        const [type, text] =
+          typeof body === 'string' ? ['text/plain', body] : ['application/json', JSON.stringify(body)]
+        response.writeHead(status, { 'content-type': type }).end(text, () => {
           // The launcher must not exit before the response is sent.
           if (name === 'POST /final') life.final()
         })
@@ -122,6 +130,12 @@ export function launcherServer(options: ServerOptions): Server {
     void openSession(request, socket, head, options)
   })
   return server
+}
+
+/** The program guest-probe in the pod prints the message, and succeeds if the status is 200. */
+async function probed(name: ProbeName, { probe }: ServerOptions): Promise<HttpResponse> {
+  const { isSuccess, message } = await probe(name)
+  return { status: isSuccess ? 200 : 503, body: `${message}\n` }
 }
 
 /** @throws Refused if libvirt does not respond within `reportDeadlineMs`, and the errors of `Life.report` */
@@ -204,14 +218,14 @@ async function openSession(
 /** The protocol with which handlers opened the console before there were sessions. */
 const earlierProtocol = 'console'
 
-function refuseUpgrade(socket: Duplex, { status, body }: HttpResponse): void {
+function refuseUpgrade(socket: Duplex, { status, body }: { status: number; body: object }): void {
   const text = JSON.stringify(body)
   socket.end(
     `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
   )
 }
 
-function failure(error: unknown, log: ServerOptions['log']): HttpResponse {
+function failure(error: unknown, log: ServerOptions['log']): { status: number; body: object } {
   const { reason, message } = explain(error)
   if (reason === 'InternalError') log.error({ err: error }, 'a request failed')
   return { status: statusOf[reason], body: { error: { reason, message: shorten(message, maxTextLength) } } }

@@ -25,7 +25,10 @@ import { shownText } from './shown-text.ts'
  *     GET  /console?…  Upgrade: virtset                        101: a session (runtime/session-api.ts), also of /vnc,
  *                                                              /tcp/PORT, /screenshot and /metrics
  *
- * Every response but that of `GET /domain` is immediate and does not wait for libvirt. A start that fails is a report
+ *     POST /probe/NAME                                         200 or 503, text: the outcome of a probe by a command, such
+ *                                                              as readinessProbe. Only for guest-probe in the pod
+ *
+ * Every response but those of `GET /domain` and `POST /probe` is immediate and does not wait for libvirt. A start that fails is a report
  * with `exit`.
  *
  * Versions. Handlers and launchers of different versions run side by side, in either order. The launcher states its

@@ -64,6 +64,11 @@ export interface FakeLibvirtd {
   pauseGuests(errors: readonly { readonly disk: string; readonly error: number }[]): void
   /** What agents in guests reply to each question, by the number of its type; undefined: nothing, ever. */
   answerAgents(reply: ((types: number) => readonly { field: string; value: number | string }[]) | undefined): void
+  /**
+   * What agents in guests return for a command (`guest-exec`) with its arguments; an error refuses it, and undefined is
+   * no reply, ever.
+   */
+  runInGuests(run: (command: string, args: { readonly [name: string]: unknown }) => unknown): void
   /** The guests thaw their file systems by themselves, as Windows does after 10 s. */
   thawGuests(): void
   /** The next call of `procedure` is refused. */
@@ -92,11 +97,12 @@ export function fakeLibvirtd(): FakeLibvirtd {
   let diskErrors: readonly { readonly disk: string; readonly error: number }[] = []
   let frozen = 0
   let agentReply: Parameters<FakeLibvirtd['answerAgents']>[0] = () => []
+  let runInGuest: Parameters<FakeLibvirtd['runInGuests']>[0] = () => ({})
   const held: (() => void)[] = []
   let nextId = 1
   let nextCallback = 0
 
-  const send = (connection: FakeConnection, packet: Omit<Packet, 'program' | 'version'>) => {
+  const send = (connection: FakeConnection, packet: Omit<Packet, 'program' | 'version'> & Partial<Packet>) => {
     if (!connection.socket.writableEnded && !isMute)
       connection.socket.write(encodePacket({ program, version, ...packet }))
   }
@@ -237,6 +243,13 @@ export function fakeLibvirtd(): FakeLibvirtd {
       return { filesystems }
     },
     domain_get_guest_info: (args) => ({ params: [...(agentReply?.(Number(args['types'])) ?? [])] }),
+    qemu_domain_agent_command: (args) => {
+      mustRun(find(args['dom']))
+      const { execute, arguments: given } = JSON.parse(textOf(args['cmd']))
+      const reply = runInGuest(execute, given)
+      if (reply instanceof Error) throw reply
+      return { result: reply === undefined ? null : JSON.stringify({ return: reply }) }
+    },
     domain_undefine_flags: (args) => {
       const domain = find(args['dom'])
       domains.delete(Buffer.from(domain.uuid).toString('hex'))
@@ -254,8 +267,13 @@ export function fakeLibvirtd(): FakeLibvirtd {
   }
 
   const answer = (connection: FakeConnection, packet: Packet) => {
-    const called = procedureByNumber(packet.procedure)
-    const reply = { procedure: packet.procedure, type: packetType.reply, serial: packet.serial }
+    const called = procedureByNumber(packet.procedure, packet.program)
+    const reply = {
+      program: packet.program,
+      procedure: packet.procedure,
+      type: packetType.reply,
+      serial: packet.serial,
+    }
     try {
       if (called === undefined) throw new LibvirtError(`unknown procedure: ${packet.procedure}`, 39, 7)
       if (areGuestsLocked && called.name.startsWith('domain_')) return
@@ -276,6 +294,8 @@ export function fakeLibvirtd(): FakeLibvirtd {
       const args = decodeFields(called.args, packet.payload)
       if (called.name === 'domain_get_guest_info' && agentReply === undefined) return
       const result = handlers[called.name]?.(args, connection) ?? {}
+      // An agent that never answers.
+      if (result['result'] === null) return
       if (called.name === 'domain_open_console') {
         connection.console = { domain: find(args['dom']), serial: packet.serial, procedure: packet.procedure }
       }
@@ -341,6 +361,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
     },
     answerAgents: (reply) => {
       agentReply = reply
+    },
+    runInGuests: (run) => {
+      runInGuest = run
     },
     thawGuests() {
       frozen = 0

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
 import type { Probes } from '../../api/probe.ts'
 import { renderCause } from '../../api/refusal.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
@@ -43,5 +44,21 @@ test.each<[string, Pick<VirtualMachineSpec, 'ports' | keyof Probes>, readonly st
 ])('a probe with %s', (_, row, causes) => {
   const found = checkRules(...prepare({ devices: { interfaces: [{ type: 'ethernet' }] } }, row)).causes
   const own = found.filter(({ rule }) => rule === 'probe-port')
+  expect(own.map((cause) => `${cause.field}: ${renderCause(cause)}`)).toEqual(causes)
+})
+
+const noChannel =
+  'spec.startupProbe.exec: Required value: requires the QEMU guest agent, to which the VM has no channel; add {type: unix, target: {type: virtio, name: org.qemu.guest_agent.0}} to spec.domain.devices.channels'
+const withChannel = (name: string): Domain => ({
+  devices: { channels: [{ type: 'unix', target: { type: 'virtio', name } }] },
+})
+
+test.each<[string, Domain, readonly string[]]>([
+  ['no channel', {}, [noChannel]],
+  ['another channel', withChannel('a'), [noChannel]],
+  ['a channel for the agent', withChannel('org.qemu.guest_agent.0'), []],
+])('a probe by a command with %s', (_, domain, causes) => {
+  const found = checkRules(...prepare(domain, { startupProbe: { exec: { command: ['true'] } } })).causes
+  const own = found.filter(({ rule }) => rule === 'probe-agent')
   expect(own.map((cause) => `${cause.field}: ${renderCause(cause)}`)).toEqual(causes)
 })

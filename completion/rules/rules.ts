@@ -54,7 +54,7 @@ import { pciAddressRules } from './pci-address.ts'
 import { pciControllerRules } from './pci-controller.ts'
 import { perfEvents } from './perf.ts'
 import { portForwardRules } from './port-forward.ts'
-import { probePort } from './probe.ts'
+import { probeAgent, probePort } from './probe.ts'
 import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
 import { rng } from './rng.ts'
@@ -120,6 +120,7 @@ export const rules: readonly Rule[] = [
   ...interfaceTypeRules,
   ...portForwardRules,
   probePort,
+  probeAgent,
   ...tapRules,
   rom,
   ...hostdevRules,

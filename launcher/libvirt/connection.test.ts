@@ -6,7 +6,7 @@ import { encodeError } from '../../test/fake-libvirtd.ts'
 import { Connection, type LibvirtEvent } from './connection.ts'
 import { ConnectionLost, DeadlineExceeded, LibvirtError } from './errors.ts'
 import { type Packet, encodePacket, packetReader, packetStatus, packetType } from './packet.ts'
-import { encodeFields, keepalive, procedure, program, structs, version } from './protocol.ts'
+import { encodeFields, keepalive, procedure, program, qemuProgram, structs, version } from './protocol.ts'
 import { encode } from './xdr.ts'
 
 /** The daemon's end, played by the test packet by packet. */
@@ -81,6 +81,17 @@ describe('a call', () => {
     await settle()
     expect(call.outcome).toEqual({ state: 1, reason: 1 })
     expect(clock.pending()).toBe(1) // the next ping
+  })
+
+  test('of QEMU alone has a program of its own', async () => {
+    const asked = { dom, cmd: '{}', timeout: 5, flags: 0 }
+    const call = watch(connection.call('qemu_domain_agent_command', asked))
+    await settle()
+    expect(received).toMatchObject([{ program: qemuProgram, procedure: 3, type: packetType.call }])
+    const payload = encodeFields(procedure('qemu_domain_agent_command').ret, { result: '{"return":{}}' })
+    send({ program: qemuProgram, procedure: 3, payload })
+    await settle()
+    expect(call.outcome).toEqual({ result: '{"return":{}}' })
   })
 
   test('can have its reply after a later call', async () => {
@@ -184,6 +195,7 @@ describe('invalid bytes end the connection and reject every call', () => {
     ['an impossible length', () => theirs.write(Buffer.from('00000003', 'hex'))],
     ['a reply without a call', () => send({ serial: 99, payload: running })],
     ['an answer to another procedure', () => send({ procedure: 14, payload: running })],
+    ['an answer to the procedure of the same number for QEMU', () => send({ program: qemuProgram, payload: running })],
     ['an answer that is too short', () => send({ payload: Buffer.alloc(4) })],
     ['an answer that is too long', () => send({ payload: Buffer.alloc(12) })],
     ['an error that does not decode', () => send({ status: packetStatus.error, payload: Buffer.alloc(8) })],
@@ -200,6 +212,7 @@ describe('invalid bytes end the connection and reject every call', () => {
 
   test.each([
     ['of another program', { program: 42 }],
+    ['of an event of QEMU', { program: qemuProgram, type: packetType.message, procedure: 6 }],
     ['of a type that is not for clients', { type: packetType.call }],
     ['for a stream that is over', { type: packetType.stream, serial: 77 }],
   ])('but a packet %s is passed over', async (_, packet) => {
@@ -211,7 +224,7 @@ describe('invalid bytes end the connection and reject every call', () => {
 
 test('with any bytes from the daemon, each call resolves, rejects or waits, and nothing crashes', async () => {
   const packet = fc.record({
-    program: fc.constantFrom(program, keepalive.program, 7),
+    program: fc.constantFrom(program, qemuProgram, keepalive.program, 7),
     version: fc.constant(1),
     procedure: fc.constantFrom(state.number, 201, 318, 1, 2, 99),
     type: fc.constantFrom(0, 1, 2, 3, 4, 5, 6, 9),

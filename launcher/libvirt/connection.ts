@@ -15,6 +15,7 @@ import {
   keepalive,
   procedure,
   program,
+  qemuProgram,
   version,
 } from './protocol.ts'
 import { CallStream } from './stream.ts'
@@ -154,7 +155,7 @@ export class Connection {
       this.#serial += 1
       const serial = this.#serial
       const header = {
-        program,
+        program: called.program,
         version,
         procedure: called.number,
         type: packetType.call,
@@ -198,13 +199,15 @@ export class Connection {
       if (packet.procedure === keepalive.ping) this.#sendKeepalive(keepalive.pong)
       return
     }
-    if (packet.program !== program) return
+    const isOfQemu = packet.program === qemuProgram
+    if (packet.program !== program && !isOfQemu) return
     switch (packet.type) {
       case packetType.reply:
       case packetType.replyWithFds:
         return this.#acceptReply(packet)
       case packetType.message:
-        return this.#deliver(packet)
+        if (!isOfQemu) this.#deliver(packet)
+        return
       case packetType.stream:
         return this.#streamed(packet)
       default:
@@ -214,7 +217,8 @@ export class Connection {
 
   #acceptReply(packet: Packet): void {
     const call = this.#outstanding.get(packet.serial)
-    if (call === undefined || call.procedure.number !== packet.procedure) {
+    const { program: ofProgram, number } = call?.procedure ?? {}
+    if (call === undefined || number !== packet.procedure || ofProgram !== packet.program) {
       throw new ProtocolError(`a reply to procedure ${packet.procedure}, serial ${packet.serial}, which was not called`)
     }
     // Decoded before the call is removed, so that the call is rejected if decoding throws.

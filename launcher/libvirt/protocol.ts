@@ -12,6 +12,8 @@ export type Arguments<P extends ProcedureName> = { readonly [A in keyof Procedur
 export type Reply<P extends ProcedureName> = { readonly [R in keyof Procedures[P]['ret']]: Value }
 
 export const program = protocol.program
+/** That of procedures that only libvirt's driver for QEMU has. */
+export const qemuProgram = protocol.qemuProgram
 export const keepalive = protocol.keepalive
 export const version = protocol.version
 export const errorCodes = protocol.errors
@@ -19,6 +21,8 @@ export const structs: Structs = protocol.structs
 
 export interface Procedure {
   readonly name: string
+  /** `program` or `qemuProgram`. */
+  readonly program: number
   readonly number: number
   readonly args: Fields
   readonly ret: Fields
@@ -33,12 +37,14 @@ export interface EventKind {
   readonly message: Fields
 }
 
-const procedureTable: { readonly [name: string]: { number: number; args: object; ret: object } } = protocol.procedures
+const procedureTable: {
+  readonly [name: string]: { program?: number; number: number; args: object; ret: object }
+} = protocol.procedures
 
 const procedures = new Map<string, Procedure>(
   Object.entries(procedureTable).map(([name, row]) => [
     name,
-    { name, number: row.number, args: fieldsOf(row.args), ret: fieldsOf(row.ret) },
+    { name, program: row.program ?? program, number: row.number, args: fieldsOf(row.args), ret: fieldsOf(row.ret) },
   ]),
 )
 
@@ -56,8 +62,8 @@ export function procedure(name: string): Procedure {
 }
 
 /** For the side that replies. */
-export function procedureByNumber(number: number): Procedure | undefined {
-  return [...procedures.values()].find((candidate) => candidate.number === number)
+export function procedureByNumber(number: number, ofProgram: number): Procedure | undefined {
+  return [...procedures.values()].find((one) => one.number === number && one.program === ofProgram)
 }
 
 export function encodeFields(fields: Fields, value: { readonly [field: string]: Value }): Buffer {

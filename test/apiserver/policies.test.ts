@@ -600,6 +600,22 @@ describe('the controller', () => {
       '',
     ],
     [
+      'the pod of a VM with probes by commands',
+      launcher({
+        readinessProbe: { exec: { command: ['a'] } },
+        livenessProbe: { exec: { command: ['b'] } },
+        startupProbe: { exec: { command: ['c'] } },
+      }),
+      201,
+      '',
+    ],
+    [
+      'the command of another probe',
+      withContainer({ readinessProbe: { exec: { command: ['/usr/local/bin/guest-probe', 'livenessProbe'] } } }),
+      403,
+      'probes',
+    ],
+    [
       'another sysctl',
       withSpec({
         securityContext: {

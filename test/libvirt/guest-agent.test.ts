@@ -1,5 +1,6 @@
+import { execFile } from 'node:child_process'
 import { chown, copyFile, mkdir, open } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import { eventually } from '../until.ts'
@@ -24,6 +25,10 @@ beforeAll(async () => {
 })
 afterAll(() => launcher?.stop())
 
+/** Differs from run to run. */
+const script = `n=$(cat /n 2>/dev/null || echo 0); echo $((n + 1)) >/n
+case $n in 0) echo "not yet: $1" >&2; exit 3;; 1) kill -9 $$;; 2) head -c 5000000 /dev/zero;; *) echo up;; esac`
+
 const runcmd = ['mkfs.ext4 -q /dev/vdb', 'mkdir -p /data', 'mount /dev/vdb /data']
 const disk = (volume: string, dev: string, type: string) => ({
   type: 'volume',
@@ -37,6 +42,9 @@ const vm = {
   kind: 'VirtualMachine',
   metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000019' },
   spec: {
+    readinessProbe: { exec: { command: ['/bin/sh', '-c', script, 'a', '$0'] }, timeoutSeconds: 60 },
+    livenessProbe: { exec: { command: ['/no/such'] }, timeoutSeconds: 60 },
+    startupProbe: { exec: { command: ['sleep', '60'] }, timeoutSeconds: 10 },
     domain: {
       type: 'qemu',
       memory: { unit: 'MiB', value: 256 },
@@ -102,4 +110,37 @@ test('a guest writes its journal before it is frozen, and continues after it', a
   }
   await eventually('it writes again', async () => (await needsRecovery()) === true)
   await launcher.reported('its agent answers', ({ agent, phase }) => agent === 'connected' && phase === 'Running')
+})
+
+/** What the kubelet runs in the pod: the exit code and the output. */
+const probed = (name: string) =>
+  new Promise<readonly [unknown, string]>((resolve) => {
+    const program = join(import.meta.dirname, '../../images/launcher/guest-probe')
+    const env = { ...process.env, VIRTSET_SOCKET_DIR: dirname(launcher.socket) }
+    execFile(program, [name], { env }, (error, stdout) => resolve([error?.code ?? 0, stdout]))
+  })
+
+test('probes by commands run in the guest', async () => {
+  await launcher.reported('its agent is connected', ({ agent }) => agent === 'connected', booting)
+  expect(await probed('readinessProbe')).toEqual([1, 'the command exited with status 3: not yet: $0\n'])
+  expect(await probed('readinessProbe')).toEqual([1, 'the command was ended by signal 9, and wrote nothing\n'])
+  expect(await probed('readinessProbe')).toEqual([
+    1,
+    expect.stringMatching(/^the QEMU guest agent refuses: cannot read how the command ended, .* written too much: ./),
+  ])
+  // On a busy machine, the agent needs longer to send all of it.
+  await eventually('the agent answers again', async () => (await probed('readinessProbe'))[0] === 0)
+  expect(await probed('readinessProbe')).toEqual([0, 'up\n'])
+  expect(await probed('livenessProbe')).toEqual([
+    1,
+    expect.stringMatching(/^the QEMU guest agent refuses: .*\/no\/such/),
+  ])
+  expect(await probed('startupProbe')).toEqual([
+    1,
+    expect.stringMatching(/^the command did not end within 10 s and continues in the guest as process \d+$/m),
+  ])
+  expect(await probed('startupProbe')).toEqual([
+    1,
+    expect.stringMatching(/^the command of an earlier probe still runs in the guest, as process \d+ for \d+ s$/m),
+  ])
 })
