@@ -585,6 +585,18 @@ describe('the controller', () => {
       201,
       '',
     ],
+    [
+      'the pod of a VM with devices of its node',
+      launcher({
+        resourceClaims: [{ name: 'cards', resourceClaimTemplateName: 'two-cards' }],
+        hostDevices: [
+          { name: 'card', claim: { name: 'cards', request: 'card' } },
+          { name: 'gpu', resourceName: 'example.com/gpu' },
+        ],
+      }),
+      201,
+      '',
+    ],
     ['the pod of a VM with a placement', launcher(placement), 201, ''],
     ['the pod of a VM with excluded nodes', excludeNodes(launcher(placement), ['node1', 'node2']), 201, ''],
     [
