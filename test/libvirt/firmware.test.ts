@@ -15,6 +15,7 @@ import { createCandidates } from '../../presets/candidates.ts'
 import { eventually } from '../until.ts'
 import { makeEfiDisk } from './efi-disk.ts'
 import { guestDisk } from './guest.ts'
+import { linuxDisk } from './linux-disk.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { libvirtRootfs, uid as launcherUid } from './rootfs.ts'
 
@@ -25,8 +26,8 @@ afterEach(() => launcher.stop())
 
 const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000003'
 const serials = [{ type: 'pty' as const }]
-/** Emulated UEFI takes 10 s, and ten times that on a busy machine. */
-const bootMs = 480_000
+/** Emulated, UEFI takes 10 s and Linux 20 s, and ten times that on a busy machine. */
+const bootMs = 900_000
 
 async function completed(domain: Domain, volumes: readonly string[] = []): Promise<VirtualMachine> {
   const vm: VirtualMachine = {
@@ -53,10 +54,10 @@ async function completed(domain: Domain, volumes: readonly string[] = []): Promi
 
 type Disk = NonNullable<NonNullable<Domain['devices']>['disks']>[number]
 
-const disk = (volume: string, dev: string, order: number): Disk => ({
+const disk = (volume: string, dev: string, order: number, type: 'raw' | 'qcow2' = 'raw'): Disk => ({
   type: 'volume',
   device: 'disk',
-  driver: { name: 'qemu', type: 'raw' },
+  driver: { name: 'qemu', type },
   source: { volume },
   target: { dev, bus: 'virtio' },
   boot: { order },
@@ -84,11 +85,13 @@ async function printed(vm: VirtualMachine, expected: RegExp): Promise<string> {
 }
 
 test(
-  'firmware: efi enforces Secure Boot: an unsigned boot loader is refused, and a signed one starts',
+  'firmware: efi enforces Secure Boot: a loader without a signature or with that of another key is refused, a signed Linux boots',
   async () => {
     launcher = await startLauncher()
-    await fillVolume('unsigned', 'disk.img', (path) => makeEfiDisk(path, 'unsigned'))
-    await fillVolume('signed', 'disk.img', (path) => makeEfiDisk(path, 'signed'))
+    const loaders = ['unsigned', 'otherKey', 'signed'] as const
+    for (const loader of loaders)
+      await fillVolume(loader.toLowerCase(), 'disk.img', (path) => makeEfiDisk(path, loader))
+    await fillVolume('linux', 'disk.img', (path) => copyFile(linuxDisk(), path))
     // As an earlier start of the VM has left it.
     const template = join(libvirtRootfs(), '/usr/share/OVMF/OVMF_VARS_4M.ms.fd')
     const variables = await fillVolume('state', 'testvm_VARS.fd', (path) => copyFile(template, path))
@@ -98,12 +101,27 @@ test(
         memory: { unit: 'MiB', value: 256 },
         os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } },
         features: { acpi: {} },
-        devices: { serials, disks: [disk('unsigned', 'vda', 1), disk('signed', 'vdb', 2)] },
+        devices: {
+          serials,
+          disks: [
+            disk('unsigned', 'vda', 1),
+            disk('otherkey', 'vdb', 2),
+            disk('signed', 'vdc', 3),
+            disk('linux', 'vdd', 4, 'qcow2'),
+          ],
+        },
       },
-      ['unsigned', 'signed', 'state'],
+      ['unsigned', 'otherkey', 'signed', 'linux', 'state'],
     )
-    const text = await printed(vm, /GNU GRUB/)
-    expect(text).toMatch(/failed to load Boot0001 .*: Access Denied/)
+    const text = await printed(vm, /guest: \S+ is up/)
+    expect(text.match(/Secure boot \w+|BdsDxe: (failed to load|starting) Boot\d+|Access Denied/g)).toEqual([
+      'BdsDxe: failed to load Boot0001',
+      'Access Denied',
+      'BdsDxe: failed to load Boot0002',
+      'Access Denied',
+      'BdsDxe: starting Boot0003',
+      'Secure boot enabled',
+    ])
     expect((await launcher.report()).specDrift).toEqual([])
     expect((await stat(variables)).ino).toBe(ino)
     expect(await readFile(variables)).not.toEqual(await readFile(template))
