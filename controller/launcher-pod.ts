@@ -22,15 +22,13 @@ import { probeNames, type Probe, type ProbeName, type Probes } from '../api/prob
 import { apiVersion } from '../api/object.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { networksAnnotation } from './network-failure.ts'
 import type { Claim, Container, Pod } from './pod.ts'
 
 export const vmUidLabel = 'virtset.io/vm-uid'
 export const vmNameLabel = 'virtset.io/vm-name'
 /** In the launcher's environment. */
 export const vmUidVariable = 'VIRTSET_VM_UID'
-
-/** From which Multus takes the networks of a pod beside its own. */
-const networksAnnotation = 'k8s.v1.cni.cncf.io/networks'
 
 interface LauncherOptions {
   readonly image: string

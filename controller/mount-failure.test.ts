@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest'
-import type { KubeClient, ListOptions } from '../runtime/kube.ts'
-import { fakeClock } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { launcherPod } from './launcher-pod.ts'
-import { createMountFailures, mountFailure, type PodEvent } from './mount-failure.ts'
+import { mountFailure } from './mount-failure.ts'
+import type { PodEvent } from './pod-event.ts'
 
 const volumes = [
   { name: 'data', persistentVolumeClaim: { claimName: 'c' } },
@@ -57,27 +56,3 @@ test.each<[string, readonly PodEvent[], string | undefined]>([
     undefined,
   ],
 ])('reports %s', (_, events, message) => expect(mountFailure(events, pod)).toBe(message))
-
-test('reads one page of short events, seldom', async () => {
-  const clock = fakeClock()
-  await clock.advance(1)
-  const requests: ListOptions[] = []
-  const huge = failed('source-1', 'x'.repeat(1_000_000))
-  const listEach = (async (_, options, take) => {
-    requests.push(options)
-    take(huge as never)
-    return { resourceVersion: '1', continue: 'more' }
-  }) satisfies KubeClient['listEach']
-  const find = createMountFailures({ listEach }, clock)
-  const stored = { ...pod, metadata: { ...pod.metadata, name: 'p', uid: 'u1', resourceVersion: '1' } }
-  const once = await find(stored)
-  expect(once).toMatch(/^volume "seed": x{100,}…$/)
-  expect(once?.length).toBeLessThan(1024)
-  expect(await find(stored)).toBe(once)
-  expect(requests).toEqual([
-    { namespace: 'default', fieldSelector: 'involvedObject.kind=Pod,involvedObject.uid=u1', limit: 25 },
-  ])
-  await clock.advance(4001)
-  await find(stored)
-  expect(requests.length).toBe(2)
-})

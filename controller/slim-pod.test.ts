@@ -42,6 +42,18 @@ it('of a running pod, the controller caches its VM, its node and what ends it', 
   })
 })
 
+it('has its networks until its VM has taken it, unless others made them long', () => {
+  const whole = pod({ phase: 'Pending' })
+  const withNetworks = (text: string) => {
+    const annotations = { 'k8s.v1.cni.cncf.io/networks': text, other: 'x' }
+    return { ...whole, metadata: { ...whole.metadata, annotations } }
+  }
+  const annotations = { 'k8s.v1.cni.cncf.io/networks': '[{"name":"lab"}]' }
+  expect(slimStartingPod(withNetworks('[{"name":"lab"}]')).metadata.annotations).toEqual(annotations)
+  expect(slimPod(withNetworks('[{"name":"lab"}]')).metadata.annotations).toBeUndefined()
+  expect(slimStartingPod(withNetworks('x'.repeat(16_385))).metadata.annotations).toBeUndefined()
+})
+
 it('has the VMs that own it and that its label does not name, and no owner that a user added', () => {
   const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', name: 'x', uid: 'other' }
   const users = { apiVersion: 'v1', kind: 'X', name: 'x', uid: 'user' }

@@ -4,10 +4,13 @@ import { hasReadiness, slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
+import { networksAnnotation } from './network-failure.ts'
 import type { Container, ContainerStatus, Pod, PodStatus } from './pod.ts'
 
 /** Characters of JSON of a pod's spec. A launcher pod has 3,000; users can add tolerations to it. */
 const maxSpec = 32 * 1024
+/** 16 networks with the longest names have 9,000 characters. Users can change the annotation. */
+const maxNetworks = 16 * 1024
 
 const nothing: readonly never[] = Object.freeze([])
 const none = Object.freeze({})
@@ -33,11 +36,18 @@ export function slimPod(pod: Persisted<Pod>): Persisted<Pod> {
   }
 }
 
-/** The same of a pod whose VM can still take it, with its spec. */
+/** The same of a pod whose VM can still take it, with its spec and its networks. */
 export function slimStartingPod(pod: Persisted<Pod>): Persisted<Pod> {
-  const slim = slimPod(pod)
+  const networks = pod.metadata.annotations?.[networksAnnotation]
+  const slim =
+    networks === undefined || networks.length > maxNetworks ? slimPod(pod) : withNetworks(slimPod(pod), networks)
   return JSON.stringify(pod.spec).length > maxSpec ? slim : { ...slim, spec: pod.spec }
 }
+
+const withNetworks = (pod: Persisted<Pod>, networks: string): Persisted<Pod> => ({
+  ...pod,
+  metadata: { ...pod.metadata, annotations: { [networksAnnotation]: networks } },
+})
 
 function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['metadata'] {
   const vmUid = metadata.labels?.[vmUidLabel]

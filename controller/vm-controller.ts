@@ -28,7 +28,7 @@ import {
 } from './launcher-pod.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
-import { createMountFailures } from './mount-failure.ts'
+import { createPodFailures } from './pod-failure.ts'
 import { nodes, slimNode, stateOf } from './node.ts'
 import type { Node } from './node.ts'
 import { hasEnded, sortPods } from './own-pod.ts'
@@ -40,7 +40,7 @@ import type { CachedVm } from './slim-vm.ts'
 import { createStartingVms } from './starting-vms.ts'
 import { createStopwatch } from './stopwatch.ts'
 import type { Action } from './vm-action.ts'
-import { mountingPod, mountOverdueMs, statesOf } from './vm-observed.ts'
+import { creatingPod, creationOverdueMs, statesOf } from './vm-observed.ts'
 import type { Completion, Mark, Observed } from './vm-observed.ts'
 import { plan, refusedToCreate } from './vm-plan.ts'
 import { completionRefused } from './vm-status.ts'
@@ -182,7 +182,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     if (awaitsStart(vm)) await turns.take({ namespace: vm.metadata.namespace ?? '', username: '' })
     const completion = completionOf(vm)
     const elapsed = stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node))
-    const overdue = (elapsed.get('mounting') ?? 0) < mountOverdueMs ? undefined : mountingPod(vm, found.pods)
+    const overdue = (elapsed.get('creating') ?? 0) < creationOverdueMs ? undefined : creatingPod(vm, found.pods)
     const isStarting = completion.kind === 'done' && vm.status?.podUID === undefined && !isDeleting(vm)
     return {
       vm,
@@ -193,7 +193,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       isFillRecorded: filledVms.has(vm.metadata.uid),
       image,
       claims: isStarting ? await findClaims(vm) : new Map<string, Claim>(),
-      mountFailure: overdue && (await findMountFailure(overdue)),
+      failure: overdue && (await findFailure(overdue)),
       node,
       elapsed,
       now: timestamp(clock),
@@ -238,7 +238,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     return found
   }
 
-  const findMountFailure = createMountFailures(kube, clock)
+  const findFailure = createPodFailures(kube, clock)
 
   /** A claim that was deleted meanwhile needs no mark. */
   const markFilled = async (vm: Vm): Promise<void> => {

@@ -2,7 +2,7 @@ import type { Cause } from '../api/cause.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { hasMissable } from './mount-failure.ts'
+import { canFail, type PodFailure } from './pod-failure.ts'
 import type { NodeState } from './node.ts'
 import { isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
@@ -32,9 +32,10 @@ export interface Observed {
   /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
   readonly claims: ReadonlyMap<string, Claim>
   /**
-   * Why the kubelet cannot mount the volumes of the VM's pod. Looked up only when that takes long: `mountOverdueMs`.
+   * Why the kubelet cannot create the container of the VM's pod. Looked up only when that takes long:
+   * `creationOverdueMs`.
    */
-  readonly mountFailure: string | undefined
+  readonly failure: PodFailure | undefined
   /** The state of the node that `status.nodeName` names. */
   readonly node: NodeState
   readonly image: string
@@ -56,7 +57,7 @@ export const podRejected = 'PodRejected'
 /** The states whose duration matters. */
 export type Mark =
   | 'waiting'
-  | 'mounting'
+  | 'creating'
   | 'rejected'
   | 'finished'
   | 'podEnded'
@@ -74,7 +75,7 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
   const [before, last] = times.slice(-2)
   const states: [Mark, string | undefined][] = [
     ['waiting', vm.status?.phase === 'Pending' ? vm.status.reason : undefined],
-    ['mounting', mountingPod(vm, pods)?.metadata.uid],
+    ['creating', creatingPod(vm, pods)?.metadata.uid],
     ['rejected', isRejectedAgain(vm) ? 'rejected' : undefined],
     ['finished', isFinished(vm) ? 'finished' : undefined],
     ['podEnded', ended.length === 0 ? undefined : ended.join()],
@@ -86,16 +87,16 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
   return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))
 }
 
-/** Mounting usually takes less than a second. After this time, the events of the pod are read. */
-export const mountOverdueMs = 5000
+/** Mounting usually takes less than a second, and so do networks. After this time, the events of the pod are read. */
+export const creationOverdueMs = 5000
 
-/** The pod of a VM if the kubelet still prepares its container, and volumes of it can be missing. */
-export function mountingPod({ status = {} }: Vm, pods: readonly LauncherPod[]): LauncherPod | undefined {
+/** The pod of a VM if the kubelet still prepares its container, and volumes or networks of it can be missing. */
+export function creatingPod({ status = {} }: Vm, pods: readonly LauncherPod[]): LauncherPod | undefined {
   if (status.phase !== 'Scheduled') return undefined
   const own = pods.find(({ metadata }) => metadata.uid === status.podUID)
   const [compute] = own?.status?.containerStatuses ?? []
   const isCreating = compute?.state?.waiting?.reason === 'ContainerCreating'
-  return own !== undefined && isCreating && hasMissable(own) ? own : undefined
+  return own !== undefined && isCreating && canFail(own) ? own : undefined
 }
 
 /** Whether the kubelet rejected a pod of the VM, which has not run since: only that leads back to Pending. */

@@ -79,7 +79,7 @@ const observed = ({ pod, copies = [], elapsed = {}, vm = fresh, ...over }: Varia
     predecessors: [],
     isEndObserved: false,
     isFillRecorded: false,
-    mountFailure: undefined,
+    failure: undefined,
     completion: { kind: 'done', presets: [] },
     claims: new Map(),
     node: 'responds',
@@ -137,7 +137,7 @@ const waiting = (reason: string, message: string): PodStatus => ({
 })
 
 /** A VM with a claim, whose volumes the kubelet has not mounted yet. */
-const mounting = {
+const creating = {
   vm: withStatus(inPhase('Scheduled')),
   pod: {
     ...seen({ status: waiting('ContainerCreating', '') }),
@@ -145,8 +145,8 @@ const mounting = {
   },
 }
 const mountFailed = {
-  ...mounting,
-  vm: { ...mounting.vm, status: troubledStatus(mounting.vm, 'FailedMount', 'volume "data": no such disk', at(0)) },
+  ...creating,
+  vm: { ...creating.vm, status: troubledStatus(creating.vm, 'FailedMount', 'volume "data": no such disk', at(0)) },
 }
 
 const unschedulable = (message: string): PodStatus => ({
@@ -428,12 +428,16 @@ const table: [string, Variation, string[]][] = [
   ],
   [
     'looks for the cause when the volumes of a pod are not mounted in time',
-    { ...mounting, elapsed: { mounting: 2 } },
+    { ...creating, elapsed: { creating: 2 } },
     ['requeueAfter 3000'],
   ],
   [
     'reports why a volume is not mounted, and looks again',
-    { ...mounting, mountFailure: 'volume "data": no such disk', elapsed: { mounting: 12 } },
+    {
+      ...creating,
+      failure: { reason: 'FailedMount', message: 'volume "data": no such disk' },
+      elapsed: { creating: 12 },
+    },
     [
       'updateStatus Scheduled Ready False FailedMount: volume "data": no such disk',
       'recordEvent Warning FailedMount: volume "data": no such disk',
@@ -441,8 +445,25 @@ const table: [string, Variation, string[]][] = [
     ],
   ],
   [
+    'reports why a network of the pod is not created',
+    {
+      ...creating,
+      failure: { reason: 'FailedCreatePodSandBox', message: 'network "lab": gone' },
+      elapsed: { creating: 7 },
+    },
+    [
+      'updateStatus Scheduled Ready False FailedCreatePodSandBox: network "lab": gone',
+      'recordEvent Warning FailedCreatePodSandBox: network "lab": gone',
+      'requeueAfter 7000',
+    ],
+  ],
+  [
     'reports the same cause once, and looks again at least once a minute',
-    { ...mountFailed, mountFailure: 'volume "data": no such disk', elapsed: { mounting: 500 } },
+    {
+      ...mountFailed,
+      failure: { reason: 'FailedMount', message: 'volume "data": no such disk' },
+      elapsed: { creating: 500 },
+    },
     ['requeueAfter 60000'],
   ],
   [

@@ -7,7 +7,6 @@ import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm } from 
 import type { Disruption } from './disruption.ts'
 import { hasFinalizer } from './finalizer.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
-import { failedMount } from './mount-failure.ts'
 import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
@@ -16,7 +15,7 @@ import { failedProbeOf, hasEndingProbe, hasReadiness, terminatedExitCode } from 
 import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
-import { isHandedOver, mountOverdueMs, podRejected } from './vm-observed.ts'
+import { isHandedOver, creationOverdueMs, podRejected } from './vm-observed.ts'
 import type { Completion, LauncherPod, Observed, Vm } from './vm-observed.ts'
 import {
   completionRefused,
@@ -239,7 +238,7 @@ function follow(observed: Observed, pod: LauncherPod): Action[] {
     if (disruption !== undefined && disruptionOfVm(vm) === undefined) return noteDisruption(observed, disruption)
     if (node === 'silent') return reportUnreachable(observed)
     const trouble = reportTrouble(observed, pod)
-    return trouble.length > 0 ? trouble : [...reportProbe(observed, pod), ...awaitMount(observed)]
+    return trouble.length > 0 ? trouble : [...reportProbe(observed, pod), ...awaitCreation(observed)]
   }
   if (disruption !== undefined && pod.metadata.deletionTimestamp !== undefined) {
     const message = `${disruption.message} before the VM started`
@@ -324,26 +323,28 @@ function reportProbe({ vm, now }: Observed, pod: LauncherPod): Action[] {
 
 /** Between Scheduled and Running the kubelet may report why the container does not start. */
 function reportTrouble(observed: Observed, pod: LauncherPod): Action[] {
-  const { vm, image, mountFailure, now } = observed
+  const { vm, image, failure, now } = observed
   if (vm.status?.phase !== 'Scheduled') return []
   const { reason = '', message: waiting = '' } = computeOf(pod)?.state?.waiting ?? {}
   const isTrouble = troubles.includes(reason)
-  if (!isTrouble && mountFailure === undefined) return []
-  const trouble = isTrouble
-    ? { reason, message: explainPull(waiting, vm.spec, image) }
-    : { reason: failedMount, message: mountFailure ?? '' }
+  const trouble = isTrouble ? { reason, message: explainPull(waiting, vm.spec, image) } : failure
+  if (trouble === undefined) return []
   const status = troubledStatus(vm, trouble.reason, trouble.message, now)
   if (!isChanged(vm, status)) return []
-  return [{ do: 'updateStatus', status }, { do: 'recordEvent', type: 'Warning', ...trouble }, ...awaitMount(observed)]
+  return [
+    { do: 'updateStatus', status },
+    { do: 'recordEvent', type: 'Warning', ...trouble },
+    ...awaitCreation(observed),
+  ]
 }
 
-/** The pod does not change while a mount fails. The interval doubles: a list of events is a large read. */
-function awaitMount({ elapsed }: Observed): Action[] {
-  const mountingMs = elapsed.get('mounting')
-  if (mountingMs === undefined) return []
-  const isOverdue = mountingMs >= mountOverdueMs
+/** The pod does not change while a mount or a network fails. The interval doubles: a list of events is a large read. */
+function awaitCreation({ elapsed }: Observed): Action[] {
+  const creatingMs = elapsed.get('creating')
+  if (creatingMs === undefined) return []
+  const isOverdue = creatingMs >= creationOverdueMs
   return [
-    { do: 'requeueAfter', afterMs: isOverdue ? Math.min(mountingMs, longestPollMs) : mountOverdueMs - mountingMs },
+    { do: 'requeueAfter', afterMs: isOverdue ? Math.min(creatingMs, longestPollMs) : creationOverdueMs - creatingMs },
   ]
 }
 

@@ -190,7 +190,7 @@ export function createWorld() {
       predecessors: vm.status?.podUID === undefined && !isDeleting ? predecessors : [],
       isEndObserved: controller.endedPods.has(vm.status?.podUID ?? ''),
       isFillRecorded: true,
-      mountFailure: undefined,
+      failure: undefined,
       completion: { kind: 'done', presets: [] },
       claims: new Map(),
       node,
