@@ -490,12 +490,14 @@ describe('taps', () => {
   })
 
   test('in a network beside that of the pod are created with its interface', async () => {
-    responses = [{ status: 200, value: {} }]
-    const spec = { domain: { devices: { interfaces: [one] } }, taps: [{ ...tap, network: 'infra/lab' }] }
-    api.put(collection, { ...stored()!, spec })
+    responses = [{ status: 200, value: { ips: ['198.18.0.5'] } }]
+    const taps = [{ ...tap, plugin: 'redirect', network: 'infra/lab' }]
+    api.put(collection, { ...stored()!, spec: { domain: { devices: { interfaces: [one] } }, taps } })
     launcher = await startFakeLauncher(root, podUID)
-    launcher.become({ version: launcherVersion })
+    launcher.become({ version: launcherVersion, domain: { devices: { interfaces: [one] } } })
     await until(() => phase() === 'Running')
+    const status = stored()?.['status'] as VirtualMachineStatus | undefined
+    expect(status?.interfaces?.[0]).toMatchObject({ network: 'infra/lab', podInterface: 'net0', ips: ['198.18.0.5'] })
     expect(requests[0]?.body).toMatchObject({
       interface: { dev: 'tap0', index: 0, mac: '52:54:00:00:00:01', queues: 1, podInterface: 'net0' },
     })

@@ -345,6 +345,7 @@ export function startHandler(options: HandlerOptions): Handler {
         report,
         startingForMs: since(entry.startingSince),
         podIPs: await options.addressesOf(podUID),
+        ...(entry.taps?.state === 'ready' ? { tapIPs: entry.taps.ips } : {}),
         ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
       }
     } catch (error) {

@@ -571,6 +571,31 @@ test.each<[string, object, object]>([
   expect(statusOf(tapped, report('Running', { domain }), ['10.0.0.1'], now).interfaces).toEqual([expected])
 })
 
+test('the addresses that plugins state are those of their taps, and remain known', () => {
+  const mac = '52:54:00:00:00:01'
+  const live = { mac: { address: mac }, target: { dev: 'tap1' } }
+  const domain: JsonObject = { devices: { interfaces: [live, { target: { dev: 'tap2' } }] } }
+  const vm = vmWith({ phase: 'Scheduled' })
+  const taps = [
+    { dev: 'tap1', plugin: 'redirect', network: 'lab' },
+    { dev: 'tap2', plugin: 'example' },
+  ]
+  const tapped = { ...vm, spec: { ...vm.spec, taps } }
+  const tapIPs = new Map([
+    ['tap1', ['198.18.0.5']],
+    ['tap2', ['198.19.0.5']],
+  ])
+  const reported = report('Running', { domain })
+  const first = statusOf(tapped, reported, ['10.0.0.1'], now, { tapIPs })
+  const inLab = { mac, network: 'default/lab', podInterface: 'net1', ips: ['198.18.0.5'] }
+  expect(first.interfaces).toEqual([inLab, { ips: ['198.19.0.5'] }])
+  // Without a MAC address, nothing says that it is the same interface.
+  expect(statusOf({ ...tapped, status: first }, reported, ['10.0.0.1'], now).interfaces).toEqual([inLab, {}])
+  const gone = { tapIPs: new Map([['tap1', []]]) }
+  const { ips: _ips, ...without } = inLab
+  expect(statusOf({ ...tapped, status: first }, reported, [], now, gone).interfaces?.[0]).toEqual(without)
+})
+
 test('a disruption whose reason the controller knows stays as it is', () => {
   const known = {
     type: 'DisruptionTarget',

@@ -20,6 +20,7 @@ import {
   statusOf,
   withoutNetworkStatus,
 } from './status.ts'
+import type { TapIPs } from './vm-network.ts'
 
 /**
  * What the handler knows about a VM's launcher. Durations are measured with the handler's monotonic clock: timestamps
@@ -50,6 +51,8 @@ export type Observation =
       readonly kind: 'report'
       readonly report: DomainReport
       readonly podIPs?: readonly string[]
+      /** Known to the handler that had the taps created. */
+      readonly tapIPs?: TapIPs
       /** How the launcher's event stream violates the contract, although its responses do not. */
       readonly misbehavior?: string
       /** How long the launcher has been starting the guest. */
@@ -225,7 +228,7 @@ function onIncompatibility(
 
 function onReport(
   vm: VirtualMachine,
-  { report: reported, podIPs = [], misbehavior, startingForMs = 0 }: Observation & { kind: 'report' },
+  { report: reported, podIPs = [], tapIPs, misbehavior, startingForMs = 0 }: Observation & { kind: 'report' },
   now: string,
 ): Action[] {
   const isDeleting = vm.metadata.deletionTimestamp !== undefined
@@ -244,7 +247,7 @@ function onReport(
     return failWith(vm, failure, report.message ?? '', now)
   }
   const violation = misbehavior === undefined ? undefined : misbehaviorMessage(misbehavior)
-  const status = statusOf(vm, report, podIPs, now, violation)
+  const status = statusOf(vm, report, podIPs, now, { tapIPs, misbehavior: violation })
   if (report.phase === 'Defined' && report.exit === undefined && !hasRun) {
     return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]
   }

@@ -11,6 +11,7 @@ import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { unreadinessOf } from '../runtime/probe.ts'
 import { digestOf } from './slim-vm.ts'
+import type { TapIPs } from './vm-network.ts'
 
 /**
  * The largest domain that is stored. 100 devices are 60 KiB and 4,000 values. etcd limits an object to 1.5 MiB, and the
@@ -25,7 +26,7 @@ export function statusOf(
   report: DomainReport,
   podIPs: readonly string[],
   now: string,
-  misbehavior?: string,
+  { tapIPs = new Map(), misbehavior }: { readonly tapIPs?: TapIPs | undefined; readonly misbehavior?: string | undefined } = {},
 ): VirtualMachineStatus {
   const before = vm.status ?? {}
   const domain = domainOf(report)
@@ -41,7 +42,7 @@ export function statusOf(
       ? {}
       : {
           domain: newDomain(before, domain),
-          interfaces: interfacesOf(vm, domain, ips).map((one) => inGuest(one, report)),
+          interfaces: interfacesOf(vm, domain, ips, tapIPs).map((one) => inGuest(one, report)),
         }),
     ...guestOf(report),
     ...(report.frozen === undefined || report.exit !== undefined ? {} : { frozen: report.frozen }),
@@ -211,9 +212,10 @@ export function countValues(value: unknown): number {
 }
 
 function interfacesOf(
-  { metadata, spec: { taps = [] } }: VirtualMachine,
+  { metadata, spec: { taps = [] }, status: { interfaces: before = [] } = {} }: VirtualMachine,
   domain: JsonObject,
   ips: readonly string[],
+  tapIPs: TapIPs,
 ): InterfaceStatus[] {
   const interfaces = objectAt(domain, 'devices')?.['interfaces']
   if (!Array.isArray(interfaces)) return []
@@ -222,10 +224,14 @@ function interfacesOf(
     const mac = textAt(objectAt(one, 'mac'), 'address')
     const dev = textAt(objectAt(one, 'target'), 'dev')
     const tap = taps.find((each) => each.dev === dev)
+    const identity = { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }) }
+    if (tap === undefined || tap.plugin === routedPlugin) return { ...identity, ...inPod(one, tap, ips) }
+    // A handler that was restarted knows them from the status.
+    const known = tapIPs.get(tap.dev) ?? before.find((each) => each.mac !== undefined && each.mac === mac)?.ips ?? []
     return {
-      ...(name === undefined ? {} : { name }),
-      ...(mac === undefined ? {} : { mac }),
-      ...(tap?.network === undefined ? inPod(one, tap, ips) : inNetwork(tap, tap.network, metadata.namespace)),
+      ...identity,
+      ...(tap.network === undefined ? {} : inNetwork(tap, tap.network, metadata.namespace)),
+      ...(known.length === 0 ? {} : { ips: known }),
     }
   })
 }
@@ -263,17 +269,17 @@ function inGuest(one: InterfaceStatus, { guest, exit }: DomainReport): Interface
 /** Every runtime and CNI calls the interface of a pod so. */
 const podInterface = 'eth0'
 
-/** Where clients reach the guest: it has the addresses of its pod, whatever the guest itself configures. */
+/** Where clients reach the guest: at the addresses of its pod, whatever the guest itself configures. */
 function inPod(
   one: Json | undefined,
   tap: Tap | undefined,
-  ips: readonly string[],
+  podIPs: readonly string[],
 ): Pick<InterfaceStatus, 'podInterface' | 'ips'> {
-  if (tap?.plugin !== routedPlugin && textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
-  return { podInterface, ...(ips.length === 0 ? {} : { ips }) }
+  if (tap === undefined && textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
+  return { podInterface, ...(podIPs.length === 0 ? {} : { ips: podIPs }) }
 }
 
-/** Its addresses are those that the guest has configured, which only the guest can tell. */
+/** Unless IPAM gave it addresses, they are those that the guest has configured, which only the guest can tell. */
 function inNetwork(
   { dev }: Tap,
   network: string,

@@ -25,31 +25,39 @@ export function networkRequests(
   })
 }
 
+/** The addresses at which others reach the guest, by the name of the tap. */
+export type TapIPs = ReadonlyMap<string, readonly string[]>
+
 /**
- * The addresses for the launcher's DHCP servers. Repeating it changes nothing.
+ * The addresses for the launcher's DHCP servers, and for the status. Repeating it changes nothing.
  * @throws NetworkFailure
  */
-export async function addTaps(client: NetworkClient, requests: readonly NetworkRequest[]): Promise<TapAddress[]> {
+async function addTaps(
+  client: NetworkClient,
+  requests: readonly NetworkRequest[],
+): Promise<{ readonly addresses: readonly TapAddress[]; readonly ips: TapIPs }> {
   const addresses: TapAddress[] = []
+  const known = new Map<string, readonly string[]>()
   for (const one of requests) {
-    const { dhcp, dhcp6 } = await client.add(one)
+    const { ips, dhcp, dhcp6 } = await client.add(one)
     const { dev, mac } = one.interface
+    known.set(dev, ips)
     if (dhcp === undefined && dhcp6 === undefined) continue
     addresses.push({ dev, mac, ...(dhcp && { dhcp }), ...(dhcp6 && { dhcp6 }) })
   }
-  return addresses
+  return { addresses, ips: known }
 }
 
 /** Of a VM whose taps are being created, or could not be created. */
 export type TapAttempt =
   | { readonly state: 'pending' }
-  | { readonly state: 'ready'; readonly addresses: readonly TapAddress[] }
+  | { readonly state: 'ready'; readonly addresses: readonly TapAddress[]; readonly ips: TapIPs }
   | { readonly state: 'failed'; readonly reason: NetworkFailure['reason']; readonly message: string }
 
 /** The outcome of `addTaps`. */
 export async function attemptTaps(client: NetworkClient, requests: readonly NetworkRequest[]): Promise<TapAttempt> {
   try {
-    return { state: 'ready', addresses: await addTaps(client, requests) }
+    return { state: 'ready', ...(await addTaps(client, requests)) }
   } catch (error) {
     const failure = error instanceof NetworkFailure ? error.reason : 'NetworkAgentUnavailable'
     return { state: 'failed', reason: failure, message: error instanceof Error ? error.message : String(error) }

@@ -56,7 +56,8 @@ test('guests are hosts of the network, each with its own MAC address, and the po
   // As of IPAM: the pod would use them.
   ip('pod1', 'address add 198.18.0.1/24 dev net1')
   ip('pod1', 'route add 198.19.0.0/16 via 198.18.0.9')
-  expect([1, 2].map((index) => plugin('ADD', index))).toEqual(['{}', '{}'])
+  const withAddress = '{"ips":["198.18.0.1"]}'
+  expect([1, 2, 1].map((index) => plugin('ADD', index))).toEqual([withAddress, '{}', withAddress])
   expect(ip('pod1', 'address show dev net1')).toMatch(/link\/ether 52:54:00:00:00:01 (?!.*inet)/s)
   expect(ip('pod1', 'route show')).toBe('')
   expect(ip('pod1', 'link show dev tap1')).toContain('mtu 1400')

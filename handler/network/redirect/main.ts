@@ -4,13 +4,17 @@ import { addScript, checkScript, delScript, findNetwork } from './redirect.ts'
 
 const script = (text: string) => inPod(['sh', '-s'], text)
 
-const networkOf = ({ interface: one }: NetworkRequest) => findNetwork(one, JSON.parse(inPod(['ip', '-json', 'link'])))
+const networkOf = ({ interface: one }: NetworkRequest) => {
+  const [links, addresses] = ['link', 'address'].map((what) => JSON.parse(inPod(['ip', '-json', what])))
+  return findNetwork(one, links, addresses)
+}
 
 runBuiltIn(process, 'redirect', {
   add(request) {
-    script(addScript(request.interface, networkOf(request)))
+    const network = networkOf(request)
+    script(addScript(request.interface, network))
     // The network has a DHCP server of its own, if any.
-    return {}
+    return network.ips.length === 0 ? {} : { ips: network.ips }
   },
   check: (request) => void script(checkScript(request.interface, networkOf(request))),
   del: (request) => void script(delScript(request.interface)),

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { isRecord } from '../../../api/schema.ts'
 import type { TapInterface } from '../../../runtime/network-api.ts'
 
@@ -6,27 +7,42 @@ export interface Network {
   readonly name: string
   readonly mac: string
   readonly mtu: number
+  /** Those that IPAM has given to it, which are the guest's. */
+  readonly ips: readonly string[]
 }
 
 /** The user of QEMU in launcher pods. */
 const owner = 107
-/** Of the nftables table of a tap. */
+/** Of the nftables table of a tap, and of the alias of an interface of the pod. */
 const prefix = 'virtset'
+/** IPAM gives one of each family, and an alias has room for six. */
+const mostAddresses = 4
 
 /**
  * The interface of the pod that connects a tap.
  * @param links the output of `ip -json link`
+ * @param addresses the output of `ip -json address`
  * @throws if there is none
  */
-export function findNetwork({ dev, podInterface: name }: TapInterface, links: unknown): Network {
+export function findNetwork({ dev, podInterface: name }: TapInterface, links: unknown, addresses: unknown): Network {
   if (name === undefined) throw new Error(`spec.taps states no network for ${dev}`)
-  const link = Array.isArray(links) ? links.filter(isRecord).find(({ ifname }) => ifname === name) : undefined
+  const [link, addressed = {}] = [links, addresses].map((list) => recordsOf(list).find(({ ifname }) => ifname === name))
   if (link === undefined)
     throw new Error(`the pod has no interface ${name}; Multus, which creates it, must be installed on the node`)
-  const { address: mac, mtu } = link
+  const { address: mac, mtu, ifalias } = link
   if (typeof mac !== 'string' || typeof mtu !== 'number') throw new Error(`${name} is not an Ethernet interface`)
-  return { name, mac, mtu }
+  return { name, mac, mtu, ips: addressesOf(addressed['addr_info'], ifalias) }
 }
+
+/** Once they are removed from the interface, its alias has them. */
+function addressesOf(infos: unknown, alias: unknown): string[] {
+  const given = recordsOf(infos).filter(({ scope }) => scope === 'global')
+  const [owner, ...kept] = typeof alias === 'string' ? alias.split(' ') : []
+  const found = given.length > 0 ? given.map(({ local }) => local) : owner === prefix ? kept : []
+  return found.filter((ip): ip is string => typeof ip === 'string' && isIP(ip) !== 0).slice(0, mostAddresses)
+}
+
+const recordsOf = (value: unknown) => (Array.isArray(value) ? value.filter(isRecord) : [])
 
 /**
  * Makes the guest a host of the network, in the place of the pod: what arrives goes to the guest, and what the guest
@@ -35,7 +51,7 @@ export function findNetwork({ dev, podInterface: name }: TapInterface, links: un
  * The guest can use only its own MAC address, and takes no part in the protocols between bridges.
  */
 export function addScript({ dev, mac, queues }: TapInterface, network: Network): string {
-  const { name, mtu } = network
+  const { name, mtu, ips } = network
   const multi = queues > 1 ? ' multi_queue' : ''
   return [
     'set -eu',
@@ -43,6 +59,7 @@ export function addScript({ dev, mac, queues }: TapInterface, network: Network):
     `  ip tuntap add name ${dev} mode tap user ${owner} group ${owner} vnet_hdr${multi}`,
     // The pod has no address there: its own connections would leave, and their responses reach the guest.
     ...[dev, name].map((link) => `ip link set dev ${link} addrgenmode none`),
+    ...(ips.length === 0 ? [] : [`ip link set dev ${name} alias '${[prefix, ...ips].join(' ')}'`]),
     `ip address flush dev ${name}`,
     // A network that delivers by MAC address must know that of the guest. Some do not have their own set again.
     ...(network.mac === mac ? [] : [`ip link set dev ${name} address ${mac}`]),
