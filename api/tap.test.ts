@@ -64,6 +64,7 @@ test.each<[object, number]>([
 
 test.each<[object, boolean]>([
   [{ plugin: 'routed' }, false],
+  [{ plugin: 'nat' }, false],
   [{ plugin: 'redirect', network: 'lab' }, false],
   [{ plugin: 'redirect', network: 'infra/lab' }, true],
   [{ plugin: 'lab' }, true],

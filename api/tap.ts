@@ -14,12 +14,18 @@ export interface Tap {
 
 /** A plugin of virtset: the guest has the address of its pod, with every port and protocol. */
 export const routedPlugin = 'routed'
+/** A plugin of virtset: the guest has a private address behind that of its pod. */
+export const natPlugin = 'nat'
 /** A plugin of virtset: the guest is a host of another network of the pod. */
 export const redirectPlugin = 'redirect'
 
+/** Of which one interface of a VM can have one, since a pod has one address. */
+export const podPlugins: readonly string[] = [routedPlugin, natPlugin]
+export const builtInPlugins: readonly string[] = [...podPlugins, redirectPlugin]
+
 /** Whether the plugin can reach more than the network of the pod, or the network belongs to another namespace. */
 export const isForeign = ({ plugin, network }: Tap): boolean =>
-  (plugin !== routedPlugin && plugin !== redirectPlugin) || network?.includes('/') === true
+  !builtInPlugins.includes(plugin) || network?.includes('/') === true
 
 const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?'
 

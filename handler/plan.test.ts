@@ -557,6 +557,7 @@ test('a status has the live domain, its interfaces, and each transition once', (
 
 test.each<[string, object, object]>([
   ['routed', { plugin: 'routed' }, { podInterface: 'eth0', ips: ['10.0.0.1'] }],
+  ['with a translated address', { plugin: 'nat' }, { podInterface: 'eth0', ips: ['10.0.0.1'] }],
   ['in a network', { plugin: 'redirect', network: 'lab' }, { network: 'default/lab', podInterface: 'net1' }],
   [
     'in a network of another namespace',
@@ -568,7 +569,8 @@ test.each<[string, object, object]>([
   const domain: JsonObject = { devices: { interfaces: [{ type: 'ethernet', target: { dev: 'tap1' } }] } }
   const vm = vmWith({ phase: 'Scheduled' })
   const tapped = { ...vm, spec: { ...vm.spec, taps: [{ dev: 'tap1', plugin: '', ...tap }] } }
-  expect(statusOf(tapped, report('Running', { domain }), ['10.0.0.1'], now).interfaces).toEqual([expected])
+  const ips = tapped.spec.taps[0]?.plugin === 'nat' ? ['fd00::1', '10.0.0.1'] : ['10.0.0.1']
+  expect(statusOf(tapped, report('Running', { domain }), ips, now).interfaces).toEqual([expected])
 })
 
 test('the addresses that plugins state are those of their taps, and remain known', () => {

@@ -1,5 +1,6 @@
+import { isIPv4 } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
-import { networkRef, podInterfaceOf, routedPlugin, type Tap } from '../api/tap.ts'
+import { natPlugin, networkRef, podInterfaceOf, podPlugins, type Tap } from '../api/tap.ts'
 import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
@@ -26,7 +27,10 @@ export function statusOf(
   report: DomainReport,
   podIPs: readonly string[],
   now: string,
-  { tapIPs = new Map(), misbehavior }: { readonly tapIPs?: TapIPs | undefined; readonly misbehavior?: string | undefined } = {},
+  {
+    tapIPs = new Map(),
+    misbehavior,
+  }: { readonly tapIPs?: TapIPs | undefined; readonly misbehavior?: string | undefined } = {},
 ): VirtualMachineStatus {
   const before = vm.status ?? {}
   const domain = domainOf(report)
@@ -225,7 +229,7 @@ function interfacesOf(
     const dev = textAt(objectAt(one, 'target'), 'dev')
     const tap = taps.find((each) => each.dev === dev)
     const identity = { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }) }
-    if (tap === undefined || tap.plugin === routedPlugin) return { ...identity, ...inPod(one, tap, ips) }
+    if (tap === undefined || podPlugins.includes(tap.plugin)) return { ...identity, ...inPod(one, tap, ips) }
     // A handler that was restarted knows them from the status.
     const known = tapIPs.get(tap.dev) ?? before.find((each) => each.mac !== undefined && each.mac === mac)?.ips ?? []
     return {
@@ -276,7 +280,8 @@ function inPod(
   podIPs: readonly string[],
 ): Pick<InterfaceStatus, 'podInterface' | 'ips'> {
   if (tap === undefined && textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
-  return { podInterface, ...(podIPs.length === 0 ? {} : { ips: podIPs }) }
+  const ips = tap?.plugin === natPlugin ? podIPs.filter((ip) => isIPv4(ip)) : podIPs
+  return { podInterface, ...(ips.length === 0 ? {} : { ips }) }
 }
 
 /** Unless IPAM gave it addresses, they are those that the guest has configured, which only the guest can tell. */

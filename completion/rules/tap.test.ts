@@ -31,9 +31,20 @@ testRule('tap-routed', [
     taps,
     refused: vm(tapped('tap0'), tapped('tap1')),
     causes: [
-      'spec.taps[1].plugin: Invalid value: "routed": must not be routed again: the address of the pod already belongs to tap0',
+      'spec.taps[1].plugin: Invalid value: "routed": must not be one of routed, nat again: the address of the pod already belongs to tap0',
     ],
     accepted: vm(tapped('tap0'), tapped('tap2')),
+  },
+])
+
+testRule('tap-routed', [
+  {
+    taps: [taps[0] ?? { dev: '', plugin: '' }, { dev: 'tap1', plugin: 'nat' }],
+    refused: vm(tapped('tap0'), tapped('tap1')),
+    causes: [
+      'spec.taps[1].plugin: Invalid value: "nat": must not be one of routed, nat again: the address of the pod already belongs to tap0',
+    ],
+    accepted: vm(tapped('tap1')),
   },
 ])
 
@@ -49,6 +60,14 @@ testRule('tap-network', [
     refused: vm(tapped('tap0')),
     causes: [
       'spec.taps[0].network: Forbidden: must not be set: the plugin routed connects the network of the pod; for another network, set the plugin redirect',
+    ],
+    accepted: vm(tapped('tap9')),
+  },
+  {
+    taps: [{ dev: 'tap0', plugin: 'nat', network: 'lab' }],
+    refused: vm(tapped('tap0')),
+    causes: [
+      'spec.taps[0].network: Forbidden: must not be set: the plugin nat connects the network of the pod; for another network, set the plugin redirect',
     ],
     accepted: vm(tapped('tap9')),
   },

@@ -1,4 +1,4 @@
-import { redirectPlugin, routedPlugin } from '../../api/tap.ts'
+import { podPlugins, redirectPlugin, routedPlugin } from '../../api/tap.ts'
 import { list } from './device.ts'
 import { forbidden, invalid, required } from './finding.ts'
 import type { Rule } from './rule.ts'
@@ -35,16 +35,17 @@ export const tapInterface: Rule = {
 
 export const tapRouted: Rule = {
   id: 'tap-routed',
-  description: 'At most one interface can be connected by the plugin `routed`: the pod has one address.',
+  description: 'At most one interface can be connected by the plugins `routed` and `nat`: the pod has one address.',
   *check({ spec: { taps = [] }, domain }) {
     const used = new Set(list(domain, 'interfaces').map(({ target }) => target?.dev))
     const indexes = [...taps.keys()].filter((index) => {
       const { dev, plugin } = taps[index] ?? {}
-      return plugin === routedPlugin && used.has(dev)
+      return plugin !== undefined && podPlugins.includes(plugin) && used.has(dev)
     })
     for (const index of indexes.slice(1)) {
-      const message = `must not be ${routedPlugin} again: the address of the pod already belongs to ${taps[indexes[0] ?? 0]?.dev}`
-      yield invalid(`spec.taps[${index}].plugin`, routedPlugin, message)
+      const first = taps[indexes[0] ?? 0]?.dev
+      const message = `must not be one of ${podPlugins.join(', ')} again: the address of the pod already belongs to ${first}`
+      yield invalid(`spec.taps[${index}].plugin`, taps[index]?.plugin, message)
     }
   },
   example: {
@@ -59,7 +60,7 @@ export const tapRouted: Rule = {
 export const tapNetwork: Rule = {
   id: 'tap-network',
   description:
-    'A tap of the plugin `redirect` must have a `network`, and one of the plugin `routed` must not: its network is that of the pod.',
+    'A tap of the plugin `redirect` must have a `network`, and one of the plugins `routed` and `nat` must not: its network is that of the pod.',
   *check({ spec: { taps = [] }, domain }) {
     const used = new Set(list(domain, 'interfaces').map(({ target }) => target?.dev))
     for (const [index, { dev, plugin, network }] of taps.entries()) {
@@ -67,13 +68,8 @@ export const tapNetwork: Rule = {
       const at = `spec.taps[${index}].network`
       if (plugin === redirectPlugin && network === undefined)
         yield required(at, 'must be set: the name of a NetworkAttachmentDefinition')
-      if (plugin === routedPlugin && network !== undefined)
-        yield forbidden(
-          at,
-          network,
-          `must not be set: the plugin ${routedPlugin} connects the network of the pod`,
-          other,
-        )
+      if (podPlugins.includes(plugin) && network !== undefined)
+        yield forbidden(at, network, `must not be set: the plugin ${plugin} connects the network of the pod`, other)
     }
   },
   example: {

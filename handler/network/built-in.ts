@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { isRecord } from '../../api/schema.ts'
 import { maxNetworkBytes, parseNetworkRequest, type NetworkRequest } from '../../runtime/network-api.ts'
+import { findPodLink, type PodLink } from './pod-link.ts'
 
 /** Inherited from the agent. */
 const network = 3
@@ -26,6 +27,17 @@ export function inPod(command: readonly string[], input = ''): string {
   if (result.status !== 0) throw new Error(result.stderr.trim() || `${command[0]} failed (${result.status})`)
   return result.stdout
 }
+
+/** The interface that has the addresses of the pod. @throws if there is none */
+export const readPodLink = ({ pod }: NetworkRequest): PodLink =>
+  findPodLink(
+    pod.ips,
+    JSON.parse(inPod(['ip', '-json', 'address'])),
+    JSON.parse(inPod(['ip', '-json', '-4', 'route', 'show', 'default']) || '[]'),
+  )
+
+/** Runs a script with a /proc/sys that can be written, which in a container only a mount namespace of its own has. */
+export const runWithSysctl = (text: string): string => inPod(['unshare', '--mount', '--', 'sh', '-s'], text)
 
 /** Runs a plugin of virtset as a process of its own: the command, the request and the result are those of any plugin. */
 export function runBuiltIn(own: NodeJS.Process, plugin: string, { add, check, del }: BuiltIn): void {

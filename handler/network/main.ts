@@ -1,6 +1,6 @@
 import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { redirectPlugin, routedPlugin } from '../../api/tap.ts'
+import { builtInPlugins } from '../../api/tap.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import { createLogger, type Logger } from '../../runtime/log.ts'
@@ -22,10 +22,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const { socketDirectory, pluginDirectory } = settings
   const clock = systemClock
   const builtIn = new Map(
-    [routedPlugin, redirectPlugin].map((name) => [
-      name,
-      [process.execPath, join(import.meta.dirname, name, 'main.ts')] as const,
-    ]),
+    builtInPlugins.map((name) => [name, [process.execPath, join(import.meta.dirname, name, 'main.ts')] as const]),
   )
   const plugins = { builtIn, directory: pluginDirectory, clock }
   // An operator's plugin that hangs delays only VMs with such plugins.

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path'
  * @returns what it prints: its result, or its error
  */
 export function runPlugin(
-  name: 'routed' | 'redirect',
+  name: 'routed' | 'nat' | 'redirect',
   command: 'ADD' | 'CHECK' | 'DEL',
   namespace: string,
   request: object,

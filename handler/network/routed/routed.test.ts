@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { addScript, delScript, findPodLink, resultOf } from './routed.ts'
+import { findPodLink } from '../pod-link.ts'
+import { addScript, delScript, resultOf } from './routed.ts'
 
 const addresses = [
   { ifname: 'lo', mtu: 65_536, addr_info: [{ local: '127.0.0.1', prefixlen: 8 }] },
