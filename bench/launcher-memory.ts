@@ -98,6 +98,10 @@ const vms: readonly (readonly [name: string, domain: Domain])[] = [
     '16 GiB, hardly used, 16 virtual CPUs, UEFI and a TPM',
     { memory: size('GiB', 16), vcpu: { value: 16 }, ...uefi, devices: { tpms: [tpm] } },
   ],
+  [
+    '64 GiB, hardly used, 64 virtual CPUs, UEFI and a TPM',
+    { memory: size('GiB', 64), vcpu: { value: 64 }, ...uefi, devices: { tpms: [tpm] } },
+  ],
   ['64 MiB, 40 interfaces', { memory: size('MiB', 64), devices: { interfaces: interfaces(40) } }],
   ['64 MiB, 80 interfaces', { memory: size('MiB', 64), devices: { interfaces: interfaces(80) } }],
 ]
