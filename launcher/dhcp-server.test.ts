@@ -55,3 +55,23 @@ test('a flood is dropped, and the server answers again afterwards', async () => 
   await answered
   expect(answers).toBe(51)
 })
+
+test('the address from which a guest is answered is that of its tap', async () => {
+  const client = await clientSocket()
+  const tap = (last: number, server?: string) => ({
+    mac: `52:54:00:00:00:0${last}`,
+    dhcp: { ip: `10.0.0.${last}`, prefix: 24, ...(server === undefined ? {} : { server }) },
+  })
+  const server = await startDhcpServer({
+    taps: [tap(2, '127.0.0.2'), tap(1, '127.0.0.3')],
+    clock: fakeClock(),
+    log: createLogger({ process: 'launcher', level: 'silent' }),
+    ports: { server: 0, client: client.address().port },
+    destination: '127.0.0.1',
+  })
+  onTestFinished(() => server.close())
+  const answered = once(client, 'message')
+  client.send(discover(), server.port, '127.0.0.1')
+  const [packet, { address }] = await answered
+  expect([[...packet.subarray(16, 20)].join('.'), address]).toEqual(['10.0.0.1', '127.0.0.3'])
+})

@@ -88,12 +88,16 @@ function readOptions(bytes: Buffer): Map<number, Buffer> {
 const addressAt = (bytes: Buffer | undefined): string | undefined =>
   bytes?.length === 4 ? [...bytes].join('.') : undefined
 
+/** What the interface of the guest that has sent the request is offered. */
+export const offerTo = ({ mac }: DhcpRequest, taps: readonly TapAddress[]): DhcpOffer | undefined =>
+  taps.find((tap) => tap.mac === mac)?.dhcp
+
 /**
  * The response to a request; undefined if it is for another server or of another interface. The only address that is
  * ever offered is that of the tap.
  */
 export function respondDhcp(request: DhcpRequest, taps: readonly TapAddress[]): Buffer | undefined {
-  const offer = taps.find(({ mac }) => mac === request.mac)?.dhcp
+  const offer = offerTo(request, taps)
   if (offer === undefined) return undefined
   const server = offer.gateway ?? offer.ip
   if (request.server !== undefined && request.server !== server) return undefined

@@ -47,6 +47,8 @@ export interface DhcpOffer {
   /** Those of the pod if absent. */
   readonly dns?: readonly string[]
   readonly search?: readonly string[]
+  /** The address of the pod on the tap, from which the launcher answers; any if absent. An older launcher ignores it. */
+  readonly server?: string
 }
 
 /** The default router is `routerAddress`, on the tap. */
@@ -139,7 +141,7 @@ function parseOffers(dhcp: unknown, dhcp6: unknown): Pick<NetworkResult, 'dhcp' 
 
 /** @throws InvalidNetworkMessage */
 export function parseDhcpOffer(value: unknown): DhcpOffer {
-  const { ip, prefix, gateway, mtu, dns, search } = recordOf(value, 'dhcp')
+  const { ip, prefix, gateway, mtu, dns, search, server } = recordOf(value, 'dhcp')
   return {
     ip: ipv4Of(ip, 'dhcp.ip'),
     prefix: countOf(prefix, 'dhcp.prefix', 0, 32),
@@ -147,6 +149,7 @@ export function parseDhcpOffer(value: unknown): DhcpOffer {
     ...(mtu === undefined ? {} : { mtu: countOf(mtu, 'dhcp.mtu', 576, 65_535) }),
     ...(dns === undefined ? {} : { dns: listOf(dns, 'dhcp.dns').map((one) => ipv4Of(one, 'dhcp.dns')) }),
     ...(search === undefined ? {} : { search: domainsOf(search, 'dhcp.search') }),
+    ...(server === undefined ? {} : { server: ipv4Of(server, 'dhcp.server') }),
   }
 }
 

@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { resolve } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runPlugin } from './network-plugin.ts'
 
@@ -56,8 +57,8 @@ test('guests are hosts of the network, each with its own MAC address, and the po
   // As of IPAM: the pod would use them.
   ip('pod1', 'address add 198.18.0.1/24 dev net1')
   ip('pod1', 'route add 198.19.0.0/16 via 198.18.0.9')
-  const withAddress = '{"ips":["198.18.0.1"]}'
-  expect([1, 2, 1].map((index) => plugin('ADD', index))).toEqual([withAddress, '{}', withAddress])
+  const added = [1, 2, 1].map((index) => JSON.parse(plugin('ADD', index)))
+  expect(added.map(({ ips }) => ips)).toEqual([['198.18.0.1'], [], ['198.18.0.1']])
   expect(ip('pod1', 'address show dev net1')).toMatch(/link\/ether 52:54:00:00:00:01 (?!.*inet)/s)
   expect(ip('pod1', 'route show')).toBe('')
   expect(ip('pod1', 'link show dev tap1')).toContain('mtu 1400')
@@ -81,10 +82,71 @@ test('CHECK names what is missing, ADD repairs it, and DEL removes it', () => {
   ip('pod1', 'link del tap1')
   expect(plugin('CHECK', 1)).toContain('Device "tap1" does not exist')
   for (const damage of ['link set tap1 down', 'link set net1 down', 'link del tap1']) {
-    expect([plugin('ADD', 1), plugin('CHECK', 1)]).toEqual(['{}', '{}'])
+    expect([plugin('ADD', 1), plugin('CHECK', 1)]).toEqual(['{"ips":[]}', '{}'])
     ip('pod1', damage)
     expect(plugin('CHECK', 1)).toMatch(/is not up|does not exist/)
   }
-  expect([plugin('ADD', 1), plugin('DEL', 1), plugin('DEL', 1)]).toEqual(['{}', '{}', '{}'])
+  expect([plugin('ADD', 1), plugin('DEL', 1), plugin('DEL', 1)]).toEqual(['{"ips":[]}', '{}', '{}'])
   expect(ip('pod1', 'link show')).not.toContain('tap1')
+})
+
+/** As a DHCP client: the address that it is offered, and from where. */
+const discover = `
+  const packet = Buffer.alloc(244)
+  packet.set([1, 1, 6, 0])
+  packet.set(Buffer.from('525400000001', 'hex'), 28)
+  packet.writeUInt32BE(0x63825363, 236)
+  packet.set([53, 1, 1, 255], 240)
+  const socket = require('dgram').createSocket('udp4')
+  socket.bind(68, () => {
+    socket.setBroadcast(true)
+    setInterval(() => socket.send(packet, 67, '255.255.255.255'), 500)
+  })
+  socket.on('message', (offer, { address }) => {
+    console.log([...offer.subarray(16, 20)].join('.'), address)
+    process.exit()
+  })`
+
+test('a guest is given the address of IPAM by the launcher, beside another tap of the pod', async () => {
+  ip('pod1', 'address add 198.18.0.1/24 dev net1')
+  const { dhcp } = JSON.parse(plugin('ADD', 1))
+  expect(dhcp).toEqual({ ip: '198.18.0.1', prefix: 24, dns: [], search: [], mtu: 1400, server: '169.254.87.1' })
+  // As the plugin routed does: broadcasts of the pod leave by another tap.
+  ip('pod1', 'link add tap0 up type bridge')
+  ip('pod1', 'address add 169.254.86.84/32 dev tap0')
+  ip('pod1', 'route replace 255.255.255.255/32 dev tap0 src 169.254.86.84')
+  ip('guest1', 'address flush dev eth0')
+  ip('guest1', 'route add 255.255.255.255/32 dev eth0')
+  execFileSync('ip', [
+    'netns',
+    'exec',
+    name('guest1'),
+    'sysctl',
+    '-qw',
+    'net.ipv4.conf.all.rp_filter=0',
+    'net.ipv4.conf.eth0.rp_filter=0',
+  ])
+
+  const file = (path: string) => JSON.stringify(resolve(import.meta.dirname, '../..', path))
+  const launcher = program(
+    'pod1',
+    `(async () => {
+       const { serveAddresses } = await import(${file('launcher/address-servers.ts')})
+       const { systemClock: clock } = await import(${file('runtime/clock.ts')})
+       const { createLogger } = await import(${file('runtime/log.ts')})
+       const taps = [{ dev: 'tap1', mac: '${macOf(1)}', dhcp: ${JSON.stringify(dhcp)} }]
+       const ofPod = { dns: ['10.0.0.10'], dns6: [], search: ['cluster.local'] }
+       await serveAddresses({ taps, ofPod, clock, log: createLogger({ process: 'launcher' }) })
+       console.log('ready')
+     })()`,
+  )
+  const client = program('guest1', discover)
+  try {
+    await once(launcher.stdout, 'data')
+    const [answer] = await once(client.stdout, 'data')
+    expect(String(answer).trim()).toBe('198.18.0.1 169.254.87.1')
+  } finally {
+    launcher.kill()
+    client.kill()
+  }
 })

@@ -80,7 +80,7 @@ function rulesOf(dev: string, mac: string, name: string, podIP: string): string 
   }
   chain pod {
     type filter hook input priority filter
-    iifname != "${dev}" udp dport 67 drop
+    iifname != "tap*" udp dport 67 drop
     iifname "${dev}" ct state established,related accept
     iifname "${dev}" udp sport 68 udp dport 67 accept
     iifname "${dev}" drop

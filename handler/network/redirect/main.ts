@@ -1,6 +1,6 @@
 import type { NetworkRequest } from '../../../runtime/network-api.ts'
 import { inPod, runBuiltIn } from '../built-in.ts'
-import { addScript, checkScript, delScript, findNetwork } from './redirect.ts'
+import { addScript, checkScript, delScript, findNetwork, resultOf } from './redirect.ts'
 
 const script = (text: string) => inPod(['sh', '-s'], text)
 
@@ -13,8 +13,7 @@ runBuiltIn(process, 'redirect', {
   add(request) {
     const network = networkOf(request)
     script(addScript(request.interface, network))
-    // The network has a DHCP server of its own, if any.
-    return network.ips.length === 0 ? {} : { ips: network.ips }
+    return resultOf(request.interface, network)
   },
   check: (request) => void script(checkScript(request.interface, networkOf(request))),
   del: (request) => void script(delScript(request.interface)),

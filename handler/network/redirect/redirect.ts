@@ -1,22 +1,24 @@
-import { isIP } from 'node:net'
+import { isIP, isIPv4 } from 'node:net'
 import { isRecord } from '../../../api/schema.ts'
-import type { TapInterface } from '../../../runtime/network-api.ts'
+import type { NetworkResult, TapInterface } from '../../../runtime/network-api.ts'
 
 /** An interface of the pod in a network beside its own. */
 export interface Network {
   readonly name: string
   readonly mac: string
   readonly mtu: number
-  /** Those that IPAM has given to it, which are the guest's. */
-  readonly ips: readonly string[]
+  /** Those that IPAM has given to it, which are the guest's: ADDRESS/PREFIX. */
+  readonly addresses: readonly string[]
 }
 
 /** The user of QEMU in launcher pods. */
 const owner = 107
 /** Of the nftables table of a tap, and of the alias of an interface of the pod. */
 const prefix = 'virtset'
-/** IPAM gives one of each family, and an alias has room for six. */
+/** IPAM gives one of each family, and an alias has room for five. */
 const mostAddresses = 4
+/** The routing table of the first interface; each has its own. */
+const firstTable = 22_200
 
 /**
  * The interface of the pod that connects a tap.
@@ -31,27 +33,51 @@ export function findNetwork({ dev, podInterface: name }: TapInterface, links: un
     throw new Error(`the pod has no interface ${name}; Multus, which creates it, must be installed on the node`)
   const { address: mac, mtu, ifalias } = link
   if (typeof mac !== 'string' || typeof mtu !== 'number') throw new Error(`${name} is not an Ethernet interface`)
-  return { name, mac, mtu, ips: addressesOf(addressed['addr_info'], ifalias) }
+  return { name, mac, mtu, addresses: addressesOf(addressed['addr_info'], ifalias) }
 }
 
 /** Once they are removed from the interface, its alias has them. */
 function addressesOf(infos: unknown, alias: unknown): string[] {
   const given = recordsOf(infos).filter(({ scope }) => scope === 'global')
   const [owner, ...kept] = typeof alias === 'string' ? alias.split(' ') : []
-  const found = given.length > 0 ? given.map(({ local }) => local) : owner === prefix ? kept : []
-  return found.filter((ip): ip is string => typeof ip === 'string' && isIP(ip) !== 0).slice(0, mostAddresses)
+  const found = given.length > 0 ? given.map(({ local, prefixlen }) => `${String(local)}/${String(prefixlen)}`) : kept
+  return given.length > 0 || owner === prefix ? found.filter(isAddress).slice(0, mostAddresses) : []
+}
+
+function isAddress(address: string): boolean {
+  const [ip = '', length = '', ...rest] = address.split('/')
+  return isIP(ip) !== 0 && /^\d{1,3}$/.test(length) && Number(length) <= (isIPv4(ip) ? 32 : 128) && rest.length === 0
 }
 
 const recordsOf = (value: unknown) => (Array.isArray(value) ? value.filter(isRecord) : [])
+
+const ipOf = (address: string): string => address.split('/')[0] ?? ''
+
+const ipv4Of = ({ addresses }: Network): string | undefined => addresses.find((address) => isIPv4(ipOf(address)))
+
+/** Without a gateway and DNS servers: those of the network of the pod remain the guest's. */
+export function resultOf({ index }: TapInterface, network: Network): NetworkResult {
+  const ipv4 = ipv4Of(network)
+  const offered = { dns: [], search: [], mtu: network.mtu, server: serverOf(index) }
+  return {
+    ips: network.addresses.map(ipOf),
+    ...(ipv4 === undefined ? {} : { dhcp: { ip: ipOf(ipv4), prefix: Number(ipv4.split('/')[1]), ...offered } }),
+  }
+}
+
+/** The address from which the launcher answers on a tap. No other host has it: link-local addresses are not routed. */
+const serverOf = (index: number): string => `169.254.${87 + ((index + 1) >> 8)}.${(index + 1) & 255}`
 
 /**
  * Makes the guest a host of the network, in the place of the pod: what arrives goes to the guest, and what the guest
  * sends leaves, before the pod's own kernel sees it. Every step can be repeated while the guest runs.
  *
- * The guest can use only its own MAC address, and takes no part in the protocols between bridges.
+ * The guest can use only its own MAC address, and takes no part in the protocols between bridges. If IPAM has given it an
+ * IPv4 address, its DHCP client reaches the launcher instead of the network.
  */
-export function addScript({ dev, mac, queues }: TapInterface, network: Network): string {
-  const { name, mtu, ips } = network
+export function addScript({ dev, mac, queues, index }: TapInterface, network: Network): string {
+  const { name, mtu, addresses } = network
+  const isServed = ipv4Of(network) !== undefined
   const multi = queues > 1 ? ' multi_queue' : ''
   return [
     'set -eu',
@@ -59,31 +85,49 @@ export function addScript({ dev, mac, queues }: TapInterface, network: Network):
     `  ip tuntap add name ${dev} mode tap user ${owner} group ${owner} vnet_hdr${multi}`,
     // The pod has no address there: its own connections would leave, and their responses reach the guest.
     ...[dev, name].map((link) => `ip link set dev ${link} addrgenmode none`),
-    ...(ips.length === 0 ? [] : [`ip link set dev ${name} alias '${[prefix, ...ips].join(' ')}'`]),
+    ...(addresses.length === 0 ? [] : [`ip link set dev ${name} alias '${[prefix, ...addresses].join(' ')}'`]),
     `ip address flush dev ${name}`,
     // A network that delivers by MAC address must know that of the guest. Some do not have their own set again.
     ...(network.mac === mac ? [] : [`ip link set dev ${name} address ${mac}`]),
     // A macvlan otherwise has only the multicast groups of the pod.
     `ip link set dev ${name} allmulticast on up`,
     "nft -f - <<'END'",
-    rulesOf(dev, mac, name),
+    rulesOf(dev, mac, name, isServed),
     'END',
     // After the rules, so that no frame of the guest reaches the pod itself.
     `ip link set dev ${dev} mtu ${mtu} up`,
+    ...(isServed ? serverSteps(dev, serverOf(index), firstTable + index) : []),
     '',
   ].join('\n')
 }
 
-/** Declared before it is deleted, so that it can be replaced in one transaction, whether it exists or not. */
-function rulesOf(dev: string, mac: string, name: string): string {
-  const table = `table netdev ${prefix}-${dev}`
-  return `${table}
+/** What the launcher sends from its address on the tap leaves there: other taps have a broadcast address, too. */
+const serverSteps = (dev: string, server: string, table: number): string[] => [
+  `ip address replace ${server}/32 dev ${dev} scope link`,
+  `ip route replace 255.255.255.255/32 dev ${dev} src ${server} table ${table}`,
+  `[ -n "$(ip rule show from ${server})" ] || ip rule add pref 30 from ${server} lookup ${table}`,
+]
+
+/** Declared before they are deleted, so that they can be replaced in one transaction, whether they exist or not. */
+function rulesOf(dev: string, mac: string, name: string, isServed: boolean): string {
+  const [table, ofPod] = [`table netdev ${prefix}-${dev}`, `table ip ${prefix}-${dev}`]
+  const toLauncher = `ether saddr ${mac} ip saddr 0.0.0.0 ip daddr 255.255.255.255 udp sport 68 udp dport 67 accept`
+  return `${ofPod}
+delete ${ofPod}
+${ofPod} {
+  chain pod {
+    type filter hook input priority filter
+    iifname != "tap*" udp dport 67 drop
+  }
+}
+${table}
 delete ${table}
 ${table} {
   chain guest {
     type filter hook ingress device "${dev}" priority 0
     policy drop
     ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00 drop
+    ${isServed ? toLauncher : ''}
     ether saddr ${mac} fwd to "${name}"
   }
   chain network {
@@ -107,7 +151,10 @@ export function checkScript({ dev }: TapInterface, { name }: Network): string {
 }
 
 /** Nothing of it fails if it is repeated. */
-export const delScript = ({ dev }: TapInterface): string =>
-  [`nft delete table netdev ${prefix}-${dev} 2>/dev/null || :`, `ip link del dev ${dev} 2>/dev/null || :`, ''].join(
-    '\n',
-  )
+export const delScript = ({ dev, index }: TapInterface): string =>
+  [
+    ...['netdev', 'ip'].map((family) => `nft delete table ${family} ${prefix}-${dev} 2>/dev/null || :`),
+    `ip rule del pref 30 from ${serverOf(index)} 2>/dev/null || :`,
+    `ip link del dev ${dev} 2>/dev/null || :`,
+    '',
+  ].join('\n')

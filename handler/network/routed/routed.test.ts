@@ -83,7 +83,7 @@ test('a tap has several queues only if its interface has', () => {
 
 test('no other pod reaches the DHCP servers of the guest', () => {
   const script = addScript(tap, findPodLink(['10.0.0.5', 'fd00::5'], addresses, routes))
-  expect(script).toContain('    iifname != "lo" udp dport 22100 drop\n    iifname != "tap0" udp dport 67 drop\n')
+  expect(script).toContain('    iifname != "lo" udp dport 22100 drop\n    iifname != "tap*" udp dport 67 drop\n')
   expect(script).toContain('hook input priority filter\n    iifname != "tap0" udp dport 547 drop\n')
 })
 

@@ -145,7 +145,7 @@ ${family === 'ip6' ? exceptNeighbors : ''}    iifname "${name}" ${family} daddr 
 const ipv4PodChain = (dev: string): string => `  chain pod {
     type filter hook input priority filter
     iifname != "lo" udp dport ${advertisements.port} drop
-    iifname != "${dev}" udp dport 67 drop
+    iifname != "tap*" udp dport 67 drop
     iifname "${dev}" ct state established,related accept
     iifname "${dev}" udp sport 68 udp dport 67 accept
     iifname "${dev}" drop
