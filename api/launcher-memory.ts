@@ -1,6 +1,7 @@
 import type { Domain } from './domain/domain.ts'
-import { integerOf } from './domain/scalar-value.ts'
+import { exactNumber, integerOf } from './domain/scalar-value.ts'
 import { scaled } from './domain/elements/size.ts'
+import { isRecord } from './schema.ts'
 
 /*
  * What QEMU, libvirt and the launcher may allocate for a VM. docs/decisions/launcher-memory.md explains where the
@@ -52,8 +53,12 @@ const acceleratedBytes = 512n * mebibyte
 const defaultVideoKibibytes = 16_384n
 const defaultQxl = { ram: 65_536n, vram: 65_536n, vgamem: 16_384n, vram64: 0n }
 
-/** virtiofsd, including its state for open files. */
-const filesystemBytes = 64n * mebibyte
+/** virtiofsd without open files, or QEMU's own server of 9p. */
+const filesystemBytes = 32n * mebibyte
+/** virtiofsd has a file open for each one that the guest has in its cache. */
+const defaultOpenFiles = 32_768n
+/** A file that virtiofsd has open, which keeps the inode in the memory of the kernel. */
+const openFileBytes = 2n * kibibyte
 /** swtpm. */
 const tpmBytes = 16n * mebibyte
 /** Data that the viewer's USB device has sent and the guest has not read. */
@@ -139,13 +144,26 @@ function devicesBytes({ devices = {} }: Domain): bigint {
   // devices.
   const addressSpaces = onPci * 2n * mebibyte + (onPci * onPci * mebibyte) / 8n
   const others =
-    sum(devices.filesystems, () => filesystemBytes) +
+    sum(devices.filesystems, sharingBytes) +
     sum(devices.tpms, () => tpmBytes) +
     sum(devices.redirdevs, () => redirectedDeviceBytes) +
     sum(devices.hostdevs, () => hostDeviceBytes) +
     sum(devices.sounds, () => soundBytes)
   const interfaces = sum(devices.interfaces, (one) => networkBytes(one) + queuesBytes(one.driver?.queues))
   return addressSpaces + BigInt(all.length) * otherDeviceBytes + others + interfaces
+}
+
+type Filesystem = NonNullable<NonNullable<Domain['devices']>['filesystems']>[number]
+
+function sharingBytes({ driver, source, binary }: Filesystem): bigint {
+  if (driver?.type !== 'virtiofs' || source?.socket !== undefined) return filesystemBytes
+  return filesystemBytes + BigInt(mostOpenFiles(binary?.openfiles)) * openFileBytes
+}
+
+/** The number of files that virtiofsd can have open. */
+export function mostOpenFiles(openfiles: unknown): number | string {
+  const stated = isRecord(openfiles) ? integerOf(openfiles['max']) : undefined
+  return exactNumber(stated !== undefined && stated > 0n ? stated : defaultOpenFiles)
 }
 
 type NetworkInterface = NonNullable<NonNullable<Domain['devices']>['interfaces']>[number]

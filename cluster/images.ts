@@ -102,8 +102,12 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
         'bin/node': node['bin/node'],
         packages: inImages('launcher/packages'),
         'guest-probe': inImages('launcher/guest-probe'),
-        // An earlier version, which the upgrade test builds, has no such folder.
-        ...Object.fromEntries(filesIn(inImages('launcher/passt')).map((path) => [`passt/${basename(path)}`, path])),
+        // An earlier version, which the upgrade test builds, has no such folders.
+        ...Object.fromEntries(
+          ['passt', 'virtiofsd'].flatMap((folder) =>
+            filesIn(inImages(join('launcher', folder))).map((path) => [`${folder}/${basename(path)}`, path]),
+          ),
+        ),
         ...Object.fromEntries(ofLauncher.map((name) => [`node_modules/${name}`, join(modules, name)])),
       },
       hasBase: true,

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, appendFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 import { keyOf, keyOfFiles } from './key.ts'
@@ -25,6 +34,13 @@ const additionalPackages = [
 const passtFolder = 'images/launcher/passt'
 const passtCompiler = ['gcc', 'libc6-dev']
 
+/** The virtiofsd of launcher pods: its files, and where libvirt looks for them. */
+const virtiofsdFolder = 'images/launcher/virtiofsd'
+const virtiofsdFiles = [
+  ['virtiofsd', 'usr/local/libexec'],
+  ['50-virtiofsd.json', 'etc/qemu/vhost-user'],
+] as const
+
 /** The UID of everything in a launcher pod; libvirtd requires it to have a name. */
 const launcherUser = 107
 
@@ -41,7 +57,9 @@ export async function ensureRootfs(step: Step, settings: Settings): Promise<stri
   const packages = [...launcherPackages(settings), ...additionalPackages, ...passtCompiler]
   const passt = join(settings.checkout, passtFolder)
   const passtKey = keyOfFiles(passt, readdirSync(passt))
-  const directory = join(settings.cache, `rootfs-${keyOf(suite, ...packages, passtKey)}`)
+  const virtiofsd = join(settings.checkout, virtiofsdFolder)
+  const virtiofsdKey = keyOfFiles(virtiofsd, readdirSync(virtiofsd))
+  const directory = join(settings.cache, `rootfs-${keyOf(suite, ...packages, passtKey, virtiofsdKey)}`)
   if (existsSync(directory)) return directory
   const unfinished = `${directory}.unfinished`
   rmSync(unfinished, { recursive: true, force: true })
@@ -54,6 +72,10 @@ export async function ensureRootfs(step: Step, settings: Settings): Promise<stri
   await step.run([...mmdebstrap, ...installPasst, `--include=${packages.join(',')}`, suite, unfinished], {
     onLine: (line) => step.show(line.slice(0, 60)),
   })
+  for (const [name, folder] of virtiofsdFiles) {
+    mkdirSync(join(unfinished, folder), { recursive: true })
+    copyFileSync(join(virtiofsd, name), join(unfinished, folder, name))
+  }
   const user = `launcher:x:${launcherUser}:${launcherUser}::/nonexistent:/usr/sbin/nologin\n`
   appendFileSync(join(unfinished, 'etc/passwd'), user)
   appendFileSync(join(unfinished, 'etc/group'), `launcher:x:${launcherUser}:\n`)

@@ -177,6 +177,12 @@ const rows: [string, Given, Observation, string[]][] = [
     ['updateStatus Running Ready=False:QEMUUnresponsive Synchronized=True:DomainDefined'],
   ],
   [
+    'reports file systems that the guest waits for without end',
+    { phase: 'Running' },
+    reported(report('Running', { lostFilesystems: ['data'] })),
+    ['updateStatus Running Ready=False:FilesystemLost Synchronized=True:DomainDefined'],
+  ],
+  [
     'shuts down with the grace period of the stop request',
     { phase: 'Running', isDeleting: true, grace: 7, requestedGrace: '3' },
     reported(report('Running')),

@@ -169,6 +169,7 @@ function readiness(report: DomainReport): Asserted {
   switch (report.phase) {
     case 'Running':
       if (report.unresponsiveSince !== undefined) return not('QEMUUnresponsive', unresponsive(report.unresponsiveSince))
+      if (report.lostFilesystems !== undefined) return not('FilesystemLost', lost(report.lostFilesystems))
       return { type: 'Ready', status: 'True', reason: 'GuestRunning', message: '' }
     case 'Paused':
       return not('GuestPaused', report.message ?? `the guest is paused: ${report.reason}`)
@@ -184,6 +185,11 @@ function readiness(report: DomainReport): Asserted {
     default:
       return not('GuestNotRunning', report.message ?? '')
   }
+}
+
+const lost = (tags: readonly string[]): string => {
+  const named = firstTexts(tags, 5, (tag) => JSON.stringify(tag))
+  return `virtiofsd has ended, and the guest waits for its file systems without end: ${named}. Delete the VM, or restart its config, to share them again`
 }
 
 const unresponsive = (since: string): string =>

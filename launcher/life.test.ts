@@ -29,10 +29,12 @@ let oomKills: () => number
 let fullDisk: string | undefined
 /** How often disks could grow. */
 let growths: number
+let lost: readonly string[]
 /** When libvirtd was started, by the monotonic clock. */
 let startedAtMs: number[]
 
 beforeEach(() => {
+  lost = []
   fake = fakeLibvirtd()
   clock = fakeClock()
   reports = []
@@ -80,6 +82,7 @@ function makeLife(vmUID?: string): void {
       onChange: () => life.hint(),
     }),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
+    readLostFilesystems: async () => lost,
     growDisks: async () => void (growths += 1),
     readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
     prepare: async (spec) => {
@@ -500,6 +503,18 @@ describe('memory runs out', () => {
     await settle()
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
+})
+
+test('file systems that nothing serves any more are reported while the guest runs', async () => {
+  const { lostFilesystems } = await start(vm('idle'))
+  expect(lostFilesystems).toBeUndefined()
+  lost = ['data']
+  await clock.advance(10_000)
+  await settle()
+  expect(reports.at(-1)).toMatchObject({ phase: 'Running', lostFilesystems: ['data'] })
+  fake.killGuests()
+  await settle()
+  expect(reports.at(-1)?.lostFilesystems).toBeUndefined()
 })
 
 describe('a QEMU that hangs', () => {

@@ -59,6 +59,8 @@ interface LifeOptions {
   readonly readMemoryUse: () => Promise<MemoryUse>
   /** Whether these disks, by target, can be written again after they were full. */
   readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
+  /** The tags of the file systems that no process serves any more; `domain` is the live one. */
+  readonly readLostFilesystems: (domain: JsonObject | undefined) => Promise<readonly string[]>
   readonly growDisks: GrowDisks
   readonly agent: GuestAgent
   readonly guestFreeze: GuestFreeze
@@ -339,7 +341,10 @@ export class Life {
     await this.#monitor.readDiskErrors(dom, state)
     const live = await this.#monitor.readDomain(dom)
     const domain = live && withoutAgentState(live)
-    return this.#publish({ ...base, ...(await this.#explain(this.#phaseOf(state))), ...this.#details(domain) })
+    const explained = await this.#explain(this.#phaseOf(state))
+    const lost = explained.phase === 'Running' ? await this.#options.readLostFilesystems(live) : []
+    const lostFilesystems = lost.length === 0 ? {} : { lostFilesystems: [...lost] }
+    return this.#publish({ ...base, ...explained, ...lostFilesystems, ...this.#details(domain) })
   }
 
   /** To libvirt, a QEMU that the kernel killed for memory has crashed. */

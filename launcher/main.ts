@@ -27,6 +27,7 @@ import { GuestAgent } from './guest-agent.ts'
 import { createGuestMetrics } from './guest-metrics.ts'
 import { createGuestProbes } from './guest-probe.ts'
 import { Life } from './life.ts'
+import { lostFilesystems } from './lost-filesystem.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole, openScreenshot, readDiskSize, resizeDisk } from './libvirt/domain.ts'
 import type { OnProgress } from './claim-disk.ts'
@@ -37,11 +38,12 @@ import { consoleAlias } from './live-domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
 import { Refused } from './refused.ts'
-import { diskVolumes, renderDomain, type VolumeSource } from './render.ts'
+import { diskVolumes, renderDomain, sharedVolumes, type VolumeSource } from './render.ts'
 import { createScreen } from './screen.ts'
 import { createScreenshots } from './screenshot.ts'
 import { launcherServer } from './server.ts'
 import { type Settings, readSettings } from './settings.ts'
+import { prepareShared } from './shared-volume.ts'
 import { startLibvirt } from './start-libvirt.ts'
 import { prepareVolume } from './volume.ts'
 
@@ -76,6 +78,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, clock, onProgress }),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
+    readLostFilesystems: (domain) => lostFilesystems(domain, { pidFiles: settings.libvirtState, processes: '/proc' }),
     growDisks: createDiskGrowth({
       readSize: (dom, target) => readDiskSize(client, dom, target),
       readRoom: (directory, capacity) => sizeInFileSystem(directory, capacity, 0n),
@@ -186,10 +189,14 @@ interface Preparation {
 async function prepare(spec: VirtualMachineSpec, { vm, settings, clock, onProgress }: Preparation): Promise<Domain> {
   const sources = new Map<string, VolumeSource>()
   const disks = diskVolumes(spec)
+  const shared = sharedVolumes(spec)
   for (const volume of spec.volumes ?? []) {
     // A claim for the state of devices contains no disk.
     if (volume.name === spec.deviceStateVolume && !disks.has(volume.name)) continue
-    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm, clock, onProgress }))
+    const source = shared.has(volume.name)
+      ? await prepareShared(volume, settings.volumes)
+      : await prepareVolume(volume, { directories: settings.volumes, vm, clock, onProgress })
+    sources.set(volume.name, source)
   }
   const state = await stateFiles(spec, vm, settings)
   const rendered = await fillHostDevices(renderDomain(spec.domain, vm, sources), spec.hostDevices, {

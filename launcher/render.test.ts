@@ -127,6 +127,49 @@ describe('a disk', () => {
   })
 })
 
+describe('a file system', () => {
+  const shares = new Map<string, VolumeSource>([
+    ['data', { kind: 'directory', path: '/volumes/data', isReadOnly: false }],
+    ['fixed', { kind: 'directory', path: '/volumes/fixed', isReadOnly: true }],
+  ])
+  const renderedOne = (filesystem: object): unknown =>
+    renderDomain({ devices: { filesystems: [filesystem] } }, vm, shares).devices?.filesystems?.[0]
+  const driver = { type: 'virtiofs' }
+  const limited = { binary: { openfiles: { max: 32_768 } } }
+
+  test.each<[string, object, object]>([
+    [
+      'of a volume, and of nothing that its source names beside it',
+      { type: 'volume', driver, source: { volume: 'data', dir: '/etc' }, target: { dir: 't' } },
+      { type: 'mount', driver, ...limited, source: { dir: '/volumes/data' }, target: { dir: 't' } },
+    ],
+    [
+      'of a volume that may only be read',
+      { type: 'volume', driver, binary: { cache: { mode: 'none' } }, source: { volume: 'fixed' } },
+      {
+        type: 'mount',
+        driver,
+        binary: { cache: { mode: 'none' }, ...limited.binary },
+        source: { dir: '/volumes/fixed' },
+        readonly: {},
+      },
+    ],
+    [
+      'of a directory, with another limit',
+      { type: 'mount', driver, binary: { openfiles: { max: '9' } }, source: { dir: '/d' } },
+      { type: 'mount', driver, binary: { openfiles: { max: 9 } }, source: { dir: '/d' } },
+    ],
+    ['that is served already', { driver, source: { socket: '/s' } }, { driver, source: { socket: '/s' } }],
+    ['of 9p', { type: 'mount', source: { dir: '/d' } }, { type: 'mount', source: { dir: '/d' } }],
+  ])('%s', (_, filesystem, result) => expect(renderedOne(filesystem)).toEqual(result))
+
+  test('of a volume that is not there is refused', () => {
+    expect(() => renderedOne({ type: 'volume', driver, source: { volume: '../private' } })).toThrow(
+      'spec.domain.devices.filesystems[0].source.volume: spec.volumes has no "../private"',
+    )
+  })
+})
+
 const unmerged: Domain = { memoryBacking: { nosharepages: {} } }
 
 describe('memory', () => {

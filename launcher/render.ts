@@ -1,12 +1,12 @@
 import type { Domain } from '../api/domain/domain.ts'
-import { imageCacheBytes, translationCacheBytes } from '../api/launcher-memory.ts'
+import { imageCacheBytes, mostOpenFiles, translationCacheBytes } from '../api/launcher-memory.ts'
 import { isRecord } from '../api/schema.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { Identity } from './identity.ts'
 import type { Backing } from './image-disk.ts'
 import { Refused } from './refused.ts'
 
-/** The source of a disk that uses a volume. */
+/** The source of a disk or file system that uses a volume. */
 export type VolumeSource =
   | {
       readonly kind: 'file'
@@ -18,18 +18,28 @@ export type VolumeSource =
   /** A qcow2 file that contains what differs from `backing`. */
   | { readonly kind: 'overlay'; readonly path: string; readonly isReadOnly: boolean; readonly backing: Backing }
   | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
+  /** For a file system, which shares it. */
+  | { readonly kind: 'directory'; readonly path: string; readonly isReadOnly: boolean }
 
 /**
  * The domain for libvirt: the VM's domain with limits on QEMU's memory, which the node must not merge with that of other
- * VMs, with a name and a UUID (the object's if the domain has none), and with every `type: volume` disk converted to the file or block device of its volume in this pod.
- * @throws Refused DefineRefused if a disk names a volume that the VM does not have
+ * VMs, with a name and a UUID (the object's if the domain has none), and with every disk and file system of `type:
+ * volume` converted to the file, block device or directory of its volume in this pod.
+ * @throws Refused DefineRefused if a device names a volume that the VM does not have
  */
 export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {
   const named = { name: vm.name, uuid: vm.uid, ...unshared(bounded(domain)) }
   const devices: unknown = domain.devices
-  if (!isRecord(devices) || !Array.isArray(devices['disks'])) return named
-  const disks = devices['disks'].map((disk, index) => renderDisk(disk, sources, `spec.domain.devices.disks[${index}]`))
-  const rendered: unknown = { ...named, devices: { ...devices, disks } }
+  if (!isRecord(devices)) return named
+  const render = (key: string, one: typeof renderDisk) => {
+    const list = devices[key]
+    if (!Array.isArray(list)) return {}
+    return { [key]: list.map((device, index) => one(device, sources, `spec.domain.devices.${key}[${index}]`)) }
+  }
+  const rendered: unknown = {
+    ...named,
+    devices: { ...devices, ...render('disks', renderDisk), ...render('filesystems', renderFilesystem) },
+  }
   return isDomain(rendered) ? rendered : named
 }
 
@@ -65,15 +75,38 @@ function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, f
   // libvirt itself resolves a volume of a storage pool.
   const { volume, ...rest } = disk['source']
   if (rest['pool'] !== undefined) return disk
-  const source = typeof volume === 'string' ? sources.get(volume) : undefined
-  if (source === undefined) {
-    throw new Refused('DefineRefused', `${field}.source.volume: spec.volumes has no ${JSON.stringify(volume)}`)
-  }
+  const source = sourceOf(volume, sources, field)
+  if (source.kind === 'directory') throw new Error(`${field} uses a volume that a file system shares`)
   const readonly = source.isReadOnly ? { readonly: {} } : {}
   if (source.kind === 'overlay') return { ...disk, ...overlayOf(disk, rest, source), ...readonly }
   if (source.kind === 'block') return { ...disk, type: 'block', source: { ...rest, dev: source.path }, ...readonly }
   const given = source.isTemporary === true ? discarding(disk) : disk
   return { ...given, type: 'file', source: { ...rest, file: source.path }, ...readonly }
+}
+
+function sourceOf(volume: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): VolumeSource {
+  const source = typeof volume === 'string' ? sources.get(volume) : undefined
+  if (source !== undefined) return source
+  throw new Refused('DefineRefused', `${field}.source.volume: spec.volumes has no ${JSON.stringify(volume)}`)
+}
+
+/** The names of the volumes that file systems share. */
+export function sharedVolumes({ domain }: Pick<VirtualMachineSpec, 'domain'>): ReadonlySet<string> {
+  const filesystems = domain.devices?.filesystems ?? []
+  return new Set(filesystems.flatMap(({ type, source }) => (type === 'volume' ? (source?.volume ?? []) : [])))
+}
+
+/** Sets the number of files that virtiofsd can have open, for which the pod's memory limit is computed. */
+function renderFilesystem(filesystem: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {
+  if (!isRecord(filesystem) || !isRecord(filesystem['source'])) return filesystem
+  const { type, driver, binary } = filesystem
+  const { volume, ...source } = filesystem['source']
+  if (!isRecord(driver) || driver['type'] !== 'virtiofs' || source['socket'] !== undefined) return filesystem
+  const options = isRecord(binary) ? binary : {}
+  const limited = { ...filesystem, binary: { ...options, openfiles: { max: mostOpenFiles(options['openfiles']) } } }
+  if (type !== 'volume') return limited
+  const { path, isReadOnly } = sourceOf(volume, sources, field)
+  return { ...limited, type: 'mount', source: { dir: path }, ...(isReadOnly ? { readonly: {} } : {}) }
 }
 
 /**

@@ -62,6 +62,7 @@ beforeEach(async () => {
     log,
     readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
     hasRoom: () => Promise.resolve(false),
+    readLostFilesystems: () => Promise.resolve([]),
     growDisks: () => Promise.resolve(),
     agent: new GuestAgent({
       ask: () => Promise.resolve({}),

@@ -11,6 +11,7 @@ test('everything has the default that the image is built for', () => {
       sources: '/var/run/virtset/sources',
     },
     libvirtSocket: '/var/run/virtset/private/run/libvirt/libvirt-sock',
+    libvirtState: '/var/run/virtset/private/run/libvirt/qemu/run',
     qemuConf: '/var/run/virtset/private/config/libvirt/qemu.conf',
     hugePages: '/var/run/virtset/hugepages',
     nvram: '/var/run/virtset/private/config/libvirt/qemu/nvram',

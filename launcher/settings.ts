@@ -11,6 +11,8 @@ export interface Settings {
   /** The environment of libvirtd, with its directories. */
   readonly libvirtd: { readonly [name: string]: string }
   readonly libvirtSocket: string
+  /** libvirtd's files about the running domain. */
+  readonly libvirtState: string
   readonly qemuConf: string
   /** Contains a mounted file system for each size of huge pages; absent in most pods. */
   readonly hugePages: string
@@ -57,6 +59,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
       TMPDIR: at('tmp'),
     },
     libvirtSocket: join(at('run'), 'libvirt', 'libvirt-sock'),
+    libvirtState: join(at('run'), 'libvirt', 'qemu', 'run'),
     qemuConf: join(at('config'), 'libvirt', 'qemu.conf'),
     hugePages: hugePagesDirectory,
     nvram: join(at('config'), 'libvirt', 'qemu', 'nvram'),

@@ -741,7 +741,7 @@ describe('a disk and its volume', () => {
   test('a disk whose volume is missing is left out with a warning', () => {
     const { vm, warnings } = injectSmall(vmWith({}), [one({ domain: withVolume('data', '1Gi').domain })])
     expect(vm).toEqual(vmWith({}))
-    expect(warnings).toEqual(['preset "team/p": its disk is left out because its volume "data" is missing'])
+    expect(warnings).toEqual(['preset "team/p": its device is left out because its volume "data" is missing'])
   })
 
   test('another preset may provide the volume', () => {

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
-import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
+import { clusterPreset, injectSmall, preset, team, vmWith } from '../test/presets/make.ts'
+import { createCandidates } from './candidates.ts'
+import { inject } from './inject.ts'
 
 type Given = { readonly [key: string]: unknown }
 
@@ -42,6 +44,17 @@ test('of several volumes of a preset, only the one that loses is left out, with 
   expect(result.warnings).toEqual([])
 })
 
+test('a file system comes with the volume that it shares, or not at all', () => {
+  const shares = (name: string) => ({ type: 'volume', source: { volume: name }, target: { dir: name }, readonly: {} })
+  const filesystems = { domain: { devices: { filesystems: [shares('data'), shares('logs'), shares('none')] } } }
+  const given = vm([], volume('data', '2Gi'))
+  const presets = createCandidates([preset('p', { ...filesystems, volumes: [volume('data'), volume('logs')] })])
+  const result = inject(given, { presets, namespace: team })
+  expect(result.vm.spec.domain).toEqual({ devices: { filesystems: [shares('logs')] } })
+  expect(result.vm.spec.volumes).toEqual([volume('data', '2Gi'), volume('logs')])
+  expect(result.warnings).toEqual(['preset "team/p": its device is left out because its volume "none" is missing'])
+})
+
 test('what is left of such a disk changes the disk that exists, but not its source', () => {
   const result = injectSmall(vm([{ type: 'volume', target: { dev: 'vda' } }], volume('data', '2Gi')), [
     preset('p', spec([using('data', 'vda', { serial: 's' })], volume('data'))),
@@ -60,7 +73,7 @@ test('of several disks, only the one whose volume is missing is left out, with a
     'spec.domain.devices.disks[0] volume-missing',
     'spec.domain.devices.disks[target.dev=vda] no-such-item',
   ])
-  expect(result.warnings).toEqual(['preset "team/p": its disk is left out because its volume "data" is missing'])
+  expect(result.warnings).toEqual(['preset "team/p": its device is left out because its volume "data" is missing'])
 })
 
 test("the user's volume changes under Enforce, and the user's disk remains", () => {

@@ -13,8 +13,8 @@ import type { Node } from './tree.ts'
 import { emit, emitAt, open } from './tree.ts'
 
 /**
- * Sources in which each disk comes with the volume that it names, or neither is included. Sources are whole VMs:
- * `{metadata, spec}`.
+ * Sources in which each disk or file system comes with the volume that it names, or neither is included. Sources are
+ * whole VMs: `{metadata, spec}`.
  */
 export interface Paired {
   readonly sources: readonly Source[]
@@ -23,16 +23,21 @@ export interface Paired {
 
 const volumesPath = ['spec', 'volumes'] as const
 const disksPath = ['spec', 'domain', 'devices', 'disks'] as const
+const filesystemsPath = ['spec', 'domain', 'devices', 'filesystems'] as const
+const userPaths = [disksPath, filesystemsPath]
 
 const listAt = (value: unknown, path: readonly string[]): readonly unknown[] => {
   const list = valueAt(value, path)
   return Array.isArray(list) ? list : []
 }
 
-/** The name of the volume that a disk uses. A volume in a libvirt storage pool does not count. */
-function volumeOf(disk: unknown): string | undefined {
-  if (valueAt(disk, ['type']) !== 'volume' || valueAt(disk, ['source', 'pool']) !== undefined) return undefined
-  const name = valueAt(disk, ['source', 'volume'])
+/** The disks and file systems. */
+const usersIn = (value: unknown): readonly unknown[] => userPaths.flatMap((path) => listAt(value, path))
+
+/** The name of the volume that a device uses. A volume in a libvirt storage pool does not count. */
+function volumeOf(device: unknown): string | undefined {
+  if (valueAt(device, ['type']) !== 'volume' || valueAt(device, ['source', 'pool']) !== undefined) return undefined
+  const name = valueAt(device, ['source', 'volume'])
   return typeof name === 'string' ? name : undefined
 }
 
@@ -41,18 +46,18 @@ const nameOf = (volume: unknown): string | undefined => {
   return typeof name === 'string' ? name : undefined
 }
 
-/** Whether any preset has volumes or disks that use volumes. Most have none. */
+/** Whether any preset has volumes or devices that use volumes. Most have none. */
 export const concernsVolumes = (sources: readonly Source[]): boolean =>
   sources.some(
     (source) =>
       !isUser(source) &&
       (listAt(source.value, volumesPath).length > 0 ||
-        listAt(source.value, disksPath).some((disk) => volumeOf(disk) !== undefined)),
+        usersIn(source.value).some((device) => volumeOf(device) !== undefined)),
   )
 
 /**
- * Before merging: drops each preset's volume that loses to another of the same name, with the disks that use it, and
- * each preset's disk whose volume is missing.
+ * Before merging: drops each preset's volume that loses to another of the same name, with the devices that use it, and
+ * each preset's device whose volume is missing.
  */
 export function pairVolumes(structure: ObjectStructure, sources: readonly Source[], merge: Merge): Paired {
   const settled = settleVolumes(structure, sources, merge.steps)
@@ -70,12 +75,12 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
   const warnings: string[] = []
   const paired = withoutLosers.map((source) => {
     if (isUser(source)) return source
-    const names = listAt(source.value, disksPath).map(volumeOf)
+    const names = usersIn(source.value).map(volumeOf)
     const missing = new Set(names.flatMap((name) => (name === undefined || brought.has(name) ? [] : [name])))
     noteSkips(source, missing, 'volume-missing', merge)
     for (const name of missing) {
       warnings.push(
-        `preset "${originLabel(source.origin)}": its disk is left out because its volume "${name}" is missing`,
+        `preset "${originLabel(source.origin)}": its device is left out because its volume "${name}" is missing`,
       )
     }
     return dropVolumes(source, missing)
@@ -112,22 +117,28 @@ function noteSkips(
   for (const [index, volume] of listAt(source.value, volumesPath).entries()) {
     if (names.has(nameOf(volume))) note(volumesPath, index)
   }
-  for (const [index, disk] of listAt(source.value, disksPath).entries()) {
-    if (names.has(volumeOf(disk))) note(disksPath, index)
+  for (const path of userPaths) {
+    for (const [index, device] of listAt(source.value, path).entries()) {
+      if (names.has(volumeOf(device))) note(path, index)
+    }
   }
 }
 
 /**
- * Returns the source without some volumes, and without the fields that make a disk of them. Its other fields for a disk
- * remain: like any item without a type, they change an existing disk but create none.
+ * Returns the source without some volumes, without the file systems that share them, and without the fields that make a
+ * disk of them. Its other fields for a disk remain: like any item without a type, they change an existing disk but
+ * create none.
  */
 function dropVolumes(source: Source, names: ReadonlySet<string | undefined>): Source {
   const withoutVolumes = replaceList(source.value, volumesPath, (volume) => (names.has(nameOf(volume)) ? [] : [volume]))
+  const withoutFilesystems = replaceList(withoutVolumes, filesystemsPath, (one) =>
+    names.has(volumeOf(one)) ? [] : [one],
+  )
   const undecided = (disk: unknown): readonly unknown[] => {
     if (!isRecord(disk) || !names.has(volumeOf(disk))) return [disk]
     return [prune(disk, (key) => key !== 'type' && key !== 'source')]
   }
-  return { ...source, value: replaceList(withoutVolumes, disksPath, undecided) }
+  return { ...source, value: replaceList(withoutFilesystems, disksPath, undecided) }
 }
 
 /** Returns a copy in which each item of the list at a path is replaced. */
@@ -139,23 +150,23 @@ function replaceList(value: unknown, path: readonly string[], replace: (item: un
 }
 
 /**
- * After merging: removes the volumes that no disk uses any more. A user's volume is removed only if a disk of the user
- * used it, a preset's only if a preset's disk did. A volume that a preset adds without a disk remains.
+ * After merging: removes the volumes that no device uses any more. A user's volume is removed only if a device of the
+ * user used it, a preset's only if a preset's device did. A volume that a preset adds without a device remains.
  * @param sources the sources before any value was dropped
  */
 export function dropOrphans(root: Node, structure: ObjectStructure, sources: readonly Source[]): Node {
   const users = sources.filter(isUser)
   const others = sources.filter((source) => !isUser(source))
-  const disksTake = (some: readonly Source[]) =>
-    new Set(some.flatMap(({ value }) => listAt(value, disksPath).flatMap((disk) => volumeOf(disk) ?? [])))
-  const [byUsers, byOthers] = [disksTake(users), disksTake(others)]
+  const takenBy = (some: readonly Source[]) =>
+    new Set(some.flatMap(({ value }) => usersIn(value).flatMap((device) => volumeOf(device) ?? [])))
+  const [byUsers, byOthers] = [takenBy(users), takenBy(others)]
   const ofUsers = new Set(users.flatMap(({ value }) => volumeNames(value)))
   const ofOthers = new Set(others.flatMap(({ value }) => volumeNames(value)))
   const isOrphan = (name: string): boolean => {
     if (ofOthers.has(name) && !byOthers.has(name)) return false
     return ofUsers.has(name) ? byUsers.has(name) : byOthers.has(name)
   }
-  const taken = new Set(listAt(emitAt(root, disksPath), []).map(volumeOf))
+  const taken = new Set(userPaths.flatMap((path) => listAt(emitAt(root, path), [])).map(volumeOf))
   const left = listAt(emitAt(root, volumesPath), []).flatMap((volume) => nameOf(volume) ?? [])
   const orphans = new Set(left.filter((name) => !taken.has(name) && isOrphan(name)))
   return orphans.size === 0 ? root : filterVolumes(root, structure, rootPath, volumesPath, orphans)

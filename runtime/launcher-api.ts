@@ -99,6 +99,7 @@ const maxValues = 50_000
 /** The API server's limit for a whole object is not much higher; libvirt's metadata is one string. */
 const maxValueLength = 1024 * 1024
 const maxDrifts = 1000
+const maxTags = 1000
 
 const phases = ['Waiting', 'Defined', 'Running', 'Paused', 'ShuttingDown', 'Shutoff', 'Crashed', 'Gone'] as const
 
@@ -142,6 +143,8 @@ export interface DomainReport {
   gracePeriodSeconds?: number
   /** RFC 3339, for people: since when QEMU has not responded on its monitor. Absent while it responds. */
   unresponsiveSince?: string
+  /** The tags of file systems of a running guest whose virtiofsd has ended. */
+  lostFilesystems?: string[]
   /** Whether the launcher was asked to terminate before the guest ended: its pod was deleted, evicted or drained. */
   isTerminated?: boolean
   /** Present for a guest with a channel for an agent. */
@@ -207,6 +210,7 @@ export function parseDomainReport(value: unknown): DomainReport {
   if (fields['unresponsiveSince'] !== undefined) {
     report.unresponsiveSince = parseTime(fields['unresponsiveSince'], 'unresponsiveSince')
   }
+  if (fields['lostFilesystems'] !== undefined) report.lostFilesystems = parseTags(fields['lostFilesystems'])
   if (fields['isTerminated'] !== undefined) report.isTerminated = parseFlag(fields['isTerminated'], 'isTerminated')
   const agent = agentStates.find((state) => state === fields['agent'])
   if (agent !== undefined) report.agent = agent
@@ -291,6 +295,13 @@ function parseDrifts(value: Json): SpecDrift[] {
     if (fields['libvirt'] !== undefined) drift.libvirt = fields['libvirt']
     return drift
   })
+}
+
+function parseTags(value: Json): string[] {
+  if (!Array.isArray(value) || value.length > maxTags) {
+    throw new InvalidLauncherResponse(`lostFilesystems is not a list of at most ${maxTags}`)
+  }
+  return value.map((tag, index) => parseText(tag, `lostFilesystems[${index}]`, 255))
 }
 
 function parseFreezeStatus(value: Json): FreezeStatus {

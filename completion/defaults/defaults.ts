@@ -100,6 +100,8 @@ export const rules: readonly Rule[] = [
   character.characterType,
   character.consoleType,
   device.filesystemType,
+  device.filesystemDriver,
+  device.sharedMemory,
   device.filesystemAccess,
   device.hostdevManaged,
   device.redirdevBus,

@@ -66,6 +66,19 @@ test.each<[string, Rule, Devices, Devices]>([
     { shmems: [{ model: { type: 'ivshmem-doorbell' } }] },
     { shmems: [{ model: { type: 'ivshmem-doorbell' }, msi: { ioeventfd: true } }] },
   ],
+  ['a directory is shared', device.filesystemType, { filesystems: [{}] }, { filesystems: [{ type: 'mount' }] }],
+  [
+    'or a volume',
+    device.filesystemType,
+    { filesystems: [{ source: { volume: 'a' } }] },
+    { filesystems: [{ type: 'volume', source: { volume: 'a' } }] },
+  ],
+  [
+    'by virtiofs',
+    device.filesystemDriver,
+    { filesystems: [{ type: 'volume', driver: { queue: 64 } }, { type: 'mount' }] },
+    { filesystems: [{ type: 'volume', driver: { queue: 64, type: 'virtiofs' } }, { type: 'mount' }] },
+  ],
   [
     'files are accessed as the user of QEMU',
     device.filesystemAccess,
@@ -190,4 +203,26 @@ describe('missing parts of an address', () => {
       hostdevs[1],
     ])
   })
+})
+
+describe('the memory of the guest', () => {
+  const shares: Devices = { filesystems: [{ type: 'volume' }] }
+  const complete = (domain: Domain) => applied([device.sharedMemory], domain).memoryBacking
+  const memfd = { source: { type: 'memfd' }, access: { mode: 'shared' } }
+
+  test.each<[string, Domain, Domain['memoryBacking']]>([
+    ['is shared with virtiofsd', { devices: shares }, memfd as Domain['memoryBacking']],
+    [
+      'in huge pages, too',
+      { devices: shares, memoryBacking: { hugepages: {} } },
+      { hugepages: {}, ...memfd } as Domain['memoryBacking'],
+    ],
+    [
+      'is as stated',
+      { devices: shares, memoryBacking: { access: { mode: 'private' } } },
+      { access: { mode: 'private' } },
+    ],
+    ['is private for a directory of the node', { devices: { filesystems: [{ type: 'mount' }] } }, undefined],
+    ['is private without a file system', { devices: {} }, undefined],
+  ])('%s', (_, domain, expected) => expect(complete(domain)).toEqual(expected))
 })

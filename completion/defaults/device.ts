@@ -72,10 +72,23 @@ export const filesystemAccess = each('filesystems')(
 
 export const filesystemType = each('filesystems')(
   'filesystem-type',
-  'The type of a file system is `mount`: a directory is shared.',
-  () => ({
-    type: 'mount',
-  }),
+  'The type of a file system is `mount`: a directory is shared. With `source.volume`, it is `volume`, which libvirt does not know.',
+  ({ source }) => ({ type: source?.volume === undefined ? 'mount' : 'volume' }),
+)
+
+export const filesystemDriver = each('filesystems')(
+  'filesystem-driver',
+  'A volume of the VM is shared by virtiofs.',
+  ({ type }) => (type === 'volume' ? { driver: { type: 'virtiofs' } } : undefined),
+)
+
+export const sharedMemory = rule(
+  'shared-memory',
+  'The memory of a VM that shares a volume with its guest is an anonymous file that virtiofsd can map, unless `memoryBacking.access` is set.',
+  ({ devices, memoryBacking }) =>
+    memoryBacking?.access?.mode === undefined && devices?.filesystems?.some(({ type }) => type === 'volume')
+      ? { memoryBacking: { source: { type: 'memfd' }, access: { mode: 'shared' } } }
+      : undefined,
 )
 
 export const hostdevManaged = each('hostdevs')(

@@ -1,8 +1,7 @@
-import { nearest } from '../../api/nearest.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
-import { nameSome } from '../../presets/abridge.ts'
-import { forbidden, invalid, notFound } from './finding.ts'
+import { forbidden, invalid } from './finding.ts'
 import type { Rule } from './rule.ts'
+import { unknownVolume } from './volume.ts'
 
 const field = 'spec.deviceStateVolume'
 
@@ -20,11 +19,12 @@ export const deviceStateVolume: Rule = {
     if (name === undefined) return
     const volume = volumes.find((one) => one.name === name)
     if (volume === undefined) {
-      const names = volumes.map((one) => one.name)
-      const near = nearest(name, names)
-      const message =
-        names.length === 0 ? 'spec.volumes is empty' : `no volume has this name; spec.volumes has ${nameSome(names)}`
-      yield notFound(field, name, message, near === undefined ? undefined : `did you mean ${JSON.stringify(near)}?`)
+      yield unknownVolume(
+        field,
+        name,
+        volumes.map((one) => one.name),
+        0,
+      )
     } else if (volume.persistentVolumeClaim === undefined) {
       yield invalid(field, name, 'must name a volume of kind persistentVolumeClaim: others are deleted with the VM')
     } else if (volume.persistentVolumeClaim.readOnly === true) {

@@ -85,6 +85,51 @@ testRule('filesystem', [
     accepted: virtiofs({ binary: { path: '/usr/libexec/virtiofsd' } }),
   },
   {
+    refused: virtiofs({
+      idmap: { uids: [{ start: 0, target: 0, count: 1 }] },
+      binary: { sandbox: { mode: 'chroot' }, lock: { posix: true }, cache: { mode: 'none' } },
+    }),
+    causes: [
+      'spec.domain.devices.filesystems[0].idmap: Forbidden: is not supported: the launcher pod confines virtiofsd',
+      'spec.domain.devices.filesystems[0].binary.sandbox: Forbidden: is not supported: the launcher pod confines virtiofsd',
+      'spec.domain.devices.filesystems[0].binary.lock: Forbidden: is not supported: the launcher pod confines virtiofsd',
+    ],
+    accepted: virtiofs({ binary: { cache: { mode: 'none' }, xattr: true, openfiles: { max: 1000 } } }),
+  },
+  {
+    refused: virtiofs({ binary: { openfiles: { max: 999 } } }),
+    causes: [
+      'spec.domain.devices.filesystems[0].binary.openfiles.max: Invalid value: 999: must be at least 1000, or 0 for the default',
+    ],
+    accepted: virtiofs({ binary: { openfiles: { max: 0 } } }),
+  },
+  {
+    volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
+    refused: filesystem({ type: 'volume', source: {} }),
+    causes: ['spec.domain.devices.filesystems[0].source.volume: Required value: must be set: a volume of the VM'],
+    accepted: filesystem({ type: 'volume', source: { volume: 'data' } }),
+  },
+  {
+    volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
+    refused: filesystem({
+      type: 'volume',
+      driver: { type: 'path' },
+      source: { volume: 'data', dir: '/etc', file: '/f', socket: '/s' },
+    }),
+    causes: [
+      'spec.domain.devices.filesystems[0].source.dir: Forbidden: must not be set for type volume',
+      'spec.domain.devices.filesystems[0].source.file: Forbidden: must not be set for type volume',
+      'spec.domain.devices.filesystems[0].source.socket: Forbidden: must not be set for type volume',
+      'spec.domain.devices.filesystems[0].driver.type: Unsupported value: "path": must be virtiofs, which shares a volume',
+    ],
+    accepted: filesystem({ type: 'volume', source: { volume: 'data' } }),
+  },
+  {
+    refused: filesystem({ source: { dir: '/d', volume: 'data' } }),
+    causes: ['spec.domain.devices.filesystems[0].source.volume: Forbidden: can only be set for type volume'],
+    accepted: filesystem({ source: { dir: '/d' } }),
+  },
+  {
     refused: filesystem({ accessmode: 'squash', fmode: '0600', dmode: '0700' }),
     causes: [
       'spec.domain.devices.filesystems[0].fmode: Forbidden: can only be set with accessmode mapped',

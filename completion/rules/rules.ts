@@ -23,6 +23,7 @@ import { diskRules } from './disk.ts'
 import { driveRules } from './drive.ts'
 import { featureRules } from './feature.ts'
 import { filesystem } from './filesystem.ts'
+import { filesystemVolume } from './filesystem-volume.ts'
 import { dedicatedCpus } from './dedicated-cpus.ts'
 import { deviceStateVolume } from './device-state-volume.ts'
 import { firmwareRules } from './firmware.ts'
@@ -133,6 +134,7 @@ export const rules: readonly Rule[] = [
   ...audioRules,
   inputDevice,
   filesystem,
+  filesystemVolume,
   ...watchdogRules,
   panics,
   smartcards,

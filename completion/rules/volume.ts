@@ -3,11 +3,11 @@ import { duplicate, forbidEach, invalid, notFound } from './finding.ts'
 import { nearest } from '../../api/nearest.ts'
 import { imageVolumesOf } from '../../api/volume.ts'
 import { nameSome } from '../../presets/abridge.ts'
-import type { Rule, Subject } from './rule.ts'
+import type { Finding, Rule, Subject } from './rule.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 
 /** Disks that use a volume of the VM, not one of a libvirt storage pool. */
-const volumeDisks = ({ domain }: Subject) =>
+export const volumeDisks = ({ domain }: Pick<Subject, 'domain'>) =>
   list(domain, 'disks')
     .map((disk, index) => ({ disk, field: `spec.domain.devices.disks[${index}].source.volume` }))
     .filter(
@@ -19,6 +19,14 @@ const emptyDisk = (name: string) => ({ name, emptyDisk: { capacity: '1Gi' } })
 /** Comparing the names of 256 disks with those of 256 volumes would take seconds. */
 const mostCompared = 16
 
+/** @param position among the causes: later ones do not suggest a name */
+export function unknownVolume(field: string, name: string, names: readonly string[], position: number): Finding {
+  const message =
+    names.length === 0 ? 'spec.volumes is empty' : `no volume has this name; spec.volumes has ${nameSome(names)}`
+  const near = position < mostCompared ? nearest(name, names.slice(0, mostCompared)) : undefined
+  return notFound(field, name, message, near === undefined ? undefined : `did you mean ${JSON.stringify(near)}?`)
+}
+
 const volumeFound: Rule = {
   id: 'volume-found',
   description: 'A disk must name an existing volume of the VM.',
@@ -26,14 +34,9 @@ const volumeFound: Rule = {
   *check(subject) {
     const names = (subject.spec.volumes ?? []).map(({ name }) => name)
     const known = new Set(names)
-    const likely = names.slice(0, mostCompared)
     const unknown = volumeDisks(subject).filter(({ disk }) => !known.has(disk.source?.volume ?? ''))
     for (const [index, { disk, field }] of unknown.entries()) {
-      const name = disk.source?.volume ?? ''
-      const message =
-        names.length === 0 ? 'spec.volumes is empty' : `no volume has this name; spec.volumes has ${nameSome(names)}`
-      const near = index < mostCompared ? nearest(name, likely) : undefined
-      yield notFound(field, name, message, near === undefined ? undefined : `did you mean ${JSON.stringify(near)}?`)
+      yield unknownVolume(field, disk.source?.volume ?? '', names, index)
     }
   },
   example: {
@@ -135,9 +138,10 @@ const imageDisk: Rule = {
 
 export const volumeRules: readonly Rule[] = [volumeFound, volumeOnce, imageFormat, imageDisk]
 
-/** Volumes that neither a disk nor the state of devices uses. */
+/** Volumes that neither a disk, a file system nor the state of devices uses. */
 export const unusedVolumes = (subject: Subject): readonly string[] => {
   const used = new Set(volumeDisks(subject).map(({ disk }) => disk.source?.volume))
+  for (const { type, source } of list(subject.domain, 'filesystems')) if (type === 'volume') used.add(source?.volume)
   used.add(subject.spec.deviceStateVolume)
   return (subject.spec.volumes ?? []).map(({ name }) => name).filter((name) => !used.has(name))
 }

@@ -157,6 +157,11 @@ describe('fields that reach the host are for cluster presets only', () => {
       'devices.filesystems[0].source.dir',
     ),
     row(
+      'a directory in place of a volume',
+      device('filesystems', { type: 'volume', source: { volume: 'data', dir: '/' }, target: { dir: 'root' } }),
+      'devices.filesystems[0].source.dir',
+    ),
+    row(
       'a virtiofsd program',
       device('filesystems', { binary: { path: '/bin/sh' } }),
       'devices.filesystems[0].binary.path',

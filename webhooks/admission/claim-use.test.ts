@@ -47,6 +47,12 @@ test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([
   expect(claimWarnings(own, {}, users)).toEqual(warnings)
 })
 
+test('VMs whose guests share the files of a claim do not conflict', () => {
+  const filesystems = [{ type: 'volume' as const, source: { volume: 'data' }, target: { dir: 'data' } }]
+  const { volumes = [] } = exclusive
+  expect(claimUses({ domain: { devices: { filesystems } }, volumes })).toEqual([])
+})
+
 test('a VM does not conflict with itself, nor with one that uses another claim', () => {
   const itself = [{ metadata: { name: 'vm' }, claims: claimUses(exclusive) }]
   const elsewhere = [{ metadata: { name: 'other' }, claims: [{ claim: 'd', isWriter: true, isShared: false }] }]

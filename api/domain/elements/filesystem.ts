@@ -4,7 +4,7 @@ import { attribute, child, children, element, present } from '../description.ts'
 import { oneOf, onOff, path, socketPath, uint32, uint64 } from '../scalar.ts'
 import { storageFormats } from './storage-format.ts'
 import { virtioFields, virtioModel } from './virtio.ts'
-import { fileMode, line } from '../text.ts'
+import { fileMode, fileName, line } from '../text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -62,12 +62,18 @@ const source = element('What is shared.', {
   dir: attribute(path, 'A directory.', host),
   socket: attribute(socketPath, 'The socket of an already running virtiofsd.', host),
   file: attribute(path, 'An image.', host),
+  volume: attribute(fileName, "One of the VM's `volumes`, a claim with a file system; with type `volume`.", {
+    reach: 'pod',
+  }),
 })
 
 const mode = (description: string) => attribute(fileMode, description)
 
 export const filesystem = element('A directory that the guest can mount.', {
-  type: attribute(oneOf('mount'), 'What is shared: a directory.', host),
+  type: attribute(oneOf('mount', 'volume'), 'What is shared: a directory, or a volume of this VM.', {
+    reach: 'pod',
+    reachOf: { mount: 'host' },
+  }),
   accessmode: attribute(
     oneOf('passthrough', 'mapped', 'squash'),
     'The identity with which files are accessed; 9p only.',

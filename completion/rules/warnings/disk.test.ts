@@ -67,7 +67,7 @@ testWarning('windows-virtio-disk', [
 testWarning('volume-unused', [
   {
     warned: disks({ type: 'volume', source: { volume: 'root' }, target: { dev: 'vda' } }),
-    lines: ['volume "data" is not used by any disk (type: volume, source.volume)'],
+    lines: ['volume "data" is not used by any disk or file system (type: volume, source.volume)'],
     silent: disks(
       ...['root', 'data'].map((volume) => ({
         type: 'volume' as const,

@@ -63,10 +63,10 @@ export const windowsVirtio: Warning = {
 
 export const volumeUnused: Warning = {
   id: 'volume-unused',
-  description: 'Each volume should be used by a disk.',
+  description: 'Each volume should be used by a disk or file system.',
   *check(subject) {
     for (const name of unusedVolumes(subject))
-      yield `volume ${JSON.stringify(name)} is not used by any disk (type: volume, source.volume)`
+      yield `volume ${JSON.stringify(name)} is not used by any disk or file system (type: volume, source.volume)`
   },
   example: {
     breaks: { domain: {}, volumes: [{ name: 'root', emptyDisk: { capacity: '1Gi' } }] },

@@ -1,0 +1,69 @@
+import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
+import { list } from './device.ts'
+import { duplicate, forbidden, invalid } from './finding.ts'
+import type { Finding, Rule, Subject } from './rule.ts'
+import { unknownVolume, volumeDisks } from './volume.ts'
+
+/** File systems that share a volume of the VM. */
+export const volumeFilesystems = ({ domain }: Pick<Subject, 'domain'>) =>
+  list(domain, 'filesystems').flatMap(({ type, source }, index) => {
+    const name = type === 'volume' ? source?.volume : undefined
+    return name === undefined ? [] : [{ name, field: `spec.domain.devices.filesystems[${index}].source.volume` }]
+  })
+
+const sharing = (more: Partial<VirtualMachineSpec> = {}): VirtualMachineSpec => ({
+  domain: {
+    memoryBacking: { source: { type: 'memfd' }, access: { mode: 'shared' } },
+    devices: {
+      filesystems: [
+        { type: 'volume', driver: { type: 'virtiofs' }, source: { volume: 'data' }, target: { dir: 'data' } },
+      ],
+    },
+  },
+  volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
+  ...more,
+})
+
+/** Whether the claim is a file system is known when the pod is created. */
+export const filesystemVolume: Rule = {
+  id: 'filesystem-volume',
+  description:
+    'A file system must share a volume of kind persistentVolumeClaim that is not filled and that nothing else of the VM uses.',
+  about: ['filesystems'],
+  *check(subject): Iterable<Finding> {
+    const { volumes = [], deviceStateVolume } = subject.spec
+    const shared = volumeFilesystems(subject)
+    if (shared.length === 0) return
+    const indexes = new Map(volumes.map(({ name }, index) => [name, index]))
+    const diskOf = new Map(volumeDisks(subject).map(({ disk, field }) => [disk.source?.volume, field]))
+    for (const [position, { name, field }] of shared.entries()) {
+      const index = indexes.get(name)
+      const volume = index === undefined ? undefined : volumes[index]
+      const claim = volume?.persistentVolumeClaim
+      if (volume === undefined) {
+        yield unknownVolume(field, name, [...indexes.keys()], position)
+      } else if (claim === undefined) {
+        yield invalid(field, name, 'must name a volume of kind persistentVolumeClaim, whose files are shared')
+      } else {
+        const other = diskOf.get(name)
+        if (other !== undefined)
+          yield duplicate(field, name, `${other} uses this volume: a guest could replace its own disk`)
+        if (name === deviceStateVolume)
+          yield duplicate(
+            field,
+            name,
+            'spec.deviceStateVolume uses this volume: a guest could replace its own firmware',
+          )
+        const { empty: _, ...filling } = claim.source ?? {}
+        for (const kind of Object.keys(filling)) {
+          const at = `spec.volumes[${index}].persistentVolumeClaim.source.${kind}`
+          yield forbidden(at, undefined, `must not be set: ${field} shares the files of the claim, which has no disk`)
+        }
+      }
+    }
+  },
+  example: {
+    breaks: sharing({ volumes: [{ name: 'data', emptyDisk: { capacity: '1Gi' } }] }),
+    holds: sharing(),
+  },
+}
