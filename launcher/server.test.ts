@@ -214,6 +214,9 @@ describe('requests', () => {
       expect(await send({ taps: [{ ...tap, dhcp6: { ...dhcp6, ...wrong } }] })).toMatchObject({
         body: { error: { message: `dhcp6.${what}` } },
       })
+    expect(await send({ taps: [{ ...tap, dhcp: { ...dhcp, server: 'fe80::1' } }] })).toMatchObject({
+      body: { error: { message: 'dhcp.server is not an IPv4 address' } },
+    })
     await put()
     expect(await send({ taps: [] })).toMatchObject({ status: 409, body: { error: { reason: 'OtherVirtualMachine' } } })
     expect(served).toEqual([[tap]])
