@@ -101,8 +101,8 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
       extra: {
         'bin/node': node['bin/node'],
         packages: inImages('launcher/packages'),
-        'guest-probe': inImages('launcher/guest-probe'),
-        // An earlier version, which the upgrade test builds, has no such folders.
+        // An earlier version, which the upgrade test builds, has none of these.
+        ...(existsSync(inImages('launcher/guest-probe')) ? { 'guest-probe': inImages('launcher/guest-probe') } : {}),
         ...Object.fromEntries(
           ['passt', 'virtiofsd'].flatMap((folder) =>
             filesIn(inImages(join('launcher', folder))).map((path) => [`${folder}/${basename(path)}`, path]),
