@@ -2,6 +2,7 @@ import { Argument, Option } from 'commander'
 import type { Entry } from './entry.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flags } from './flags.ts'
+import type { MediaFlags } from './media.ts'
 import { NameArgument } from './name-argument.ts'
 import type { PowerFlags, Verb } from './power.ts'
 import {
@@ -334,6 +335,27 @@ const powerEntry = (name: Verb): Entry => ({
   },
 })
 
+const media: Entry = {
+  name: 'media',
+  description: 'change the medium in a CD drive of a VM, also while it runs',
+  example: 'installer sda --insert drivers',
+  words: [
+    new NameArgument('<name>', 'a VirtualMachine', ['virtualMachines']),
+    new Argument('<drive>', 'the drive, by the `target.dev` of its disk'),
+  ],
+  flags: [
+    new Option('--insert <volume>', 'one of the volumes of the VM'),
+    new Option('--eject', 'leave the drive empty'),
+    new Option('--dry-run', 'check the request without executing it'),
+    new Option('-n, --namespace <name>', 'namespace of the VM (default: that of the context)'),
+    ...clusterFlags,
+  ],
+  async run([name = '', drive = ''], flags: Flags & MediaFlags, world) {
+    const { changeMedium } = await import('./media.ts')
+    return withCluster(flags, world, (cluster) => changeMedium([name, drive], flags, cluster, world))
+  },
+}
+
 /** In the order shown by the help. */
 export const commands: readonly Entry[] = [
   complete,
@@ -346,6 +368,7 @@ export const commands: readonly Entry[] = [
   powerEntry('restart'),
   ...sessionCommands,
   ...snapshotCommands,
+  media,
   importing,
   exporting,
   lint,

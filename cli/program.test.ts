@@ -104,6 +104,11 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
     metadata: { ...stored.metadata, uid: 'u' },
     status: { phase: 'Running' },
   })
+  const drive = { type: 'volume', device: 'cdrom', target: { dev: 'sda' } }
+  fake.put(`${api}/virtualmachines`, {
+    metadata: { ...metadata, name: 'installer' },
+    spec: { domain: { devices: { disks: [drive] } } },
+  })
   fake.put(`${api}/virtualmachineconfigs`, { metadata: { ...metadata, name: 'db' }, spec: exampleSpec })
   fake.put(`${api}/virtualmachinesnapshots`, {
     metadata: { ...metadata, name: 'nightly' },

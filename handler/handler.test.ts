@@ -11,7 +11,7 @@ import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
-import { launcherVersion } from '../runtime/launcher-api.ts'
+import { type DomainReport, launcherVersion } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
 import { networkSocketName } from '../runtime/network-api.ts'
 import { virtualMachines } from '../runtime/resource.ts'
@@ -179,6 +179,25 @@ test('a guest is frozen and thawed on request, and the outcome is stored', async
   await until(() => JSON.stringify(frozen()).includes('"state":"Thawed"'))
   expect(frozen()).toMatchObject({ phase: 'Running', frozen: { id: 's-1', state: 'Thawed' } })
   expect(launcher.asked).toEqual(['PUT /vm', 'POST /freeze', 'POST /thaw'])
+})
+
+test('a later generation of a VM is handed to its launcher until the launcher reports it', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  schedule()
+  await until(() => phase() === 'Running')
+  launcher.become({ version: launcherVersion, generation: 1 })
+  const disks = [{ type: 'volume', device: 'cdrom', source: { volume: 'tools' }, target: { dev: 'sda' } }]
+  const body = { spec: { domain: { devices: { disks } } } }
+  await kube.patch(virtualMachines, { namespace: 'default', name: 'vm' }, { type: 'merge', body })
+  await until(() => launcher?.accepted?.metadata.generation === 2)
+  expect(launcher.accepted?.spec.domain.devices?.disks).toEqual(disks)
+  await until(() => conditions().includes('Synchronized=False:ChangingMedia'))
+  launcher.become({ generation: 2, mediaFailure: 'sda: the tray is locked' })
+  await until(() => conditions().includes('Synchronized=False:MediumRefused'))
+  const asked = launcher.asked.length
+  launcher.become({ mediaFailure: undefined } as unknown as Partial<DomainReport>)
+  await until(() => conditions().includes('Synchronized=True:DomainDefined'))
+  expect(launcher.asked).toHaveLength(asked)
 })
 
 test('a deleted VM is shut down by its launcher, which ends it after the grace period', async () => {

@@ -214,6 +214,13 @@ export function startHandler(options: HandlerOptions): Handler {
           await sendCapabilities(round, whole)
           return perform(round, vm, await observe(round, vm, () => putVm(round.launcher, whole)))
         }
+        case 'changeMedia': {
+          const whole = await wholeOf(vm)
+          if (whole === undefined) return undefined
+          const failure = await changeMedia(round, whole)
+          if (failure !== undefined) return perform(round, vm, failure)
+          break
+        }
         case 'shutDownGuest': {
           const failure = await shutDown(round, action.gracePeriodSeconds)
           if (failure !== undefined) return perform(round, vm, failure)
@@ -374,6 +381,17 @@ export function startHandler(options: HandlerOptions): Handler {
     } catch (error) {
       if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
       log.info({ vm: key, err: error, action: action.do }, 'the launcher refused a request for a snapshot')
+      return undefined
+    }
+  }
+
+  async function changeMedia({ key, launcher, entry }: Round, vm: Vm): Promise<Observation | undefined> {
+    try {
+      await launcher.put(vm)
+      return undefined
+    } catch (error) {
+      if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
+      log.info({ vm: key, err: error }, 'the launcher refused to change media')
       return undefined
     }
   }

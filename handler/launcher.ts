@@ -119,9 +119,11 @@ export function launcherOf(
   return {
     putCapabilities: async (text) => void (await exchange('PUT', '/capabilities', { body: text })),
     putNetwork: async (taps) => void (await call('PUT', '/network', { taps })),
-    put: async ({ apiVersion, kind, metadata: { name, namespace, uid }, spec }) =>
+    put: async ({ apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }) =>
       // Only the part that the launcher reads: a status can be as large as the spec.
-      parsePutResponse(await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid }, spec })),
+      parsePutResponse(
+        await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }),
+      ),
     report: async () => parseDomainReport(await call('GET', '/domain')),
     shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
     freeze: async (id) => void (await call('POST', '/freeze', { id })),

@@ -12,6 +12,7 @@ const seconds = (offset: number) => new Date(Date.parse(now) + offset * 1000).to
 interface Given extends Probes {
   phase: Phase
   isDeleting?: boolean
+  generation?: number
   grace?: number
   requestedGrace?: string
 }
@@ -19,6 +20,7 @@ interface Given extends Probes {
 function vmWith({
   phase,
   isDeleting = false,
+  generation = 1,
   grace,
   requestedGrace,
   livenessProbe,
@@ -31,7 +33,7 @@ function vmWith({
       name: 'vm',
       namespace: 'default',
       uid: 'vm-1',
-      generation: 1,
+      generation,
       // An hour off: no decision depends on the difference between the API server's clock and the node's.
       ...(isDeleting ? { deletionTimestamp: seconds(-3600) } : {}),
       ...(requestedGrace === undefined ? {} : { annotations: { 'virtset.io/grace-period-seconds': requestedGrace } }),
@@ -175,6 +177,24 @@ const rows: [string, Given, Observation, string[]][] = [
     { phase: 'Running' },
     reported(report('Running', { unresponsiveSince: seconds(-20) })),
     ['updateStatus Running Ready=False:QEMUUnresponsive Synchronized=True:DomainDefined'],
+  ],
+  [
+    'requests the media of a later generation',
+    { phase: 'Running', generation: 2 },
+    reported(report('Running', { generation: 1 })),
+    ['updateStatus Running Ready=True:GuestRunning Synchronized=False:ChangingMedia', 'changeMedia'],
+  ],
+  [
+    'reports a medium that the guest does not accept',
+    { phase: 'Running', generation: 2 },
+    reported(report('Running', { generation: 2, mediaFailure: 'sda: the tray is locked' })),
+    ['updateStatus Running Ready=True:GuestRunning Synchronized=False:MediumRefused'],
+  ],
+  [
+    'requests no media of a guest that is being deleted, which is a later generation too',
+    { phase: 'Running', isDeleting: true, generation: 3, grace: 7 },
+    reported(report('Running', { generation: 2 })),
+    [running, 'shutDownGuest 7', 'recordEvent Normal ShuttingDown'],
   ],
   [
     'reports file systems that the guest waits for without end',

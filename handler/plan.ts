@@ -14,6 +14,7 @@ import { hasEndingProbe } from '../runtime/probe.ts'
 import {
   endConfirmedStatus,
   failedStatus,
+  generationOf,
   isAlive,
   isChanged,
   silentStatus,
@@ -62,6 +63,8 @@ export type Observation =
 export type Action =
   /** Hand the VM to the launcher; its response is the next observation. */
   | { readonly do: 'startGuest' }
+  /** Hand a later generation of the VM to the launcher, which reports the outcome. */
+  | { readonly do: 'changeMedia' }
   | { readonly do: 'shutDownGuest'; readonly gracePeriodSeconds: number }
   /** For a snapshot. The launcher reports the outcome. */
   | { readonly do: 'freezeGuest' | 'thawGuest'; readonly id: string }
@@ -264,9 +267,13 @@ function onReport(
     ...(isEnding ? [] : updateStatus(vm, status)),
     ...(violation === undefined ? [] : recordOnce(vm, 'LauncherMisbehaving', violation)),
     ...started,
-    ...(isDeleting ? shutDown(vm, report) : freezeOrThaw(vm, report)),
+    ...(isDeleting ? shutDown(vm, report) : [...changeMedia(vm, report), ...freezeOrThaw(vm, report)]),
   ]
 }
+
+/** A launcher that reports no generation is of a version that does not change media. */
+const changeMedia = (vm: VirtualMachine, { phase, generation }: DomainReport): Action[] =>
+  phase === 'Running' && generation !== undefined && generation < generationOf(vm) ? [{ do: 'changeMedia' }] : []
 
 /** The first version of a launcher that freezes its guest. The controller does not wait long for an older one. */
 const withFreeze = 3

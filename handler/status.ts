@@ -138,7 +138,7 @@ function conditionsOf(vm: VirtualMachine, report: DomainReport, misbehavior: str
     drifts.length === 0
       ? []
       : [{ type: 'SpecDrift', status: 'True', reason: 'LibvirtChangedSpec', message: driftMessage(drifts) }]
-  return [readinessOf(vm, report), synchronization(report, misbehavior), ...agentOf(vm, report), ...drift]
+  return [readinessOf(vm, report), synchronization(vm, report, misbehavior), ...agentOf(vm, report), ...drift]
 }
 
 /** The end of a guest whose pod was terminated, unless that was requested or the controller knows the reason. */
@@ -149,10 +149,18 @@ function disruptionOf(vm: VirtualMachine, { exit, isTerminated = false }: Domain
   return [{ type: disruptionTarget, status: 'True', reason: podTerminated, message }]
 }
 
-function synchronization(report: DomainReport, misbehavior: string | undefined): Asserted {
+/** A new generation of a VM differs in its media; nothing else of its spec can change. */
+export const generationOf = ({ metadata }: VirtualMachine): number => metadata.generation ?? 1
+
+function synchronization(vm: VirtualMachine, report: DomainReport, misbehavior: string | undefined): Asserted {
   const type = 'Synchronized'
   if (misbehavior !== undefined) return { type, status: 'Unknown', reason: 'LauncherMisbehaving', message: misbehavior }
   if (report.phase === 'Defined') return { type, status: 'Unknown', reason: 'GuestStarting', message: '' }
+  const { generation, mediaFailure } = report
+  if (generation !== undefined && generation < generationOf(vm) && vm.metadata.deletionTimestamp === undefined) {
+    return { type, status: 'False', reason: 'ChangingMedia', message: '' }
+  }
+  if (mediaFailure !== undefined) return { type, status: 'False', reason: 'MediumRefused', message: mediaFailure }
   return { type, status: 'True', reason: 'DomainDefined', message: '' }
 }
 

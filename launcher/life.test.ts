@@ -1,5 +1,6 @@
 import { ChildProcess } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { writeDisk } from '../api/domain/xml.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, SpecDrift } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
@@ -13,7 +14,9 @@ import { Life, finalHoldMs } from './life.ts'
 import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
 import { askAgent } from './libvirt/guest-info.ts'
 import { Client } from './libvirt/client.ts'
+import { changeMedium } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import { Media } from './media.ts'
 import { Refused } from './refused.ts'
 
 let fake: FakeLibvirtd
@@ -82,6 +85,13 @@ function makeLife(vmUID?: string): void {
       onChange: () => life.hint(),
     }),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
+    renderDisks: ({ domain }) => domain.devices?.disks ?? [],
+    media: new Media({
+      update: (dom, drive) => changeMedium(client, dom, writeDisk(drive)),
+      clock,
+      log,
+      onChange: () => life.hint(),
+    }),
     readLostFilesystems: async () => lost,
     growDisks: async () => void (growths += 1),
     readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
@@ -151,7 +161,8 @@ describe('a VM', () => {
   test('is defined, started and reported', async () => {
     const report = await start(vm('idle'))
     expect(report).toEqual({
-      version: 5,
+      version: 6,
+      generation: 1,
       vmUID: 'u-1',
       phase: 'Running',
       reason: 'booted',
@@ -503,6 +514,33 @@ describe('memory runs out', () => {
     await settle()
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
+})
+
+test('a later generation of the VM has other media; an earlier one changes nothing', async () => {
+  const drive = (generation: number, source?: object) => {
+    const given = vm('idle')
+    const disks = [{ type: 'file', device: 'cdrom', ...(source ? { source } : {}), target: { dev: 'sda' } }] as const
+    return {
+      ...given,
+      metadata: { ...given.metadata, generation },
+      spec: { domain: { ...given.spec.domain, devices: { disks } } },
+    } as unknown as VirtualMachine
+  }
+  expect(await start(drive(4, { file: '/one' }))).toMatchObject({ phase: 'Running', generation: 4 })
+  life.accept(drive(5, { file: '/two' }))
+  life.accept(drive(5, { file: '/two' }))
+  await settle()
+  life.accept(drive(3, { file: '/one' }))
+  await settle()
+  expect(reports.at(-1)).toMatchObject({ phase: 'Running', generation: 5 })
+  fake.refuseNext('domain_update_device_flags', new LibvirtError('the tray is locked', 1, 10))
+  life.accept(drive(6))
+  await settle()
+  expect(reports.at(-1)).toMatchObject({ generation: 6, mediaFailure: 'sda: the tray is locked' })
+  await clock.advance(15_000)
+  await settle()
+  expect(reports.at(-1)?.mediaFailure).toBeUndefined()
+  expect(fake.media).toEqual(['<source file="/two"/>', 'empty'])
 })
 
 test('file systems that nothing serves any more are reported while the guest runs', async () => {

@@ -22,6 +22,7 @@ import type { GuestFreeze } from './freeze.ts'
 import { pausedMessage } from './full-disk.ts'
 import type { Identity } from './identity.ts'
 import { lockedDiskMessage } from './locked-disk.ts'
+import type { Disk, Media } from './media.ts'
 import { Monitor } from './monitor.ts'
 import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -64,6 +65,9 @@ interface LifeOptions {
   readonly growDisks: GrowDisks
   readonly agent: GuestAgent
   readonly guestFreeze: GuestFreeze
+  readonly media: Media
+  /** The disks of the VM, with files in place of the volumes that were prepared. */
+  readonly renderDisks: (spec: VirtualMachineSpec) => readonly Disk[]
   readonly writeXml: (domain: Domain) => string
   /** Undefined if the XML has elements that the description does not have. */
   readonly readXml: (xml: string) => JsonObject | undefined
@@ -141,8 +145,9 @@ export class Life {
   }
 
   /**
-   * Accepts the VM and begins to start it, unless it was accepted before. Does not wait for libvirt: later reports
-   * contain the progress of the start, and a refusal by libvirt or by a volume as `exit`. Returns the newest report.
+   * Accepts the VM and begins to start it, unless it was accepted before. Then, a later generation of it can have other
+   * media. Does not wait for libvirt: later reports contain the progress of the start, and a refusal by libvirt or by a
+   * volume as `exit`. Returns the newest report.
    * @param ignored fields of the VM that this launcher does not know
    * @throws Refused if the launcher has another VM
    */
@@ -154,6 +159,10 @@ export class Life {
     const ours = this.#vm?.metadata.uid ?? this.#options.vmUID ?? uid
     if (ours !== uid) {
       throw new Refused('OtherVirtualMachine', `this launcher belongs to the VirtualMachine with uid ${ours}`)
+    }
+    const { generation = 1 } = vm.metadata
+    if (this.#last?.phase === 'Running' && this.#dom !== undefined && this.#options.media.isLater(generation)) {
+      this.#options.media.change(this.#dom, generation, () => this.#options.renderDisks(vm.spec))
     }
     if (this.#vm === undefined) {
       this.#vm = vm
@@ -320,6 +329,9 @@ export class Life {
       throw locked === undefined ? error : new Refused('StartFailed', locked, { cause: error })
     }
     this.#wasStarted = true
+    if (this.#vm !== undefined) {
+      this.#options.media.start(this.#vm.metadata.generation ?? 1, this.#options.renderDisks(this.#vm.spec))
+    }
   }
 
   #readNext(): Promise<DomainReport> {
@@ -389,6 +401,7 @@ export class Life {
       ...this.#termination(),
       ...this.#options.agent.report,
       ...this.#options.guestFreeze.report,
+      ...this.#options.media.report,
     }
   }
 

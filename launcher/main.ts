@@ -3,7 +3,7 @@ import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Domain } from '../api/domain/domain.ts'
 import { canonical } from '../api/domain/canonical.ts'
-import { readDomain, writeDomain } from '../api/domain/xml.ts'
+import { readDomain, writeDisk, writeDomain } from '../api/domain/xml.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { type Clock, systemClock } from '../runtime/clock.ts'
 import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
@@ -29,16 +29,17 @@ import { createGuestProbes } from './guest-probe.ts'
 import { Life } from './life.ts'
 import { lostFilesystems } from './lost-filesystem.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
-import { openConsole, openScreenshot, readDiskSize, resizeDisk } from './libvirt/domain.ts'
+import { changeMedium, openConsole, openScreenshot, readDiskSize, resizeDisk } from './libvirt/domain.ts'
 import type { OnProgress } from './claim-disk.ts'
 import { readStats } from './libvirt/domain-stats.ts'
 import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
 import { askAgent } from './libvirt/guest-info.ts'
 import { consoleAlias } from './live-domain.ts'
+import { Media } from './media.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
 import { Refused } from './refused.ts'
-import { diskVolumes, renderDomain, sharedVolumes, type VolumeSource } from './render.ts'
+import { diskVolumes, renderDisks, renderDomain, sharedVolumes, type VolumeSource } from './render.ts'
 import { createScreen } from './screen.ts'
 import { createScreenshots } from './screenshot.ts'
 import { launcherServer } from './server.ts'
@@ -70,12 +71,21 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     log,
     onChange,
   })
+  /** Of the volumes, once they are prepared. */
+  const sources = new Map<string, VolumeSource>()
   const life: Life = new Life({
     client,
     clock,
     log,
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
-    prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, clock, onProgress }),
+    prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, clock, onProgress, sources }),
+    renderDisks: ({ domain }) => renderDisks(domain, sources),
+    media: new Media({
+      update: (dom, drive) => changeMedium(client, dom, writeDisk(drive)),
+      clock,
+      log,
+      onChange,
+    }),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
     readLostFilesystems: (domain) => lostFilesystems(domain, { pidFiles: settings.libvirtState, processes: '/proc' }),
@@ -184,10 +194,14 @@ interface Preparation {
   readonly settings: Settings
   readonly clock: Clock
   readonly onProgress: OnProgress
+  /** Filled with those of the volumes. */
+  readonly sources: Map<string, VolumeSource>
 }
 
-async function prepare(spec: VirtualMachineSpec, { vm, settings, clock, onProgress }: Preparation): Promise<Domain> {
-  const sources = new Map<string, VolumeSource>()
+async function prepare(
+  spec: VirtualMachineSpec,
+  { vm, settings, clock, onProgress, sources }: Preparation,
+): Promise<Domain> {
   const disks = diskVolumes(spec)
   const shared = sharedVolumes(spec)
   for (const volume of spec.volumes ?? []) {

@@ -114,6 +114,11 @@ describe('a disk', () => {
       },
     ],
     [
+      'of no volume, a drive without a medium',
+      { type: 'volume', device: 'cdrom', source: { startupPolicy: 'optional' }, target },
+      { type: 'file', device: 'cdrom', target },
+    ],
+    [
       'of a volume in a storage pool',
       { type: 'volume', source: { pool: 'default', volume: 'data' }, target },
       { type: 'volume', source: { pool: 'default', volume: 'data' }, target },

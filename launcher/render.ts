@@ -1,9 +1,11 @@
+import { canonical } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { imageCacheBytes, mostOpenFiles, translationCacheBytes } from '../api/launcher-memory.ts'
 import { isRecord } from '../api/schema.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { Identity } from './identity.ts'
 import type { Backing } from './image-disk.ts'
+import type { Disk } from './media.ts'
 import { Refused } from './refused.ts'
 
 /** The source of a disk or file system that uses a volume. */
@@ -64,6 +66,14 @@ const unshared = (domain: Domain): Domain => ({
   memoryBacking: { ...domain.memoryBacking, nosharepages: {} },
 })
 
+/** The disks of a domain as `renderDomain` converts them, in libvirt's order and spelling. */
+export function renderDisks(domain: Domain, sources: ReadonlyMap<string, VolumeSource>): readonly Disk[] {
+  const given = domain.devices?.disks ?? []
+  const disks = given.map((disk, index) => renderDisk(disk, sources, `spec.domain.devices.disks[${index}]`))
+  const rendered: unknown = { devices: { disks } }
+  return (isDomain(rendered) ? canonical(rendered).devices?.disks : undefined) ?? []
+}
+
 /** The names of the volumes that disks use. */
 export function diskVolumes({ domain }: Pick<VirtualMachineSpec, 'domain'>): ReadonlySet<string> {
   const disks = domain.devices?.disks ?? []
@@ -71,10 +81,15 @@ export function diskVolumes({ domain }: Pick<VirtualMachineSpec, 'domain'>): Rea
 }
 
 function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {
-  if (!isRecord(disk) || disk['type'] !== 'volume' || !isRecord(disk['source'])) return disk
+  if (!isRecord(disk) || disk['type'] !== 'volume') return disk
   // libvirt itself resolves a volume of a storage pool.
-  const { volume, ...rest } = disk['source']
+  const { volume, ...rest } = isRecord(disk['source']) ? disk['source'] : {}
   if (rest['pool'] !== undefined) return disk
+  // A drive without a medium.
+  if (volume === undefined) {
+    const { source: _, ...drive } = disk
+    return { ...drive, type: 'file' }
+  }
   const source = sourceOf(volume, sources, field)
   if (source.kind === 'directory') throw new Error(`${field} uses a volume that a file system shares`)
   const readonly = source.isReadOnly ? { readonly: {} } : {}

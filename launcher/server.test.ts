@@ -28,6 +28,7 @@ import { GuestAgent } from './guest-agent.ts'
 import { Life } from './life.ts'
 import { Client } from './libvirt/client.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import { Media } from './media.ts'
 import { Refused } from './refused.ts'
 import { launcherServer } from './server.ts'
 
@@ -79,6 +80,8 @@ beforeEach(async () => {
       log,
       onChange: () => {},
     }),
+    renderDisks: () => [],
+    media: new Media({ update: () => Promise.resolve(), clock, log, onChange: () => {} }),
     prepare: async (spec) => spec.domain,
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
     readXml: (xml) => ({ xml }),

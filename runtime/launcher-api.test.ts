@@ -19,6 +19,8 @@ const full = {
   gracePeriodSeconds: 30,
   unresponsiveSince: '2026-11-21T08:59:00Z',
   lostFilesystems: ['data'],
+  generation: 3,
+  mediaFailure: 'sda: locked',
   isTerminated: true,
   agent: 'connected',
   guest: { hostname: 'a', os: { id: 'b' }, interfaces: [{ mac: '52:54:00:00:00:01', ips: ['10.0.0.1'] }] },

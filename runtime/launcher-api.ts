@@ -11,6 +11,7 @@ import { shownText } from './shown-text.ts'
  *     PUT  /network    {taps: TapAddress[]}                202 | 409 once it has a VM. Since version 4; sent before a VM
  *                                                              with taps whose guest gets its address from the launcher
  *     PUT  /vm         the VirtualMachine as persisted         202 {domain: DomainReport} | 409 | 400 {error}
+ *                                                              Since version 6, a later generation changes media
  *     GET  /domain                                             200 DomainReport | 503 {error} after 3 s without libvirt
  *     POST /shutdown   {gracePeriodSeconds}                    202: the guest is asked to power off, and ended after the
  *                                                              grace period; a later request can only shorten that
@@ -46,9 +47,10 @@ import { shownText } from './shown-text.ts'
 
 /**
  * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the
- * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`. 4: it accepts `PUT /network`. 5: it serves `dhcp6` of a tap.
+ * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`. 4: it accepts `PUT /network`. 5: it serves
+ * `dhcp6` of a tap. 6: it changes media, and reports `generation`.
  */
-export const launcherVersion = 5
+export const launcherVersion = 6
 
 /** JSON from the wire. */
 export type Json = null | boolean | number | string | Json[] | JsonObject
@@ -143,6 +145,10 @@ export interface DomainReport {
   gracePeriodSeconds?: number
   /** RFC 3339, for people: since when QEMU has not responded on its monitor. Absent while it responds. */
   unresponsiveSince?: string
+  /** The generation of the VM whose media were requested from libvirt last; absent before version 6. */
+  generation?: number
+  /** Why libvirt or the guest did not accept some of them; the launcher tries again. */
+  mediaFailure?: string
   /** The tags of file systems of a running guest whose virtiofsd has ended. */
   lostFilesystems?: string[]
   /** Whether the launcher was asked to terminate before the guest ended: its pod was deleted, evicted or drained. */
@@ -209,6 +215,10 @@ export function parseDomainReport(value: unknown): DomainReport {
   }
   if (fields['unresponsiveSince'] !== undefined) {
     report.unresponsiveSince = parseTime(fields['unresponsiveSince'], 'unresponsiveSince')
+  }
+  if (fields['generation'] !== undefined) report.generation = parseCount(fields['generation'], 'generation')
+  if (fields['mediaFailure'] !== undefined) {
+    report.mediaFailure = parseText(fields['mediaFailure'], 'mediaFailure', maxTextLength)
   }
   if (fields['lostFilesystems'] !== undefined) report.lostFilesystems = parseTags(fields['lostFilesystems'])
   if (fields['isTerminated'] !== undefined) report.isTerminated = parseFlag(fields['isTerminated'], 'isTerminated')

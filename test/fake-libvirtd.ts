@@ -73,6 +73,8 @@ export interface FakeLibvirtd {
   thawGuests(): void
   /** The next call of `procedure` is refused. */
   refuseNext(procedure: string, error: LibvirtError): void
+  /** The media that were inserted, by their source in XML, or `empty`. */
+  readonly media: readonly string[]
   /** The calls received, by name, in order. */
   readonly calls: readonly string[]
 }
@@ -96,6 +98,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   let areGuestsLocked = false
   let diskErrors: readonly { readonly disk: string; readonly error: number }[] = []
   let frozen = 0
+  const media: string[] = []
   let agentReply: Parameters<FakeLibvirtd['answerAgents']>[0] = () => []
   let runInGuest: Parameters<FakeLibvirtd['runInGuests']>[0] = () => ({})
   const held: (() => void)[] = []
@@ -224,6 +227,12 @@ export function fakeLibvirtd(): FakeLibvirtd {
       end(domain, stateReason.destroyed)
       return {}
     },
+    domain_update_device_flags: (args) => {
+      const domain = find(args['dom'])
+      mustRun(domain)
+      media.push(/<source [^>]*>/.exec(textOf(args['xml']))?.[0] ?? 'empty')
+      return {}
+    },
     domain_get_disk_errors: () => ({ errors: [...diskErrors], nerrors: diskErrors.length }),
     domain_resume: (args) => {
       const domain = find(args['dom'])
@@ -334,6 +343,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
 
   return {
     calls,
+    media,
     dial: async () => {
       if (refusedDials > 0) {
         refusedDials -= 1

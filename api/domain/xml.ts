@@ -6,6 +6,7 @@ import { listCauses, noCauses, report } from '../causes.ts'
 import { isRecord } from '../schema.ts'
 import { elementOf, xmlName, type Element, type Field } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
+import { disk as diskElement } from './elements/disk.ts'
 import { escapeForBuilder, foreignReader, writeForeign, type ForeignReader } from './foreign.ts'
 import { readXml } from './sax.ts'
 import { fromXml, toXml, type Scalar } from './scalar.ts'
@@ -235,6 +236,13 @@ export const writeDomain = (domain: Domain): string => {
   const node = create().ele('domain', attributes)
   write(node, root, domain)
   return `${node.end({ headless: true, prettyPrint: true })}\n`
+}
+
+/** Writes one disk of a valid domain, as `writeDomain` does. */
+export const writeDisk = (disk: NonNullable<NonNullable<Domain['devices']>['disks']>[number]): string => {
+  const node = create().ele('disk')
+  write(node, diskElement, disk)
+  return node.end({ headless: true })
 }
 
 const write = (node: XMLBuilder, element: Element, json: unknown): void => {

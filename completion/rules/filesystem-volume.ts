@@ -1,11 +1,12 @@
+import type { Domain } from '../../api/domain/domain.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { list } from './device.ts'
 import { duplicate, forbidden, invalid } from './finding.ts'
-import type { Finding, Rule, Subject } from './rule.ts'
+import type { Finding, Rule } from './rule.ts'
 import { unknownVolume, volumeDisks } from './volume.ts'
 
 /** File systems that share a volume of the VM. */
-export const volumeFilesystems = ({ domain }: Pick<Subject, 'domain'>) =>
+export const filesystemVolumes = (domain: Domain) =>
   list(domain, 'filesystems').flatMap(({ type, source }, index) => {
     const name = type === 'volume' ? source?.volume : undefined
     return name === undefined ? [] : [{ name, field: `spec.domain.devices.filesystems[${index}].source.volume` }]
@@ -32,7 +33,7 @@ export const filesystemVolume: Rule = {
   about: ['filesystems'],
   *check(subject): Iterable<Finding> {
     const { volumes = [], deviceStateVolume } = subject.spec
-    const shared = volumeFilesystems(subject)
+    const shared = filesystemVolumes(subject.domain)
     if (shared.length === 0) return
     const indexes = new Map(volumes.map(({ name }, index) => [name, index]))
     const diskOf = new Map(volumeDisks(subject).map(({ disk, field }) => [disk.source?.volume, field]))

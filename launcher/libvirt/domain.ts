@@ -36,6 +36,7 @@ const xmlInactive = 2
 const defineValidate = 1
 const shutdownAcpiPowerButton = 1
 const affectLive = 1
+const affectConfig = 2
 const destroyGraceful = 1
 const consoleForce = 1
 const resizeInBytes = 1
@@ -46,6 +47,8 @@ const defineDeadlineMs = 60_000
 const startDeadlineMs = 180_000
 /** For a QEMU that hangs, libvirt sends SIGTERM, gives up after 10 s, and waits for other calls for up to 30 s. */
 const destroyDeadlineMs = 20_000
+/** libvirt waits for the tray of a drive, and opens an image. */
+const mediumDeadlineMs = 60_000
 /** libvirt sends SIGTERM, after 10 s SIGKILL, and waits for up to 30 s. */
 const killDeadlineMs = 60_000
 
@@ -115,6 +118,14 @@ export async function readDiskSize(client: Client, dom: DomainRef, target: strin
 /** Changes the size that a running guest sees. The guest notices it at once. */
 export async function resizeDisk(client: Client, dom: DomainRef, target: string, bytes: bigint): Promise<void> {
   await client.mutate('domain_block_resize', { dom, disk: target, size: bytes, flags: resizeInBytes })
+}
+
+/**
+ * Changes the medium of the drive with the target of this disk. The guest is asked to open a tray that it has locked;
+ * libvirt waits some seconds for it.
+ */
+export async function changeMedium(client: Client, dom: DomainRef, xml: string): Promise<void> {
+  await client.mutate('domain_update_device_flags', { dom, xml, flags: affectLive | affectConfig }, mediumDeadlineMs)
 }
 
 /** Continues a paused guest. Operations on disks that failed are repeated. */

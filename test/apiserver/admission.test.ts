@@ -207,6 +207,41 @@ describe('a stored VM', () => {
     expect((await kubectl('', 'patch', 'vm', 'fixed', '--type=json', '-p', patch)).err).toContain('cannot be removed')
   })
 
+  test('has another medium in its drive when it is changed, also by the manifest, and only then', async () => {
+    const drive = (source: string) => `
+apiVersion: virtset.io/v1alpha1
+kind: VirtualMachine
+metadata: {name: drive}
+spec:
+  domain:
+    memory: {unit: MB, value: 64}
+    os: {type: {os: hvm}}
+    type: qemu
+    devices:
+      disks: [{type: volume, device: cdrom, source: ${source}, target: {dev: sda, bus: sata}}]
+  volumes: [{name: one, configMap: {name: one}}, {name: two, configMap: {name: two}}]`
+    const change = (source: string) => {
+      const patch = `[{"op": "add", "path": "/spec/domain/devices/disks/0/source", "value": ${source}}]`
+      return kubectl('', 'patch', 'vm', 'drive', '--type=json', '-p', patch)
+    }
+    const state = async () => {
+      const { metadata, spec } = await read('vm', 'drive')
+      return [metadata.generation, spec.domain.devices.disks[0].source]
+    }
+    await apply(drive('{volume: one}'))
+    await apply(drive('{volume: one}'))
+    expect(await state()).toEqual([1, { volume: 'one' }])
+    expect((await change('{"volume": "two"}')).code).toBe(0)
+    expect(await state()).toEqual([2, { volume: 'two' }])
+    expect((await change('{}')).code).toBe(0)
+    expect(await state()).toEqual([3, {}])
+    expect((await apply(drive('{volume: one}'))).code).toBe(0)
+    expect(await state()).toEqual([4, { volume: 'one' }])
+    expect((await change('{"volume": "three"}')).err).toContain('no volume has this name; spec.volumes has one, two')
+    expect((await change('{"file": "/etc/passwd"}')).err).toContain("a VM's spec is immutable")
+    expect(await state()).toEqual([4, { volume: 'one' }])
+  })
+
   test('preserves the labels that a preset enforces, and its provenance', async () => {
     await apply(`
 apiVersion: virtset.io/v1alpha1

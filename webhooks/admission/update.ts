@@ -11,7 +11,7 @@ export interface RecordedOrigins {
   /** The labels and annotations that presets enforce. */
   readonly enforced: Origins
   /** Whether the user wrote the leaf at this path. */
-  isUsers(path: string): boolean
+  readonly isUsers: (path: string) => boolean
   /** Whether a preset overrode or removed the user's value at this path, and that value may have been `value`. */
   isOverridden(path: string, value: unknown): boolean
 }
@@ -54,7 +54,7 @@ const maxDifferences = 50
 const maxValue = 60
 
 /**
- * Compares a sent spec with the stored one, which is immutable. A manifest in git contains only what its author wrote
+ * Compares a sent spec with the stored one, which is immutable (but for media: completion/media.ts). A manifest in git contains only what its author wrote
  * and must be applicable repeatedly, so `sent` may omit what completion added; `restored` contains it. Items are
  * compared by index, because completion appends to lists. Every other difference is a cause, except a user's value that
  * a preset overrode. A value that the user wrote must not be omitted.

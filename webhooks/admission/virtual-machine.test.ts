@@ -280,6 +280,60 @@ describe('a stored VM', () => {
   })
 })
 
+describe('the medium in a drive', () => {
+  const withMedium = (source: unknown, more: object = {}) =>
+    vm(
+      {
+        domain: {
+          type: 'qemu',
+          title: 'added',
+          devices: {
+            disks: [
+              {
+                type: 'volume',
+                device: 'cdrom',
+                driver: { type: 'raw' },
+                ...(source === undefined ? {} : { source }),
+                target: { dev: 'sda' },
+                ...more,
+              },
+            ],
+          },
+        },
+        volumes: ['iso', 'tools'].map((name) => ({ name, persistentVolumeClaim: { claimName: name } })),
+      },
+      ours,
+    )
+  const inserted = withMedium({ volume: 'iso' })
+  const at = 'spec.domain.devices.disks[0]'
+
+  test.each<[string, object, string[], string[]]>([
+    ['can be changed', withMedium({ volume: 'tools' }), ['allowed'], ['allowed']],
+    ['can be ejected', withMedium({}), ['allowed'], ['allowed']],
+    [
+      'is ejected if its user leaves it out',
+      withMedium(undefined),
+      ['add /spec/domain/devices/disks/0/source'],
+      ['spec-immutable spec'],
+    ],
+    [
+      'must be a volume of the VM',
+      withMedium({ volume: 'none' }),
+      [`medium ${at}.source.volume`],
+      [`medium ${at}.source.volume`],
+    ],
+    [
+      'is all that can change',
+      withMedium({ volume: 'tools', file: '/etc/passwd' }, { serial: 'x' }),
+      [`spec-immutable ${at}.source.file`, `spec-immutable ${at}.serial`],
+      [`spec-immutable ${at}.source.file`, `spec-immutable ${at}.serial`],
+    ],
+  ])('%s', (_, object, mutated, validated) => {
+    expect(outcomeOf(mutate(requestFor(object, inserted), engine, trust)).toSorted()).toEqual(mutated.toSorted())
+    expect(outcomeOf(validate(requestFor(object, inserted), engine, trust)).toSorted()).toEqual(validated.toSorted())
+  })
+})
+
 describe('labels and annotations that a preset enforces', () => {
   const provenance = JSON.stringify({
     v: 1,

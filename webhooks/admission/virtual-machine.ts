@@ -5,6 +5,7 @@ import { isRecord } from '../../api/schema.ts'
 import { completedByAnnotation, launcherPodFinalizer, parseVirtualMachine } from '../../api/virtual-machine.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { labelsSizeCauses } from '../../completion/labels-size.ts'
+import { mediaCauses, withMediaOf } from '../../completion/media.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
 import { completeRequest } from './complete-request.ts'
@@ -50,7 +51,7 @@ function mutateNew(request: AdmissionRequest, engine: Engine, trust: Trust, perm
   return { allowed: true, patch, warnings, audit, vm: vm.completed.vm }
 }
 
-/** Restores what completion added and the manifest omits, and refuses other changes of the spec. */
+/** Restores what completion added and the manifest omits, and refuses other changes of the spec than of media. */
 function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
   const { object } = request
   if (isTrusted || !isRecord(object) || !isRecord(object['metadata'])) return { allowed: true }
@@ -60,9 +61,13 @@ function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrust
   }
   const origins = recordedOrigins(stored)
   const enforced = restoreEnforced(unfinished, stored, origins)
-  const outcome = restoreSpec(object['spec'], stored.spec, origins)
-  const causes = [enforced, outcome].flatMap((one) => ('causes' in one ? one.causes : []))
-  if ('causes' in outcome || 'causes' in enforced) return refuse(causes)
+  const changed = withMediaOf(object['spec'], stored.spec, origins.isUsers)
+  const outcome = restoreSpec(object['spec'], changed, origins)
+  const causes = [
+    ...[enforced, outcome].flatMap((one) => ('causes' in one ? one.causes : [])),
+    ...mediaCauses(changed, stored.spec),
+  ]
+  if ('causes' in outcome || 'causes' in enforced || causes.length > 0) return refuse(causes)
   const { metadata, warnings } = enforced
   const patch = writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored }))
   return { allowed: true, patch, warnings }
@@ -89,14 +94,22 @@ function restoreMetadata(sent: { readonly [key: string]: unknown }, stored: Virt
   }
 }
 
-/** The spec is immutable, except that a trusted account may complete a VM that was stored without completion. */
+/**
+ * The spec is immutable, except for the media of its drives, and that a trusted account may complete a VM that was
+ * stored without completion.
+ */
 function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
   if (!isRecord(object)) return refuse([wrongType('', object, 'an object')])
   const mayComplete = isTrusted && !isCompleted(stored)
   if (!mayComplete && !isSameJson(stored.spec, object['spec'])) {
-    // The mutating webhook has reported the user's changes in detail, so another webhook made this change.
-    const outcome = restoreSpec(object['spec'], stored.spec, nothingRecorded)
-    return refuse('causes' in outcome ? outcome.causes : [respelled])
+    const changed = withMediaOf(object['spec'], stored.spec, nothingRecorded.isUsers)
+    const causes = mediaCauses(changed, stored.spec)
+    if (causes.length > 0) return refuse(causes)
+    if (!isSameJson(changed, object['spec'])) {
+      // The mutating webhook has reported the user's changes in detail, so another webhook made this change.
+      const outcome = restoreSpec(object['spec'], changed, nothingRecorded)
+      return refuse('causes' in outcome ? outcome.causes : [respelled])
+    }
   }
   if (isTrusted) {
     const parsed = parseVirtualMachine(object)
@@ -104,7 +117,7 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
   }
   const faults = checkMetadata(object['metadata'], 'metadata')
   if (faults.length > 0) return refuse(faults)
-  // The spec equals the stored one, and the metadata was checked above.
+  // The spec was checked above, as was the metadata.
   const vm = object as unknown as VirtualMachine
   const reserved = [
     ...labelsSizeCauses(vm.metadata.labels, stored.metadata.labels),

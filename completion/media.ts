@@ -1,0 +1,87 @@
+import type { Cause } from '../api/cause.ts'
+import { canonicalSpelling } from '../api/domain/canonical.ts'
+import type { Domain } from '../api/domain/domain.ts'
+import { isRecord } from '../api/schema.ts'
+import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
+import { forbidden } from './rules/finding.ts'
+import { filesystemVolumes } from './rules/filesystem-volume.ts'
+import type { Finding } from './rules/rule.ts'
+import { unknownVolume } from './rules/volume.ts'
+
+type Disk = NonNullable<NonNullable<Domain['devices']>['disks']>[number]
+
+/** Whether the medium of a drive can be changed while the guest runs: a CD of a volume of the VM. */
+export const isChangeable = ({ device, type, source }: Disk): boolean =>
+  device === 'cdrom' && type === 'volume' && source?.pool === undefined
+
+/**
+ * The stored spec with the media that an updated spec has in its drives; everything else is as stored. A drive whose
+ * `source` is absent is empty if its user stated the medium before, and otherwise unchanged: a manifest may omit what
+ * presets added. An empty `source` empties it in any case.
+ * @param isUsers whether the user wrote the value at a path
+ */
+export function withMediaOf(
+  sent: unknown,
+  stored: VirtualMachineSpec,
+  isUsers: (path: string) => boolean,
+): VirtualMachineSpec {
+  const { devices } = stored.domain
+  const sentDisks = disksOf(sent)
+  let isChanged = false
+  const disks = (devices?.disks ?? []).map((disk, index) => {
+    const other = sentDisks[index]
+    if (!isChangeable(disk) || !isRecord(other)) return disk
+    const { source: given } = other
+    if (given === undefined && !isUsers(`spec.domain.devices.disks[${index}].source.volume`)) return disk
+    const volume = isRecord(given) ? given['volume'] : undefined
+    if (disk.source?.volume === volume || !(volume === undefined || typeof volume === 'string')) return disk
+    isChanged = true
+    const { volume: _, ...rest } = disk.source ?? {}
+    return { ...disk, source: volume === undefined ? rest : { ...rest, volume } }
+  })
+  return isChanged ? { ...stored, domain: { ...stored.domain, devices: { ...devices, disks } } } : stored
+}
+
+const disksOf = (spec: unknown): readonly unknown[] => {
+  const domain = isRecord(spec) ? spec['domain'] : undefined
+  const devices = isRecord(domain) ? domain['devices'] : undefined
+  const disks = isRecord(devices) ? devices['disks'] : undefined
+  return Array.isArray(disks) ? disks : []
+}
+
+/** Causes for media that the drives of a VM cannot have, among those that differ from the stored spec. */
+export function mediaCauses(spec: VirtualMachineSpec, stored: VirtualMachineSpec): Cause[] {
+  const { volumes = [], deviceStateVolume } = spec
+  const shared = new Set(filesystemVolumes(canonicalSpelling(spec.domain)).map(({ name }) => name))
+  const before = stored.domain.devices?.disks ?? []
+  const findings = (spec.domain.devices?.disks ?? []).flatMap(({ source, driver }, index): Finding[] => {
+    const name = source?.volume
+    if (name === undefined || name === before[index]?.source?.volume) return []
+    const field = `spec.domain.devices.disks[${index}].source.volume`
+    const volume = volumes.find((one) => one.name === name)
+    if (volume === undefined) {
+      return [
+        unknownVolume(
+          field,
+          name,
+          volumes.map((one) => one.name),
+          index,
+        ),
+      ]
+    }
+    if (shared.has(name)) return [forbidden(field, name, 'is shared with the guest as a file system')]
+    if (name === deviceStateVolume) return [forbidden(field, name, 'contains the state of devices')]
+    const format = volume.image === undefined ? 'raw' : 'qcow2'
+    const ofDrive = driver?.type ?? 'raw'
+    if (format === ofDrive) return []
+    const kind = volume.image === undefined ? 'not of kind image' : 'of kind image'
+    return [
+      forbidden(
+        field,
+        name,
+        `is ${kind}, and so ${format}; the drive has driver.type ${ofDrive}, which cannot change while the VM exists`,
+      ),
+    ]
+  })
+  return findings.map((finding) => ({ ...finding, rule: 'medium' }))
+}
