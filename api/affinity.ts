@@ -12,6 +12,7 @@ import {
 import type { LabelSelector } from './object.ts'
 import { integer, list, map, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
+import { sizeOf } from './steps.ts'
 
 /** Kubernetes' Affinity (core/v1). It is copied to the launcher pod unchanged. */
 
@@ -154,11 +155,17 @@ export interface PodTerm {
 const required = 'requiredDuringSchedulingIgnoredDuringExecution'
 const preferred = 'preferredDuringSchedulingIgnoredDuringExecution'
 
+/** A check of each takes microseconds, and the controller compares them with those of the pod. */
+const maxValues = 10_000
+
 /**
  * Checks an affinity that matches its schema, as the API server checks that of a pod. It would refuse the pod with a
  * message for each value, a hundred times as long as the affinity.
  */
-export function checkAffinity({ nodeAffinity = {}, podAffinity, podAntiAffinity }: Affinity, field: string): Cause[] {
+export function checkAffinity(affinity: Affinity, field: string): Cause[] {
+  if (sizeOf(affinity) > maxValues)
+    return [{ rule: 'affinity-size', field, reason: 'FieldValueTooMany', message: `has more than ${maxValues} values` }]
+  const { nodeAffinity = {}, podAffinity, podAntiAffinity } = affinity
   const at = `${field}.nodeAffinity`
   const { nodeSelectorTerms } = nodeAffinity[required] ?? {}
   return [

@@ -25,6 +25,23 @@ const withCompute = (over: object): Pod => withSpec({ containers: [{ ...compute,
 const without = (key: string, object: object = spec): object =>
   Object.fromEntries(Object.entries(object).filter(([one]) => one !== key))
 
+const expressions = Array.from({ length: 100 }, (_, index) => ({
+  key: 'a',
+  operator: 'NotIn',
+  values: Array.from({ length: 20 }, (_each, value) => `${index}-${value}`),
+}))
+const affinityOf = (matchExpressions: readonly object[]) => ({
+  nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions }] } },
+})
+
+test('a pod takes a number of comparisons that is linear in its size', () => {
+  const one = withSpec({ affinity: affinityOf(expressions) })
+  expect(differenceFrom(one, structuredClone(one))).toBeUndefined()
+  // To find each of them elsewhere would take the square.
+  const other = withSpec({ affinity: affinityOf(expressions.toReversed()) })
+  expect(differenceFrom(one, other)).toMatch(/^spec.affinity.nodeAffinity/)
+})
+
 test.each<[string, Pod, string | undefined]>([
   ['itself', expected, undefined],
   [

@@ -1,4 +1,5 @@
 import { isRecord } from '../api/schema.ts'
+import { sizeOf } from '../api/steps.ts'
 import type { Container, Pod } from './pod.ts'
 
 /**
@@ -16,7 +17,18 @@ export function differenceFrom({ spec: expected }: Pod, { spec }: Pod): string |
   if (replaced !== undefined) return `spec.containers[compute].${replaced}`
   const { terminationGracePeriodSeconds: _grace, containers, volumes, ...rest } = expected
   const stated = { ...rest, containers: containers.map(compared), volumes: volumes.map(withoutLimit) }
-  return firstMissing(stated, spec, 'spec')
+  const budget = { left: comparisonsPerValue * (sizeOf(stated) + sizeOf(spec)) }
+  return firstMissing(stated, spec, 'spec', budget)
+}
+
+/**
+ * Items are compared with those at the same place first, so a pod as the controller has created it takes one comparison
+ * of each value. Another takes at most this many, and then counts as different.
+ */
+const comparisonsPerValue = 16
+
+interface Budget {
+  left: number
 }
 
 /** The limit of a download follows the claim's capacity, which is known once the claim is bound. */
@@ -37,21 +49,25 @@ const compared = ({
 const replacing = ['command', 'args', 'lifecycle']
 
 /** The path of the first value of `stated` that is missing in `found`. Lists may have more items, in any order. */
-function firstMissing(stated: unknown, found: unknown, path: string): string | undefined {
+function firstMissing(stated: unknown, found: unknown, path: string, budget: Budget): string | undefined {
+  if (budget.left-- <= 0) return path
   if (Array.isArray(stated)) {
     const items: readonly unknown[] = Array.isArray(found) ? found : []
     for (const [index, item] of stated.entries()) {
       const at = `${path}[${nameOf(item) ?? index}]`
-      const missing = items.map((one) => firstMissing(item, one, at))
-      if (missing.includes(undefined)) continue
+      const isThere = (one: unknown) => firstMissing(item, one, at, budget) === undefined
+      if (index < items.length && isThere(items[index])) continue
+      if (budget.left > 0 && items.some((one, place) => place !== index && isThere(one))) continue
       // The field that differs in the item of the same name is more precise than the item.
-      return missing.find((_, place) => nameOf(item) !== undefined && nameOf(items[place]) === nameOf(item)) ?? at
+      const name = nameOf(item)
+      const same = name === undefined ? undefined : items.find((one) => nameOf(one) === name)
+      return same === undefined ? at : (firstMissing(item, same, at, budget) ?? at)
     }
     return undefined
   }
   if (isRecord(stated)) {
     for (const [key, value] of Object.entries(stated)) {
-      const missing = firstMissing(value, isRecord(found) ? found[key] : undefined, `${path}.${key}`)
+      const missing = firstMissing(value, isRecord(found) ? found[key] : undefined, `${path}.${key}`, budget)
       if (missing !== undefined) return missing
     }
     return isRecord(found) ? undefined : path
