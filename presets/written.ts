@@ -85,16 +85,19 @@ function appliedFields({ metadata }: Subject, { apiVersion }: CreateRequest): Ev
 const fromFieldSet = (set: Fields): Evidence => ({
   field: (key) => fieldSetAt(set, `f:${key}`),
   itemsOf({ keys: [paths = []] }) {
-    const items = new Map<string, Fields>()
-    for (const [key, below] of Object.entries(set)) {
-      const parsed = key.startsWith('k:') ? parseJson(key.slice(2)) : undefined
-      if (isRecord(parsed) && isRecord(below)) items.set(jsonMeaning(parsed), below)
-    }
+    const items = itemsOnce(set, () => {
+      const found = new Map<string, unknown>()
+      for (const [key, below] of Object.entries(set)) {
+        const parsed = key.startsWith('k:') ? parseJson(key.slice(2)) : undefined
+        if (isRecord(parsed)) found.set(jsonMeaning(parsed), below)
+      }
+      return found
+    })
     return (item) => {
       const found = items.get(
         jsonMeaning(Object.fromEntries(paths.map((path) => [path.join('.'), valueAt(item, path)]))),
       )
-      return found === undefined ? undefined : fromFieldSet(found)
+      return isRecord(found) ? fromFieldSet(found) : undefined
     }
   },
 })
@@ -114,16 +117,30 @@ function lastApplied({ metadata }: Subject, { apiVersion, fieldManager }: Create
 const fromManifest = (value: unknown): Evidence => ({
   field: (key) => (isRecord(value) && Object.hasOwn(value, key) ? fromManifest(value[key]) : undefined),
   itemsOf(structure) {
-    const items = new Map<string, unknown>()
-    for (const item of Array.isArray(value) ? value : []) {
-      for (const key of keysOfItem(structure, item)) items.set(key, item)
-    }
+    const list: readonly unknown[] = Array.isArray(value) ? value : []
+    const items = itemsOnce(list, () => {
+      const found = new Map<string, unknown>()
+      for (const item of list) for (const key of keysOfItem(structure, item)) found.set(key, item)
+      return found
+    })
     return (item) => {
       const key = keysOfItem(structure, item).find((one) => items.has(one))
       return key === undefined ? undefined : fromManifest(items.get(key))
     }
   },
 })
+
+/**
+ * Many items of an object can have the key of one item of the evidence, whose own lists are read once for all of them. A
+ * value of the evidence belongs to one place, and so to one structure.
+ */
+const itemsByValue = new WeakMap<object, ReadonlyMap<string, unknown>>()
+
+function itemsOnce(value: object, read: () => ReadonlyMap<string, unknown>): ReadonlyMap<string, unknown> {
+  const items = itemsByValue.get(value) ?? read()
+  itemsByValue.set(value, items)
+  return items
+}
 
 /** Users write it. A deeper value than any object has would overflow the stack when its items are compared. */
 function parseJson(text: string): unknown {
