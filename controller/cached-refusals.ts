@@ -18,11 +18,18 @@ interface CachedRefusals {
  */
 export function cacheRefusals(engine: Engine, inventory: Inventory): Engine {
   const cache = new Map<string, CachedRefusals>()
+  const numbers = new WeakMap<object, number>()
+  let latest = 0
+  const numberOf = (capabilities: object): number => {
+    const number = numbers.get(capabilities) ?? ++latest
+    numbers.set(capabilities, number)
+    return number
+  }
   return {
     ...engine,
     refusals(vm) {
       const { uid = '' } = vm.metadata
-      const inputs = inputsOf(vm, inventory)
+      const inputs = inputsOf(vm, inventory, numberOf)
       const cached = cache.get(uid)
       if (cached !== undefined && isSame(cached.inputs, inputs)) return cached.causes
       // A value can be as large as the VM, and no status shows it.
@@ -37,16 +44,23 @@ export function cacheRefusals(engine: Engine, inventory: Inventory): Engine {
   }
 }
 
-/** The inputs of completion. Presets and capabilities are immutable objects, so identity implies equality. */
-function inputsOf({ metadata }: VirtualMachine, inventory: Inventory): readonly unknown[] {
+/**
+ * The inputs of completion. Presets and capabilities are immutable, and stand here by revision and number: each VM would
+ * otherwise keep all that it was checked with in memory.
+ */
+function inputsOf(
+  { metadata }: VirtualMachine,
+  inventory: Inventory,
+  numberOf: (capabilities: object) => number,
+): readonly unknown[] {
   const { namespace: name = '', generation, labels = {}, annotations = {}, ownerReferences } = metadata
   const namespace = inventory.namespace(name)
   return [
     generation,
     // Annotations can be large.
     hash('sha256', JSON.stringify([labels, annotations, ownerReferences, namespace.labels]), 'base64'),
-    inventory.capabilities(),
-    ...inventory.candidates.select(labels, namespace),
+    numberOf(inventory.capabilities()),
+    ...inventory.candidates.select(labels, namespace).map(({ id, origin }) => `${id} ${origin.revision}`),
   ]
 }
 
