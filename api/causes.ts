@@ -49,3 +49,7 @@ const andMore = (value: number, field: string): Cause => ({
   message: 'more faults are not listed',
   suggestion: 'fix the ones above first',
 })
+
+/** Causes as they are logged. Values can be secrets, and messages can contain values. */
+export const loggedCauses = (causes: readonly Cause[]): string[] =>
+  causes.slice(0, 20).map(({ rule, field }) => `${rule} ${field}`)

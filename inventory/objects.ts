@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
+import { loggedCauses } from '../api/causes.ts'
 import { authorAnnotation, targetText, type ObjectPreset, type Target } from '../api/object-preset.ts'
 import { parsePresetTarget, type PresetTarget } from '../api/preset-target.ts'
 import { isRecord } from '../api/schema.ts'
@@ -97,7 +98,10 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     const compiled = compileObjectPreset(preset, read, target.spec.restricted)
     if ('preset' in compiled) return entry.candidates.set(compiled.preset)
     entry.quarantined.set(compiled.quarantined.id, compiled.quarantined)
-    log.warn({ preset: compiled.quarantined.id, causes: compiled.quarantined.causes }, 'a broken preset is quarantined')
+    log.warn(
+      { preset: compiled.quarantined.id, causes: loggedCauses(compiled.quarantined.causes) },
+      'a broken preset is quarantined',
+    )
   }
 
   const build = (stored: PresetTarget): ObjectTarget | UnusableTarget => {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isCapabilities } from '../api/capabilities.ts'
+import { loggedCauses } from '../api/causes.ts'
 import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import type { Preset } from '../api/preset.ts'
@@ -171,7 +172,7 @@ function apply(
   if ('preset' in compiled) return candidates.set(compiled.preset)
   candidates.delete(id)
   quarantined.set(id, compiled.quarantined)
-  log.warn({ preset: id, causes: compiled.quarantined.causes }, 'a broken preset is quarantined')
+  log.warn({ preset: id, causes: loggedCauses(compiled.quarantined.causes) }, 'a broken preset is quarantined')
 }
 
 /** The size limit of a preset covers only its spec, and users write its metadata. */

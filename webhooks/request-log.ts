@@ -1,3 +1,4 @@
+import { loggedCauses } from '../api/causes.ts'
 import type { FastifyRequest } from 'fastify'
 import type { Logger } from '../runtime/log.ts'
 import type { AdmissionRequest, AdmissionResult } from './admission/request.ts'
@@ -36,9 +37,7 @@ export function logResult(
     operation,
     ...(isDryRun ? { isDryRun } : {}),
     durationMs: Math.round(durationMs * 100) / 100,
-    ...(result.allowed
-      ? { operations: result.patch?.operations ?? 0 }
-      : { causes: result.causes.map(({ rule, field }) => `${rule} ${field}`).slice(0, 20) }),
+    ...(result.allowed ? { operations: result.patch?.operations ?? 0 } : { causes: loggedCauses(result.causes) }),
     ...(traceparent === undefined ? {} : { traceparent }),
   }
   if (isNotable) log.info(line, result.allowed ? 'slow admission request' : 'refused')
