@@ -400,7 +400,7 @@ export function startHandler(options: HandlerOptions): Handler {
   function failureOf(entry: Tracked, error: unknown): Observation {
     if (error instanceof LauncherAbsent) {
       entry.absentSince ??= clock.monotonic()
-      return { kind: 'absent', absentForMs: since(entry.absentSince) }
+      return { kind: 'absent', absentForMs: since(entry.absentSince), hasVolume: error.hasVolume }
     }
     entry.absentSince = undefined
     entry.silentSince ??= clock.monotonic()

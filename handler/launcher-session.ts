@@ -13,7 +13,7 @@ import {
   type ConsolePosition,
   type SessionTarget,
 } from '../runtime/session-api.ts'
-import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
+import { absence, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
 
 /** A session with a launcher. */
@@ -40,7 +40,7 @@ export async function openLauncherSession(
   clock: Clock,
 ): Promise<LauncherSession> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
-  if (handle === undefined) throw new LauncherAbsent('the launcher does not listen')
+  if (handle === undefined) throw await absence(kubeletRoot, podUID)
   const { promise, resolve, reject } = Promise.withResolvers<LauncherSession>()
   const socket = new Socket(pacedOptions)
   // An error after the session was handed over has its own listener there.

@@ -17,7 +17,7 @@ import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { Held } from '../runtime/fair-limit.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import { openLauncherSocket, pathOf } from './socket.ts'
+import { hasSocketVolume, openLauncherSocket, pathOf } from './socket.ts'
 
 /** The launcher did not respond, or closed the connection during the request: the state of the VM is unknown. */
 export class LauncherUnreachable extends Error {
@@ -27,6 +27,12 @@ export class LauncherUnreachable extends Error {
 /** There is no socket: the launcher does not listen yet, or no longer listens. */
 export class LauncherAbsent extends LauncherUnreachable {
   override name = 'LauncherAbsent'
+  /** Whether the kubelet still holds the volume of the socket. Whoever runs in the pod can remove the socket itself. */
+  readonly hasVolume: boolean
+  constructor(message: string, hasVolume: boolean) {
+    super(message)
+    this.hasVolume = hasVolume
+  }
 }
 
 /** The launcher refused the request. `message` is libvirt's or QEMU's own. */
@@ -184,6 +190,9 @@ function valueOf(status: number, body: unknown): unknown {
   throw new LauncherRefusal(reason, message)
 }
 
+export const absence = async (kubeletRoot: string, podUID: string): Promise<LauncherAbsent> =>
+  new LauncherAbsent('the launcher does not listen', await hasSocketVolume(kubeletRoot, podUID))
+
 /**
  * `read` is called when the head of the response has arrived, before anything else is parsed: Node buffers what is not
  * read.
@@ -196,7 +205,7 @@ async function send<T>(
   read: (response: IncomingMessage) => Promise<T>,
 ): Promise<T> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
-  if (handle === undefined) throw new LauncherAbsent('the launcher does not listen')
+  if (handle === undefined) throw await absence(kubeletRoot, podUID)
   const createConnection = () => new PiecewiseSocket().connect(pathOf(handle))
   const sent = request({ createConnection, method, path, signal, ...json })
   const isConnected = new Promise((resolve) => sent.once('response', resolve).once('close', resolve))

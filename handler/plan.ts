@@ -29,7 +29,7 @@ import type { TapIPs } from './vm-network.ts'
  */
 export type Observation =
   /** The pod has no launcher socket. That does not mean that the pod is gone: only the controller sees pods. */
-  | { readonly kind: 'absent'; readonly absentForMs: number }
+  | { readonly kind: 'absent'; readonly absentForMs: number; readonly hasVolume: boolean }
   | { readonly kind: 'unreachable'; readonly message: string; readonly silentForMs: number }
   | {
       readonly kind: 'refused'
@@ -111,7 +111,7 @@ const failedStarts = new Map<string, LauncherErrorReason>([
  */
 export function plan(vm: VirtualMachine, observation: Observation, now: string): Action[] {
   const actions = planFor(vm, observation, now)
-  const isPolled = isEndAwaited(vm) && observation.kind !== 'absent'
+  const isPolled = isEndAwaited(vm) && !hasEnded(observation)
   return isPolled ? [...actions, { do: 'requeueAfter', afterMs: endPollMs }] : actions
 }
 
@@ -122,7 +122,8 @@ function planFor(vm: VirtualMachine, observation: Observation, now: string): Act
   }
   switch (observation.kind) {
     case 'absent':
-      if (isEndAwaited(vm)) return [{ do: 'updateStatus', status: endConfirmedStatus(vm, now) }]
+      if (isEndAwaited(vm) && hasEnded(observation))
+        return [{ do: 'updateStatus', status: endConfirmedStatus(vm, now) }]
       return phase === 'Scheduled' ? awaitSocket(observation) : onLostSocket(vm, observation, now)
     case 'unreachable':
       return onSilence(vm, 'LauncherUnreachable', observation, now)
@@ -136,6 +137,8 @@ function planFor(vm: VirtualMachine, observation: Observation, now: string): Act
       return onReport(vm, observation, now)
   }
 }
+
+const hasEnded = (observation: Observation): boolean => observation.kind === 'absent' && !observation.hasVolume
 
 /** The socket appears within a second of the container's start; a pod that pulls its image is polled less often. */
 function awaitSocket({ absentForMs }: { absentForMs: number }): Action[] {

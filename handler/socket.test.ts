@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { once } from 'node:events'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { openLauncherSocket, openPodHosts, pathOf } from './socket.ts'
+import { hasSocketVolume, openLauncherSocket, openPodHosts, pathOf } from './socket.ts'
 
 const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
 let root: string
@@ -41,6 +41,15 @@ test('connects to the socket that the launcher listens on', async () => {
   await handle!.close()
 
   expect(String(data)).toBe('launcher')
+})
+
+test('the volume of the socket is there until the kubelet removes it', async () => {
+  expect(await hasSocketVolume(root, uid)).toBe(false)
+  await mkdir(volume(), { recursive: true })
+  expect(await hasSocketVolume(root, uid)).toBe(true)
+  await rm(volume(), { recursive: true })
+  await symlink(root, volume())
+  expect(await hasSocketVolume(root, uid)).toBe(false)
 })
 
 test('follows the kubelet’s own root even if it is a link', async () => {

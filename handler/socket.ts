@@ -10,6 +10,8 @@ const uidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 /** The required type of a path's last step; any other type is treated as absent. */
 type Wanted = 'directory' | 'socket' | 'file'
 
+const socketVolume = ['volumes', 'kubernetes.io~empty-dir', 'sockets']
+
 /**
  * A handle on the launcher's socket of the pod `podUID`; undefined while it does not exist. Connect to
  * `pathOf(handle)`, then close it.
@@ -19,7 +21,17 @@ type Wanted = 'directory' | 'socket' | 'file'
  * last is checked on the same descriptor that is connected to.
  */
 export async function openLauncherSocket(kubeletRoot: string, podUID: string): Promise<FileHandle | undefined> {
-  return walk(kubeletRoot, podUID, ['volumes', 'kubernetes.io~empty-dir', 'sockets', launcherSocketName], 'socket')
+  return walk(kubeletRoot, podUID, [...socketVolume, launcherSocketName], 'socket')
+}
+
+/**
+ * Whether the kubelet still holds the volume of the socket, which it removes only after the containers of the pod have
+ * ended. The directories above it belong to root, and are not mounted into the pod.
+ */
+export async function hasSocketVolume(kubeletRoot: string, podUID: string): Promise<boolean> {
+  const handle = await walk(kubeletRoot, podUID, socketVolume, 'directory')
+  await handle?.close()
+  return handle !== undefined
 }
 
 /** The kubelet's own hosts file of the pod, mounted into it: written by root, so the pod cannot change it. */

@@ -6,7 +6,7 @@ import { findCondition } from './condition.ts'
  * an observed end, as a forced deletion does:
  *
  *     controller: PodEnded=Unknown, AwaitingHandler   the pod does not exist; does its launcher?
- *     handler:    PodEnded=True,    LauncherAbsent    the pod has no launcher socket on this node
+ *     handler:    PodEnded=True,    LauncherAbsent    the pod has no volume of a launcher on this node
  *
  * The kubelet removes the socket's volume only after the containers have ended. The controller waits for the handler
  * for a limited time.

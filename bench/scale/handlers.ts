@@ -32,7 +32,7 @@ function startLauncher(podUID: string): Launcher {
     for (const notify of followers) notify('change')
   }
   const present = () => {
-    if (isReleased) throw new LauncherAbsent(`the launcher of pod ${podUID} has ended`)
+    if (isReleased) throw new LauncherAbsent(`the launcher of pod ${podUID} has ended`, false)
     return report
   }
   return {

@@ -245,7 +245,8 @@ export function createWorld() {
 
   const observationOf = (node: string, podUid: string): Observation => {
     const process = processes.get(podUid)
-    if (process === undefined || process.node !== node || process.hasExited) return { kind: 'absent', absentForMs: 0 }
+    if (process === undefined || process.node !== node || process.hasExited)
+      return { kind: 'absent', absentForMs: 0, hasVolume: false }
     return { kind: 'report', report: reportOf(process) }
   }
 
