@@ -64,14 +64,26 @@ test.each<[string, Given, Observation, string[]]>([
   [
     'absent',
     { phase: 'Running' },
-    { kind: 'absent', absentForMs: 0 },
+    { kind: 'absent', absentForMs: 0, hasVolume: false },
     ['updateStatus Running PodEnded=True:LauncherAbsent'],
   ],
   [
     'absent while the VM is being deleted',
     { phase: 'Scheduled', isDeleting: true },
-    { kind: 'absent', absentForMs: 0 },
+    { kind: 'absent', absentForMs: 0, hasVolume: false },
     ['updateStatus Scheduled PodEnded=True:LauncherAbsent'],
+  ],
+  [
+    'without its socket only: whoever runs in its pod can remove that',
+    { phase: 'Running' },
+    { kind: 'absent', absentForMs: 0, hasVolume: true },
+    ['requeueAfter 1000', 'requeueAfter 1000'],
+  ],
+  [
+    'that does not listen yet',
+    { phase: 'Scheduled' },
+    { kind: 'absent', absentForMs: 0, hasVolume: true },
+    ['requeueAfter 50', 'requeueAfter 1000'],
   ],
   [
     'unreachable',
@@ -79,7 +91,7 @@ test.each<[string, Given, Observation, string[]]>([
     { kind: 'unreachable', message: '', silentForMs: 0 },
     ['requeueAfter 1000', 'requeueAfter 1000'],
   ],
-  ['absent, and its guest had ended', { phase: 'Failed' }, { kind: 'absent', absentForMs: 0 }, []],
+  ['absent, and its guest had ended', { phase: 'Failed' }, { kind: 'absent', absentForMs: 0, hasVolume: false }, []],
 ])('answers the controller that awaits the end of a launcher: %s', (_, given, observation, expected) => {
   expect(summaries(plan(awaited(given), observation, now))).toEqual(expected)
 })
@@ -120,29 +132,34 @@ const lost = [
   'releaseLauncher',
 ]
 const rows: [string, Given, Observation, string[]][] = [
-  ['polls for the socket', { phase: 'Scheduled' }, { kind: 'absent', absentForMs: 0 }, ['requeueAfter 50']],
+  [
+    'polls for the socket',
+    { phase: 'Scheduled' },
+    { kind: 'absent', absentForMs: 0, hasVolume: true },
+    ['requeueAfter 50'],
+  ],
   [
     'polls less often for a pod that pulls its image',
     { phase: 'Scheduled' },
-    { kind: 'absent', absentForMs: 20_000 },
+    { kind: 'absent', absentForMs: 20_000, hasVolume: true },
     ['requeueAfter 1000'],
   ],
   [
     'polls every two seconds at least',
     { phase: 'Scheduled' },
-    { kind: 'absent', absentForMs: 900_000 },
+    { kind: 'absent', absentForMs: 900_000, hasVolume: true },
     ['requeueAfter 2000'],
   ],
   [
     'leaves a pod that has just ended to the controller',
     { phase: 'Running' },
-    { kind: 'absent', absentForMs: 29_999 },
+    { kind: 'absent', absentForMs: 29_999, hasVolume: true },
     ['requeueAfter 7499.75'],
   ],
   [
     'does not let a VM whose launcher is gone stay Ready',
     { phase: 'Running' },
-    { kind: 'absent', absentForMs: 30_000 },
+    { kind: 'absent', absentForMs: 30_000, hasVolume: true },
     ['updateStatus Running Synchronized=Unknown:LauncherAbsent Ready=Unknown:LauncherAbsent', 'requeueAfter 7500'],
   ],
   ['hands the VM over', { phase: 'Scheduled' }, reported(report('Waiting')), ['startGuest']],
@@ -328,7 +345,7 @@ const rows: [string, Given, Observation, string[]][] = [
     reported(report('Crashed', { exit: 'Failed' })),
     ['releaseLauncher'],
   ],
-  ['leaves a finished VM alone', { phase: 'Succeeded' }, { kind: 'absent', absentForMs: 60_000 }, []],
+  ['leaves a finished VM alone', { phase: 'Succeeded' }, { kind: 'absent', absentForMs: 60_000, hasVolume: true }, []],
   [
     'fails a VM that libvirt refuses',
     { phase: 'Scheduled' },
@@ -772,4 +789,13 @@ test('the status has what the launcher made of a request, until the guest ends',
   expect(status.frozen).toEqual({ id: 's-1', state: 'Frozen' })
   const ended = report('Shutoff', { ...frozen('Expired'), exit: 'Succeeded' })
   expect(statusOf({ ...vm, status }, ended, [], now).frozen).toBeUndefined()
+})
+
+test('a message of a launcher is shortened in the status, too', () => {
+  const message = '\u001b'.repeat(100_000)
+  const refused = { kind: 'refused', reason: 'StartFailed', message, silentForMs: 0, launcherVersion: 1 } as const
+  const [update] = plan(vmWith({ phase: 'Scheduled' }), refused, now)
+  const shown = update?.do === 'updateStatus' ? (update.status.message ?? '') : ''
+  expect(shown).toMatch(/^\uFFFD+…$/)
+  expect(Buffer.byteLength(shown)).toBeLessThanOrEqual(4096)
 })

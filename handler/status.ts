@@ -6,11 +6,12 @@ import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
 import { downloadFailed, fillingDisk, type DomainReport, type Json, type JsonObject } from '../runtime/launcher-api.ts'
 import { agentCondition } from '../runtime/guest-info.ts'
-import { findCondition, setCondition } from '../runtime/condition.ts'
+import { findCondition, setCondition, statusMessage } from '../runtime/condition.ts'
 import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { unreadinessOf } from '../runtime/probe.ts'
+import { shownText } from '../runtime/shown-text.ts'
 import { digestOf } from './slim-vm.ts'
 import type { TapIPs } from './vm-network.ts'
 
@@ -114,10 +115,11 @@ function conclude(
     (all, condition) => setCondition(all, { ...condition, observedGeneration }, now),
     before.conditions ?? [],
   )
-  const { phase } = status
-  if (phase === undefined || phase === before.phase) return { ...status, conditions }
+  const { phase, message } = status
+  const concluded = { ...status, ...(message === undefined ? {} : { message: statusMessage(message) }), conditions }
+  if (phase === undefined || phase === before.phase) return concluded
   const phaseTransitionTimestamps = enterPhase(before.phaseTransitionTimestamps ?? [], phase, now)
-  return { ...status, conditions, phaseTransitionTimestamps }
+  return { ...concluded, phaseTransitionTimestamps }
 }
 
 function phaseOf(report: DomainReport): { phase?: Phase; reason?: string; message?: string } {
@@ -238,8 +240,8 @@ function interfacesOf(
   const interfaces = objectAt(domain, 'devices')?.['interfaces']
   if (!Array.isArray(interfaces)) return []
   return interfaces.map((one) => {
-    const name = textAt(objectAt(one, 'alias'), 'name')
-    const mac = textAt(objectAt(one, 'mac'), 'address')
+    const name = shownAt(objectAt(one, 'alias'), 'name')
+    const mac = shownAt(objectAt(one, 'mac'), 'address')
     const dev = textAt(objectAt(one, 'target'), 'dev')
     const tap = taps.find((each) => each.dev === dev)
     const identity = { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }) }
@@ -252,6 +254,15 @@ function interfacesOf(
       ...(known.length === 0 ? {} : { ips: known }),
     }
   })
+}
+
+/** Longer than libvirt's aliases and MAC addresses. */
+const maxIdentity = 64
+
+/** A launcher that a guest has taken over reports what it likes. */
+function shownAt(value: JsonObject | undefined, key: string): string | undefined {
+  const text = textAt(value, key)
+  return text === undefined ? undefined : shownText(text.slice(0, maxIdentity))
 }
 
 const agentStates = {

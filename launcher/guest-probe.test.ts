@@ -103,6 +103,12 @@ test('a long output is cut', async () => {
   expect(result).toEqual(failure(`the command exited with status 1: ${'x'.repeat(511)}…`))
 })
 
+test('a reply of more values than the launcher has memory for is refused', async () => {
+  status = () => ended(0, { values: Array.from({ length: 1001 }, () => ({})) })
+  const message: unknown = expect.stringContaining('guest-exec-status has more than 1000 values')
+  expect(await probed()).toEqual({ isSuccess: false, message })
+})
+
 test('a command that hangs is started once, until it has ended', async () => {
   status = () => running
   expect(await probed(3000)).toEqual(

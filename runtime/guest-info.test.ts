@@ -33,7 +33,7 @@ test.each<[string, unknown, GuestInfo]>([
   ['values other than addresses', withIps('10.0.0.1; rm', '10.0.0.256', 'fd00::1%eth0', 7, null, '010.0.0.1'), {}],
   [
     'addresses of its link and of no host',
-    withIps('169.254.0.1', 'fe80::1', '224.0.0.1', '0.0.0.0', '::', 'ff02::1'),
+    withIps('169.254.0.1', 'fe80::1', '224.0.0.1', '0.0.0.0', '::', 'ff02::1', '0:0::1', '::ffff:127.0.0.1'),
     {},
   ],
   [

@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { BlockList, isIP } from 'node:net'
 import type { GuestOS, GuestStatus } from '../api/guest.ts'
 import { isRecord } from '../api/schema.ts'
 import { shownText } from './shown-text.ts'
@@ -69,11 +69,24 @@ function interfacesOf(value: unknown): GuestInterface[] {
 
 const macPattern = /^[0-9a-f]{2}(:[0-9a-f]{2}){5}$/
 
-/** Addresses of this host, of its link or of no host, which are the same in every guest. */
-const unreachable = /^(?:0\.|127\.|169\.254\.|22[4-9]\.|2[345]\d\.|::1?$|fe[89ab]|ff)/i
+/**
+ * Addresses of this host, of its link or of no host, which are the same in every guest. Those of IPv4 also apply to IPv6
+ * addresses that contain them.
+ */
+const unreachable = new BlockList()
+unreachable.addSubnet('0.0.0.0', 8, 'ipv4')
+unreachable.addSubnet('127.0.0.0', 8, 'ipv4')
+unreachable.addSubnet('169.254.0.0', 16, 'ipv4')
+unreachable.addSubnet('224.0.0.0', 3, 'ipv4')
+unreachable.addSubnet('::', 127, 'ipv6')
+unreachable.addSubnet('fe80::', 10, 'ipv6')
+unreachable.addSubnet('ff00::', 8, 'ipv6')
 
 const isReachable = (value: unknown): value is string =>
-  typeof value === 'string' && isIP(value) !== 0 && !value.includes('%') && !unreachable.test(value)
+  typeof value === 'string' &&
+  isIP(value) !== 0 &&
+  !value.includes('%') &&
+  !unreachable.check(value, isIP(value) === 4 ? 'ipv4' : 'ipv6')
 
 function textOf(value: unknown, maxLength: number): string | undefined {
   if (typeof value !== 'string') return undefined

@@ -31,6 +31,9 @@ const deadlineMs = 20_000
 /** The agent captures up to 16 MiB. */
 const maxOutputBytes = 2048
 
+/** A reply has fewer than ten. libvirt passes on 4 MiB, which can be more objects than the launcher has memory for. */
+const maxValues = 1000
+
 /**
  * Starts a command in the guest, without a shell. Returns the id of its process there.
  * @throws AgentUnresponsive, AgentRefused, ConnectionLost
@@ -77,6 +80,8 @@ async function askFor(
   try {
     const asked = { dom, cmd, timeout: agentTimeoutSeconds, flags: 0 }
     const { result } = await connection.call('qemu_domain_agent_command', asked, deadlineMs)
+    if (typeof result === 'string' && !hasFewValues(result))
+      throw new AgentRefused(`the reply to ${execute} has more than ${maxValues} values`)
     const reply = typeof result === 'string' ? parsed(result) : undefined
     if (!isRecord(reply) || !isRecord(reply['return'])) throw new AgentRefused(`the reply to ${execute} makes no sense`)
     return reply['return']
@@ -87,6 +92,13 @@ async function askFor(
     if (error instanceof LibvirtError) throw new AgentRefused(error.message, { cause: error })
     throw error
   }
+}
+
+/** Output is in Base64, which has none of these characters. */
+function hasFewValues(text: string): boolean {
+  let values = 0
+  for (const _ of text.matchAll(/[[{,]/g)) if (++values > maxValues) return false
+  return true
 }
 
 function parsed(text: string): unknown {
