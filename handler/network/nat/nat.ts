@@ -113,10 +113,10 @@ export function checkScript({ dev }: TapInterface): string {
   ].join('\n')
 }
 
-/** Nothing of it fails if it is repeated. */
+/** The guest never sends without the rules. Nothing of it fails if it is repeated. */
 export const delScript = ({ dev }: TapInterface): string =>
   [
-    ...['ip', 'netdev'].map((family) => `nft delete table ${family} ${ruleset} 2>/dev/null || :`),
     `ip link del dev ${dev} 2>/dev/null || :`,
+    ...['ip', 'netdev'].map((family) => `nft delete table ${family} ${ruleset} 2>/dev/null || :`),
     '',
   ].join('\n')

@@ -150,11 +150,11 @@ export function checkScript({ dev }: TapInterface, { name }: Network): string {
   ].join('\n')
 }
 
-/** Nothing of it fails if it is repeated. */
+/** The guest never sends without the rules. Nothing of it fails if it is repeated. */
 export const delScript = ({ dev, index }: TapInterface): string =>
   [
+    `ip link del dev ${dev} 2>/dev/null || :`,
     ...['netdev', 'ip'].map((family) => `nft delete table ${family} ${prefix}-${dev} 2>/dev/null || :`),
     `ip rule del pref 30 from ${serverOf(index)} 2>/dev/null || :`,
-    `ip link del dev ${dev} 2>/dev/null || :`,
     '',
   ].join('\n')

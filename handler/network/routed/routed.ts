@@ -41,12 +41,14 @@ export function addScript({ dev, mac, queues }: TapInterface, link: PodLink): st
     `  ip tuntap add name ${dev} mode tap user ${owner} group ${owner} vnet_hdr${queues > 1 ? ' multi_queue' : ''}`,
     // The guest could reach the pod by an IPv6 address of the tap that the rules do not know.
     `ip link set dev ${dev} addrgenmode none`,
-    `ip link set dev ${dev} mtu ${link.mtu} up`,
-    ...(link.ipv4 === undefined ? [] : ipv4Steps(dev, mac, link.name, link.ipv4.ip)),
-    ...(link.ipv6 === undefined ? [] : ipv6Steps(dev, mac, link.name, link.ipv6.ip)),
+    ...(link.ipv6 === undefined ? [] : advertiserSteps),
+    // Before the guest can send.
     "nft -f - <<'END'",
     rulesOf(dev, mac, link),
     'END',
+    `ip link set dev ${dev} mtu ${link.mtu} up`,
+    ...(link.ipv4 === undefined ? [] : ipv4Steps(dev, mac, link.name, link.ipv4.ip)),
+    ...(link.ipv6 === undefined ? [] : ipv6Steps(dev, mac, link.name, link.ipv6.ip)),
     '',
   ].join('\n')
 }
@@ -70,9 +72,16 @@ function ipv4Steps(dev: string, mac: string, name: string, ip: string): string[]
   ]
 }
 
+/** The rules name it. */
+const advertiserSteps = [
+  `ip link show dev ${advertiser} >/dev/null 2>&1 ||`,
+  `  ip link add name ${advertiser} type vxlan id ${advertisements.vni} dstport ${advertisements.port} local 127.0.0.1 nolearning`,
+  // The pod's own packets would be taken for solicitations.
+  `echo 1 > /proc/sys/net/ipv6/conf/${advertiser}/disable_ipv6`,
+]
+
 /** The address stays that of the pod, so the pod itself answers the neighbor solicitations of its node. */
 function ipv6Steps(dev: string, mac: string, name: string, ip: string): string[] {
-  const { vni, port, launcherPort } = advertisements
   const acceptRa = `/proc/sys/net/ipv6/conf/${name}/accept_ra`
   return [
     // A host that forwards drops the routes that a router has advertised to it, unless accept_ra is 2.
@@ -84,12 +93,8 @@ function ipv6Steps(dev: string, mac: string, name: string, ip: string): string[]
     }),
     `ip -6 address replace ${routerAddress}/64 dev ${dev} nodad`,
     ...routeSteps('-6', dev, mac, ip, routerAddress),
-    `ip link show dev ${advertiser} >/dev/null 2>&1 ||`,
-    `  ip link add name ${advertiser} type vxlan id ${vni} dstport ${port} local 127.0.0.1 nolearning`,
-    // The pod's own packets would be taken for solicitations.
-    `echo 1 > /proc/sys/net/ipv6/conf/${advertiser}/disable_ipv6`,
     `ip link set dev ${advertiser} up`,
-    `bridge fdb append 00:00:00:00:00:00 dev ${advertiser} dst 127.255.255.255 port ${launcherPort}`,
+    `bridge fdb append 00:00:00:00:00:00 dev ${advertiser} dst 127.255.255.255 port ${advertisements.launcherPort}`,
   ]
 }
 
@@ -234,10 +239,11 @@ export function delScript({ dev }: TapInterface): string {
     quiet(`ip ${option} route flush table ${table}`),
   ]
   return [
+    // First, so that the guest never sends without the rules.
+    ...[dev, advertiser].map((link) => quiet(`ip link del dev ${link}`)),
     ...family('-4'),
     ...family('-6'),
     ...['ip', 'ip6', 'netdev'].map((name) => quiet(`nft delete table ${name} ${ruleset}`)),
-    ...[advertiser, dev].map((link) => quiet(`ip link del dev ${link}`)),
     '',
   ].join('\n')
 }
