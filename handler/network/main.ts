@@ -11,8 +11,13 @@ import { openPodNetwork } from './pod-network.ts'
 import { networkServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 
-/** Plugins that run at once on the node, and for VMs of one namespace: of virtset itself, and as many of operators. */
-const limits = { all: 8, perNamespace: 4 }
+/**
+ * Plugins that run at once on the node, and for VMs of one namespace. Those of virtset take 60 MiB each, and those of
+ * operators share the rest of the memory limit in `daemonset.yaml`.
+ */
+const limits = { builtIn: { all: 2, perNamespace: 1 }, others: { all: 4, perNamespace: 2 } }
+/** Within the memory that a plugin of virtset may take. */
+const heapOptions = ['--max-old-space-size=32', '--max-semi-space-size=1']
 
 /**
  * The network agent of a node: runs plugins in the network namespaces of launcher pods, for the handler. It has no
@@ -22,11 +27,14 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const { socketDirectory, pluginDirectory } = settings
   const clock = systemClock
   const builtIn = new Map(
-    builtInPlugins.map((name) => [name, [process.execPath, join(import.meta.dirname, name, 'main.ts')] as const]),
+    builtInPlugins.map((name) => [
+      name,
+      [process.execPath, ...heapOptions, join(import.meta.dirname, name, 'main.ts')] as const,
+    ]),
   )
   const plugins = { builtIn, directory: pluginDirectory, clock }
   // An operator's plugin that hangs delays only VMs with such plugins.
-  const lanes = { builtIn: createLanes(limits), others: createLanes(limits) }
+  const lanes = { builtIn: createLanes(limits.builtIn), others: createLanes(limits.others) }
   const server = networkServer({
     openNetwork: (podUID) => openPodNetwork('/proc', podUID),
     run: (run) => runPlugin(plugins, run),

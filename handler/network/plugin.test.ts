@@ -64,7 +64,7 @@ test('a plugin that hangs is killed with what it started', async () => {
   const clock = fakeClock()
   const file = join(directory, 'child')
   const running = run(`sleep 1000 & echo $! >${file}; wait`, 'add', clock).catch(String)
-  const pid = await until(() => existsSync(file) && Number(readFileSync(file, 'utf8')))
+  const pid = await until(() => existsSync(file) && (Number(readFileSync(file, 'utf8')) || undefined))
   await clock.advance(pluginDeadlineMs)
   expect(await running).toMatch(/ADD did not end within 60 s$/)
   await until(() => !isRunning(pid))

@@ -12,6 +12,7 @@ import {
   type NetworkResult,
 } from '../../runtime/network-api.ts'
 import { shownText } from '../../runtime/shown-text.ts'
+import { pick } from '../../runtime/slim.ts'
 
 /** The message is for the user of the VM, with what the plugin wrote to stderr. */
 export class PluginFailed extends Error {
@@ -53,7 +54,13 @@ export async function runPlugin(options: PluginOptions, run: PluginRun): Promise
   const [program, ...args] = options.builtIn.get(name) ?? [join(options.directory, name)]
   const { plugin: _, ...rest } = request
   const input = { ...rest, ...(network === undefined ? {} : { netns: inherited }) }
-  const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', VIRTSET_COMMAND: command.toUpperCase() }
+  const isBuiltIn = options.builtIn.has(name)
+  const env = {
+    PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
+    VIRTSET_COMMAND: command.toUpperCase(),
+    // Without it, Node compiles the plugin each time, which takes twice the CPU time.
+    ...(isBuiltIn ? pick(process.env, 'NODE_COMPILE_CACHE') : {}),
+  }
   const stdio = ['pipe', 'pipe', 'pipe', network ?? 'ignore'] as const
   // A process group of its own, so that what it started ends with it.
   const child = spawn(program, args, { env, stdio: [...stdio], detached: true })
