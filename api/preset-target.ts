@@ -70,7 +70,12 @@ const forbiddenGroups: ReadonlySet<string> = new Set([
 ])
 
 /** With their groups; what nodes report about themselves. A preset must not keep a node from joining. */
-const kindsOfNodes: ReadonlySet<string> = new Set(['/Node', 'storage.k8s.io/CSINode', 'resource.k8s.io/ResourceSlice'])
+const kindsOfNodes: ReadonlySet<string> = new Set([
+  '/Node',
+  'storage.k8s.io/CSINode',
+  'resource.k8s.io/ResourceSlice',
+  'coordination.k8s.io/Lease',
+])
 
 const apiVersionForm = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 const kindForm = /^[A-Z][A-Za-z0-9]*$/
