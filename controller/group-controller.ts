@@ -56,6 +56,8 @@ interface GroupController {
 /** The state of a group that only this process has. */
 interface Memory {
   readonly expectations: Expectations
+  /** The VMs that this process created less than `youngMs` ago, by uid, with the time. */
+  readonly created: Map<string, number>
   readonly backOff: BackOff
   backOffUntilMs: number
   refusal: string | undefined
@@ -73,6 +75,7 @@ const concurrency = 4
 const gatherMs = 100
 /** Deletions at a time. */
 const deletionsAtOnce = 8
+const youngMs = 10_000
 /** From a second to five minutes; reset after ten minutes without a failure. */
 const backOffMs = { firstMs: 1000, longestMs: 300_000, healthyMs: 600_000 }
 
@@ -109,6 +112,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const memoryOf = (uid: string): Memory => {
     const known = memories.get(uid) ?? {
       expectations: createExpectations(),
+      created: new Map(),
       backOff: createBackOff({ ...backOffMs, clock, random }),
       backOffUntilMs: 0,
       refusal: undefined,
@@ -176,7 +180,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     await loop.perform(target, actions, (action) => act(key, group, memory, action))
   }
 
-  const observe = (group: Group, { expectations, backOffUntilMs, refusal }: Memory): ObservedGroup => {
+  const observe = (group: Group, { expectations, created, backOffUntilMs, refusal }: Memory): ObservedGroup => {
+    for (const [vm, atMs] of created) if (clock.monotonic() - atMs >= youngMs) created.delete(vm)
     const { uid, namespace } = group.metadata
     const considered = isPaused(group) ? [uid] : [uid, 'nothing']
     const known = considered.flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
@@ -187,6 +192,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       group,
       vms: [...known, ...unseen],
       deleted: expectations.deletedUids,
+      young: created,
       budget: budgetCache.store.byIndex('group', uid).find((found) => isControlledBy(found, owner)),
       revision: group.revision ?? '',
       refusal,
@@ -217,7 +223,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     }
   }
 
-  const noteCreated = (vm: Vm, { expectations }: Memory): void => {
+  const noteCreated = (vm: Vm, { expectations, created }: Memory): void => {
+    created.set(vm.metadata.uid, clock.monotonic())
     expectations.resolved(vm.metadata.name)
     // The watch may have been faster than the response.
     if (vms.store.get(keyOf(vm.metadata))?.metadata.uid === vm.metadata.uid) return

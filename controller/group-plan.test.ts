@@ -47,14 +47,6 @@ const vm = (name: string, phase?: Phase, metadata: ObjectMeta = {}, status: Virt
     },
     status: { ...(phase === undefined ? {} : { phase }), ...status },
   })
-/** It was created at 00:00:00. */
-const livedUntil = (phase: Phase, second: string, status: VirtualMachineStatus = {}): Vm =>
-  vm(
-    'c',
-    phase,
-    { creationTimestamp: '2030-01-01T00:00:00Z' },
-    { phaseTransitionTimestamps: [{ phase, time: `2030-01-01T00:00:${second}Z` }], ...status },
-  )
 const ending = { deletionTimestamp: '2030-01-02T00:00:00Z' }
 const ready = {
   conditions: [{ type: 'Ready', status: 'True', reason: 'Running', message: '', lastTransitionTime: '' }],
@@ -84,6 +76,7 @@ const observed = (
   group: of,
   vms,
   deleted: new Set(),
+  young: new Set(),
   budget: undefined,
   revision: 'r1',
   refusal: undefined,
@@ -163,17 +156,17 @@ describe('a group of three', () => {
     ],
     [
       'replaces a VM that finished as soon as it had started, but not at once',
-      observed(group(), [vm('a'), vm('b'), livedUntil('Succeeded', '09')]),
+      observed(group(), [vm('a'), vm('b'), vm('c', 'Succeeded')], { young: new Set(['c']) }),
       ['event Succeeded', 'backOff', 'delete c', 'requeueAfter'],
     ],
     [
       'nor one that was evicted then',
-      observed(group(), [vm('a'), vm('b'), livedUntil('Failed', '09', disrupted)]),
+      observed(group(), [vm('a'), vm('b'), vm('c', 'Failed', {}, disrupted)], { young: new Set(['c']) }),
       ['event Disrupted', 'backOff', 'delete c', 'requeueAfter'],
     ],
     [
       'replaces a VM that ran for a while at once',
-      observed(group(), [vm('a'), vm('b'), livedUntil('Succeeded', '10')]),
+      observed(group(), [vm('a'), vm('b'), vm('c', 'Succeeded')]),
       ['event Succeeded', 'delete c', 'create 1'],
     ],
     [

@@ -28,6 +28,11 @@ export interface ObservedGroup {
   readonly vms: readonly Vm[]
   /** Uids of VMs that this process deleted, whether the watch has delivered the deletion or not. */
   readonly deleted: ReadonlySet<string>
+  /**
+   * Uids of VMs that this process created a moment ago. A guest that powers off as soon as it has started, or a VM that
+   * each node evicts, would be replaced without end.
+   */
+  readonly young: Pick<ReadonlySet<string>, 'has'>
   /** The PodDisruptionBudget that the controller maintains for the group. */
   readonly budget: Persisted<Budget> | undefined
   /** The hash of the current template. */
@@ -75,7 +80,7 @@ export const maxBindings = 8
  * whichever process dies in between.
  */
 export function planGroup(observed: ObservedGroup): GroupAction[] {
-  const { group, deleted, backOffMs } = observed
+  const { group, deleted, young, backOffMs } = observed
   if (group.metadata.deletionTimestamp !== undefined) return []
   const { members, claims } = selectMembers(observed)
   const sorted = sort(members, observed)
@@ -89,7 +94,7 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const order = group.hasClaims === true ? byNumber(group) : byPriority
   const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
   const most = group.deletesClaims === true ? maxBindings : maxDeletions
-  const hasTrouble = uncounted.some((vm) => hasFailed(vm) || isShortLived(vm))
+  const hasTrouble = uncounted.some((vm) => hasFailed(vm) || young.has(vm.metadata.uid))
   const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus].slice(0, most)
   return [
     ...claims,
@@ -273,15 +278,6 @@ function conditionsOf(
 
 /** A VM that was disrupted from outside, such as by a drain, has not failed. */
 const hasFailed = (vm: Vm): boolean => vm.status?.phase === 'Failed' && disruptionOfVm(vm) === undefined
-
-/** A guest that powers off as soon as it has started, or a VM that each node evicts, would be replaced without end. */
-const shortLivedMs = 10_000
-
-function isShortLived({ metadata, status }: Vm): boolean {
-  const endedAt = status?.phaseTransitionTimestamps?.at(-1)?.time
-  if (endedAt === undefined || metadata.creationTimestamp === undefined) return false
-  return Date.parse(endedAt) - Date.parse(metadata.creationTimestamp) < shortLivedMs
-}
 
 const isTerminating = ({ metadata }: Vm, deleted: ReadonlySet<string>): boolean =>
   metadata.deletionTimestamp !== undefined || deleted.has(metadata.uid)
