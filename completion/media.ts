@@ -25,12 +25,11 @@ export function withMediaOf(
   stored: VirtualMachineSpec,
   isUsers: (path: string) => boolean,
 ): VirtualMachineSpec {
-  const { devices } = stored.domain
   const sentDisks = disksOf(sent)
   let isChanged = false
-  const disks = (devices?.disks ?? []).map((disk, index) => {
+  const disks = disksOf(stored).map((disk, index) => {
     const other = sentDisks[index]
-    if (!isChangeable(disk) || !isRecord(other)) return disk
+    if (!isDisk(disk) || !isChangeable(disk) || !isRecord(other)) return disk
     const { source: given } = other
     if (given === undefined && !isUsers(`spec.domain.devices.disks[${index}].source.volume`)) return disk
     const volume = isRecord(given) ? given['volume'] : undefined
@@ -39,8 +38,14 @@ export function withMediaOf(
     const { volume: _, ...rest } = disk.source ?? {}
     return { ...disk, source: volume === undefined ? rest : { ...rest, volume } }
   })
-  return isChanged ? { ...stored, domain: { ...stored.domain, devices: { ...devices, disks } } } : stored
+  if (!isChanged) return stored
+  const { domain } = stored
+  return { ...stored, domain: { ...domain, devices: { ...domain.devices, disks: disks.filter(isDisk) } } }
 }
+
+/** A VM that was stored without the webhooks can have anything in the place of its disks. */
+const isDisk = (value: unknown): value is Disk =>
+  isRecord(value) && (value['source'] === undefined || isRecord(value['source']))
 
 const disksOf = (spec: unknown): readonly unknown[] => {
   const domain = isRecord(spec) ? spec['domain'] : undefined

@@ -32,7 +32,10 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       [process.execPath, ...heapOptions, join(import.meta.dirname, name, 'main.ts')] as const,
     ]),
   )
-  const plugins = { builtIn, directory: pluginDirectory, clock }
+  // Without it, Node compiles a plugin each time, which takes twice the CPU time.
+  const cache = process.env['NODE_COMPILE_CACHE']
+  const builtInEnvironment = cache === undefined ? {} : { NODE_COMPILE_CACHE: cache }
+  const plugins = { builtIn, builtInEnvironment, directory: pluginDirectory, clock }
   // An operator's plugin that hangs delays only VMs with such plugins.
   const lanes = { builtIn: createLanes(limits.builtIn), others: createLanes(limits.others) }
   const server = networkServer({

@@ -65,12 +65,19 @@ function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrust
   const outcome = restoreSpec(object['spec'], changed, origins)
   const causes = [
     ...[enforced, outcome].flatMap((one) => ('causes' in one ? one.causes : [])),
-    ...mediaCauses(changed, stored.spec),
+    ...changeCauses(changed, stored),
   ]
   if ('causes' in outcome || 'causes' in enforced || causes.length > 0) return refuse(causes)
   const { metadata, warnings } = enforced
   const patch = writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored }))
   return { allowed: true, patch, warnings }
+}
+
+/** The stored VM can be invalid, if it was stored without the webhooks. */
+function changeCauses(changed: VirtualMachine['spec'], stored: VirtualMachine): readonly Cause[] {
+  if (changed === stored.spec) return []
+  const parsed = parseVirtualMachine({ ...stored, spec: changed })
+  return 'causes' in parsed ? parsed.causes : mediaCauses(changed, stored.spec)
 }
 
 /**
@@ -103,7 +110,7 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
   const mayComplete = isTrusted && !isCompleted(stored)
   if (!mayComplete && !isSameJson(stored.spec, object['spec'])) {
     const changed = withMediaOf(object['spec'], stored.spec, nothingRecorded.isUsers)
-    const causes = mediaCauses(changed, stored.spec)
+    const causes = changeCauses(changed, stored)
     if (causes.length > 0) return refuse(causes)
     if (!isSameJson(changed, object['spec'])) {
       // The mutating webhook has reported the user's changes in detail, so another webhook made this change.
