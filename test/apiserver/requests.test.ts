@@ -161,7 +161,7 @@ const lease = '/apis/coordination.k8s.io/v1/namespaces/virtset-system/leases/vir
 
 test.each([
   ['virtset', 'virtset-controller', '/apis/virtset.io/v1alpha1/virtualmachines?limit=1'],
-  ['virtset', 'virtset-handler', '/apis/virtset.io/v1alpha1/virtualmachines?limit=1'],
+  ['virtset-handlers', 'virtset-handler', '/apis/virtset.io/v1alpha1/virtualmachines?limit=1'],
   ['virtset', 'virtset-webhooks', '/api/v1/namespaces?limit=1'],
   ['virtset-leader-election', 'virtset-controller', lease],
 ])('the API server limits by the FlowSchema %s what %s requests from %s', async (schema, account, path) => {
