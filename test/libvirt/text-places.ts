@@ -211,6 +211,7 @@ export const lookedUp: { readonly [path: string]: string } = {
 /** Texts that reach no command line without resources that the test does not have, and what confines them instead. */
 export const unseen: { readonly [path: string]: string } = {
   'devices.disks.source.volume': 'turned into a path by the launcher',
+  'devices.filesystems.source.volume': 'turned into a path by the launcher',
   'devices.disks.source.auth.username': 'needs a secret; JSON of -blockdev',
   'devices.disks.source.auth.secret.usage': 'finds a secret of libvirt',
   'devices.disks.source.encryption.secrets.usage': 'finds a secret of libvirt',
