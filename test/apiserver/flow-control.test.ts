@@ -32,9 +32,9 @@ test('a stolen token of a handler does not keep controller and webhooks from the
   const [stolen, ...others] = await Promise.all(['handler', 'controller', 'webhooks'].map(tokenOf))
   const sessions = Array.from({ length: 7 }, () => connect(api.server, { ca: api.certificateAuthority }))
   try {
+    for (const session of sessions) session.on('error', () => {})
+    await Promise.all(sessions.map((session) => once(session, 'remoteSettings')))
     for (const session of sessions) {
-      session.on('error', () => {})
-      await once(session, 'remoteSettings')
       // The body of each never arrives, so it holds its seat until the API server gives up.
       for (let count = 0; count < 100; count++) {
         const stream = session.request({
