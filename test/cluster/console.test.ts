@@ -193,8 +193,8 @@ test('the page types on the console and on the screen of a guest', async () => {
     await page.getByRole('link', { name: 'linux' }).click()
     await page.locator('#console .xterm-rows').getByText('login:').first().waitFor()
     await page.locator('#screen-state').getByText('connected', { exact: true }).waitFor()
-    // The guest prints what its second terminal shows, as text.
-    const screen = () => ssh('cat', '/dev/vcs1')
+    // The guest prints what its second terminal shows, as text. On a busy machine, a connection can fail.
+    const screen = () => ssh('cat', '/dev/vcs1').catch(String)
     await cluster.until('the screen asks who logs in', async () =>
       (await screen()).includes('login:') ? true : undefined,
     )
