@@ -9,7 +9,7 @@ import {
   parsePutResponse,
 } from '../../runtime/launcher-api.ts'
 import { type Answer, ask, openConsole, openSession } from '../launcher-client.ts'
-import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
+import { confine, libvirtRootfs, makeDevice, makeOwned, makeRunDirectory } from './rootfs.ts'
 import type { MemoryCgroup } from './memory-cgroup.ts'
 import { eventually, until } from '../until.ts'
 
@@ -56,9 +56,11 @@ export async function startLauncher(
     readonly volumesBytes?: number
     /** Further variables, as device plugins set them. */
     readonly env?: { readonly [name: string]: string }
+    /** The name of the network namespace that is the pod's, which then has /dev/net/tun; that of the test if absent. */
+    readonly network?: string
   } = {},
 ): Promise<RunningLauncher> {
-  const { cgroup, oomScoreAdj = 0, privateBytes, volumesBytes, env } = container
+  const { cgroup, oomScoreAdj = 0, privateBytes, volumesBytes, env, network } = container
   const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
   const inside = (name: string) => join(directory.inside, name)
@@ -87,6 +89,7 @@ export async function startLauncher(
     binds: {
       [inside('project')]: resolve(import.meta.dirname, '../..'),
       ...(cgroup === undefined ? {} : { [inside(join('cgroup', cgroup.mountedAt))]: cgroup.path }),
+      ...(network === undefined ? {} : { '/dev/net/tun': await makeDevice(directory.outside, 'tun') }),
     },
     memory: {
       ...(privateBytes === undefined ? {} : { [inside('private')]: privateBytes }),
@@ -95,6 +98,7 @@ export async function startLauncher(
     },
     oomScoreAdj,
     ...(cgroup === undefined ? {} : { cgroup: cgroup.path }),
+    ...(network === undefined ? {} : { network }),
   })
   const log: string[] = []
   pod.process.stdout?.on('data', (chunk: Buffer) => log.push(chunk.toString()))

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { qemuConf } from '../../launcher/qemu-conf.ts'
-import { confine, libvirtRootfs, makeOwned, makeRunDirectory, uid } from './rootfs.ts'
+import { confine, libvirtRootfs, makeDevice, makeOwned, makeRunDirectory, uid } from './rootfs.ts'
 import { eventually } from '../until.ts'
 
 /** A running libvirtd, and the resources that it shares with the test. */
@@ -37,7 +37,7 @@ export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promis
   const directory = await makeRunDirectory(rootfs)
   const configuration = await makeOwned(join(directory.outside, 'libvirt'))
   await writeFile(join(configuration, 'qemu.conf'), qemuConf)
-  const binds = options.withKvm === true ? { '/dev/kvm': await makeKvm(directory.outside) } : {}
+  const binds = options.withKvm === true ? { '/dev/kvm': await makeDevice(directory.outside, 'kvm') } : {}
   const daemon = confine({ rootfs, directory, script: 'while :; do libvirtd; done', binds })
   const log: string[] = []
   daemon.process.stderr?.on('data', (chunk: Buffer) => log.push(chunk.toString()))
@@ -68,17 +68,6 @@ export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promis
     killGuests: () => kill('qemu-system-x86'),
     stop: () => daemon.stop(),
   }
-}
-
-/**
- * The device numbers are those of Linux's Documentation/admin-guide/devices.txt. The directory is read-only, not the
- * device.
- */
-async function makeKvm(folder: string): Promise<string> {
-  const path = join(folder, 'kvm')
-  await promisify(execFile)('mknod', [path, 'c', '10', '232'])
-  await chmod(path, 0o666)
-  return path
 }
 
 function answers(path: string): Promise<boolean> {

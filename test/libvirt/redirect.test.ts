@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runPlugin } from './network-plugin.ts'
 
 /**
- * Two network namespaces like those of pods, whose net1 are ports of one bridge, and two in the place of their guests.
+ * Two network namespaces like those of pods, whose net1 are in one network, and two in the place of their guests.
  * A guest is connected by a veth called as the tap, which the plugin takes as it is: it only forwards frames. Requires
  * root.
  */
@@ -15,17 +15,33 @@ const ip = (which: string, line: string) =>
   execFileSync('ip', ['-n', name(which), ...line.split(' ')], { encoding: 'utf8' })
 const macOf = (index: number) => `52:54:00:00:00:0${index}`
 
-beforeEach(() => {
-  for (const one of all) execFileSync('ip', ['netns', 'add', name(one)])
-  ip('switch', 'link add br0 up type bridge')
+/** The networks of CNI's plugins `bridge` and `macvlan`, which create an interface of a pod. */
+const networks = {
+  bridge(index: number) {
+    if (index === 1) ip('switch', 'link add br0 up type bridge')
+    ip(`pod${index}`, `link add net1 up mtu 1400 type veth peer name port${index} netns ${name('switch')}`)
+    ip('switch', `link set port${index} up mtu 1400 master br0`)
+  },
+  macvlan(index: number) {
+    if (index === 1) ip('switch', 'link add uplink up mtu 1400 type veth peer name world')
+    ip('switch', 'link set world up')
+    ip('switch', `link add net1 mtu 1400 link uplink netns ${name(`pod${index}`)} type macvlan mode bridge`)
+    ip(`pod${index}`, 'link set net1 up')
+  },
+} as const
+
+function connectPods(network: keyof typeof networks): void {
   for (const index of [1, 2]) {
     const [pod, guest] = [`pod${index}`, `guest${index}`]
-    ip(pod, `link add net1 up mtu 1400 type veth peer name port${index} netns ${name('switch')}`)
-    ip('switch', `link set port${index} up mtu 1400 master br0`)
+    networks[network](index)
     ip(pod, `link add tap1 type veth peer name eth0 address ${macOf(index)} netns ${name(guest)}`)
     ip(guest, 'link set eth0 up mtu 1400')
     ip(guest, `address add 198.18.0.${index}/24 dev eth0`)
   }
+}
+
+beforeEach(() => {
+  for (const one of all) execFileSync('ip', ['netns', 'add', name(one)])
 })
 afterEach(() => {
   for (const one of all) execFileSync('ip', ['netns', 'delete', name(one)])
@@ -53,31 +69,36 @@ async function connects(timeoutMs: number): Promise<boolean> {
   return status === 0
 }
 
-test('guests are hosts of the network, each with its own MAC address, and the pods are not', async () => {
-  // As of IPAM: the pod would use them.
-  ip('pod1', 'address add 198.18.0.1/24 dev net1')
-  ip('pod1', 'route add 198.19.0.0/16 via 198.18.0.9')
-  const added = [1, 2, 1].map((index) => JSON.parse(plugin('ADD', index)))
-  expect(added.map(({ ips }) => ips)).toEqual([['198.18.0.1'], [], ['198.18.0.1']])
-  expect(ip('pod1', 'address show dev net1')).toMatch(/link\/ether 52:54:00:00:00:01 (?!.*inet)/s)
-  expect(ip('pod1', 'route show')).toBe('')
-  expect(ip('pod1', 'link show dev tap1')).toContain('mtu 1400')
+test.each(['bridge', 'macvlan'] as const)(
+  'guests are hosts of a %s, each with its own MAC address, and the pods are not',
+  async (network) => {
+    connectPods(network)
+    // As of IPAM: the pod would use them.
+    ip('pod1', 'address add 198.18.0.1/24 dev net1')
+    ip('pod1', 'route add 198.19.0.0/16 via 198.18.0.9')
+    const added = [1, 2, 1].map((index) => JSON.parse(plugin('ADD', index)))
+    expect(added.map(({ ips }) => ips)).toEqual([['198.18.0.1'], [], ['198.18.0.1']])
+    expect(ip('pod1', 'address show dev net1')).toMatch(/link\/ether 52:54:00:00:00:01 (?!.*inet)/s)
+    expect(ip('pod1', 'route show')).toBe('')
+    expect(ip('pod1', 'link show dev tap1')).toContain('mtu 1400')
 
-  const server = program(
-    'guest2',
-    `require('net').createServer((s) => s.end('hello')).listen(80, () => console.log(1))`,
-  )
-  try {
-    await once(server.stdout, 'data')
-    expect(await connects(60_000)).toBe(true)
-    ip('guest1', 'link set eth0 address 52:54:00:00:00:09')
-    expect(await connects(3000)).toBe(false)
-  } finally {
-    server.kill()
-  }
-})
+    const server = program(
+      'guest2',
+      `require('net').createServer((s) => s.end('hello')).listen(80, () => console.log(1))`,
+    )
+    try {
+      await once(server.stdout, 'data')
+      expect(await connects(60_000)).toBe(true)
+      ip('guest1', 'link set eth0 address 52:54:00:00:00:09')
+      expect(await connects(3000)).toBe(false)
+    } finally {
+      server.kill()
+    }
+  },
+)
 
 test('CHECK names what is missing, ADD repairs it, and DEL removes it', () => {
+  connectPods('bridge')
   expect(plugin('ADD', 1, 'net2')).toContain('the pod has no interface net2')
   ip('pod1', 'link del tap1')
   expect(plugin('CHECK', 1)).toContain('Device "tap1" does not exist')
@@ -108,6 +129,7 @@ const discover = `
   })`
 
 test('a guest is given the address of IPAM by the launcher, beside another tap of the pod', async () => {
+  connectPods('bridge')
   ip('pod1', 'address add 198.18.0.1/24 dev net1')
   const { dhcp } = JSON.parse(plugin('ADD', 1))
   expect(dhcp).toEqual({ ip: '198.18.0.1', prefix: 24, dns: [], search: [], mtu: 1400, server: '169.254.87.1' })

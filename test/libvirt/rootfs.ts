@@ -1,6 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { chown, mkdir, mkdtemp, readFile, readdir, readlink, rm } from 'node:fs/promises'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { chmod, chown, mkdir, mkdtemp, readFile, readdir, readlink, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
 
 /** The uid under which libvirtd and QEMU run, as in a launcher pod. */
 export const uid = 107
@@ -52,6 +53,8 @@ export function confine(options: {
   /** The host path of the cgroup that contains everything inside. */
   cgroup?: string
   oomScoreAdj?: number
+  /** The name of the network namespace that is the pod's; that of the test if absent. */
+  network?: string
 }): Confined {
   const { rootfs, directory } = options
   const home = directory.inside
@@ -87,7 +90,9 @@ export function confine(options: {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
   const namespaces = '--pdeathsig KILL unshare --mount --pid --fork --kill-child --propagation private'.split(' ')
   const inside = [`${mounts.join('\n')}\n${enter} env -i "$@"`, 'sh', ...variables, 'sh', '-c', options.script]
-  const child = spawn('setpriv', [...namespaces, 'sh', '-ec', ...inside], {
+  const enterNetwork = options.network === undefined ? [] : ['nsenter', `--net=/var/run/netns/${options.network}`]
+  const [program = '', ...args] = [...enterNetwork, 'setpriv', ...namespaces, 'sh', '-ec', ...inside]
+  const child = spawn(program, args, {
     env: { PATH: process.env['PATH'] ?? '', ROOTFS: rootfs },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
@@ -127,5 +132,19 @@ async function namespacePids(unsharePid: number | undefined, command: string): P
 export async function makeOwned(path: string): Promise<string> {
   await mkdir(path, { recursive: true })
   await chown(path, uid, uid)
+  return path
+}
+
+/** Of Linux's Documentation/admin-guide/devices.txt, which both belong to the class `misc`. */
+const minors = { kvm: 232, tun: 200 } as const
+
+/**
+ * A node of its own for a device, because the host's may deny access to UID 107. As a read-only mount, the directory is
+ * read-only, not the device.
+ */
+export async function makeDevice(folder: string, name: keyof typeof minors): Promise<string> {
+  const path = join(folder, name)
+  await promisify(execFile)('mknod', [path, 'c', '10', String(minors[name])])
+  await chmod(path, 0o666)
   return path
 }
