@@ -49,8 +49,8 @@ export interface DeviceSpec {
   readonly permissions: 'rw'
 }
 
-/** The names of its fields are in camel case. */
-function loadService(path: string, name: string): ServiceDefinition {
+/** A service of a `.proto` file. The names of its fields are in camel case. */
+export function loadService(path: string, name: string): ServiceDefinition {
   const definition = loadSync(path, { arrays: true, defaults: true })[name]
   if (definition === undefined || !isService(definition)) throw new Error(`${path} has no service ${name}`)
   return definition

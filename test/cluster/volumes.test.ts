@@ -255,6 +255,37 @@ test.concurrent('claimTemplates: the config’s claim is filled from an image on
   await cluster.kubectl('wait', 'pvc/root-web', '--for=delete', '--timeout=240s')
 })
 
+test.concurrent('deviceStateVolume: a config that starts on another node finds its NVRAM and its TPM again', async () => {
+  const directory = join(storage, 'state')
+  await mkdir(directory)
+  await chown(directory, launcherUser, launcherUser)
+  await claim('state', 'Filesystem', { hostPath: { path: directory } })
+  const volumes = [{ name: 'state', persistentVolumeClaim: { claimName: 'state' } }]
+  const { spec } = deaf(
+    'sealed',
+    { ...impatient, volumes, deviceStateVolume: 'state' },
+    {
+      memory: { unit: 'MiB', value: 256 },
+      os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } },
+      devices: { tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }] },
+    },
+  ) as { spec: object }
+  const kind = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', metadata: { name: 'sealed' } }
+  const starts: { readonly node: string | undefined; readonly inodes: readonly number[] }[] = []
+  for (const node of ['node1', 'node2']) {
+    const nodeSelector = { 'kubernetes.io/hostname': node }
+    await cluster.apply({ ...kind, spec: { template: { spec: { ...spec, nodeSelector } } } })
+    await vm('start', 'sealed')
+    const { status } = await cluster.untilVm('sealed', 'runs', inPhase('Running'))
+    const files = ['sealed_VARS.fd', 'sealed_TPM'].map((name) => stat(join(directory, name)))
+    starts.push({ node: status?.nodeName, inodes: (await Promise.all(files)).map(({ ino }) => ino) })
+    await vm('stop', 'sealed')
+  }
+  const [first, second] = starts
+  expect(second).toEqual({ node: 'node2', inodes: first?.inodes })
+  expect(first?.node).toBe('node1')
+})
+
 test.concurrent('claimTemplates: a launcher that is killed during a download leaves no disk, and the next start boots', async () => {
   const directory = await volumeForVm('downloaded')
   await guestImage(join(storage, 'served.img'))
