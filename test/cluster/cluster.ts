@@ -30,7 +30,11 @@ export interface VirtualMachine {
     readonly podUID?: string
     readonly podIP?: string
     readonly conditions?: readonly Condition[]
-    readonly interfaces?: readonly { readonly mac: string; readonly guestIPs?: readonly string[] }[]
+    readonly interfaces?: readonly {
+      readonly mac: string
+      readonly ips?: readonly string[]
+      readonly guestIPs?: readonly string[]
+    }[]
     readonly guest?: { readonly os?: object }
     readonly domain?: Readonly<Record<string, unknown>>
   }

@@ -36,6 +36,8 @@ const screen = {
   spec: { selector: {}, domain: { devices: { graphics: [{ type: 'vnc' }] } } },
 }
 
+const isOpen = '[ -e /tmp/open ] || { echo closed >&2; exit 7; }'
+
 /** The example's Linux, which serves ssh at the address of its pod. */
 async function linux(): Promise<object> {
   const [kubectl = '', ...flags] = cluster.command
@@ -56,7 +58,7 @@ async function linux(): Promise<object> {
         { name: 'http', port: 80 },
       ],
       startupProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 2000 },
-      readinessProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 30 },
+      readinessProbe: { exec: { command: ['/bin/sh', '-c', isOpen] }, periodSeconds: 1, timeoutSeconds: 30 },
       livenessProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 30 },
     },
     {
@@ -225,6 +227,13 @@ const serviceHasGuest = (isWanted: boolean) =>
     return (ready === 'true') === isWanted ? true : undefined
   })
 
+/** The kubelet reports it in an event of the pod. */
+const probeFails = (message: string) =>
+  cluster.until(message, async () => {
+    const events = await cluster.kubectl('get', 'events', '-o', 'jsonpath={.items[*].message}')
+    return events.includes(message) ? true : undefined
+  })
+
 test('a guest has the address of its pod, uses the cluster’s DNS, and serves clients of a Service', async () => {
   await cluster.apply({
     apiVersion: 'v1',
@@ -236,6 +245,8 @@ test('a guest has the address of its pod, uses the cluster’s DNS, and serves c
   expect(readyOf((await cluster.vm('linux'))!)?.reason).toBe('StartupProbePending')
   // A daemon that keeps the output of its session open keeps the session open, too.
   await ssh('echo served >/tmp/index.html; httpd -p 80 -h /tmp >/dev/null 2>&1 </dev/null')
+  await probeFails('Readiness probe failed: the command exited with status 7: closed')
+  await ssh('touch /tmp/open')
   const { status } = await cluster.untilVm('linux', 'is ready', (vm) => readyOf(vm)?.status === 'True')
   await serviceHasGuest(true)
   expect(await ssh('ip', '-4', 'addr')).toContain(` ${status?.podIP}/`)
@@ -274,6 +285,8 @@ test('the agent in a guest reports its host name, system and addresses, until it
   const stopped = await cluster.untilVm('linux', 'has no agent', (vm) => agentOf(vm)?.status === 'False')
   expect(agentOf(stopped)?.reason).toBe('AgentDisconnected')
   expect(stopped.status?.guest).toBeUndefined()
+  await cluster.untilVm('linux', 'is not ready', (vm) => readyOf(vm)?.reason === 'ProbeFailing')
+  await probeFails('Readiness probe failed: the QEMU guest agent does not answer')
 })
 
 test('a guest that no longer serves is ended, and gets no requests of its Service', async () => {

@@ -165,6 +165,31 @@ test('two guests reach each other in a network of Multus, and nothing but frames
   expect(addresses).not.toContain('inet')
 }, 1_200_000)
 
+test('a network that does not exist, or whose CNI plugin fails, is named in the condition until it is repaired', async () => {
+  const taps = [{ dev: 'tap1', plugin: 'redirect', network: 'late' }]
+  const devices = { interfaces: [{ target: { dev: 'tap1' } }] }
+  await cluster.apply(deaf('late', { taps, terminationGracePeriodSeconds: 0 }, { devices }))
+  const untilReason = (text: string) =>
+    cluster.untilVm('late', `waits: ${text}`, ({ status }) => {
+      const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+      const isNamed = ready?.reason === 'FailedCreatePodSandBox' && ready.message.startsWith('network "late": ')
+      return isNamed && ready.message.includes(text)
+    })
+  await untilReason(`the NetworkAttachmentDefinition "late" does not exist in namespace "${cluster.namespace}"`)
+  const ipam = { type: 'host-local', subnet: '198.18.7.0/24' }
+  const network = (type: string) => ({
+    ...lab,
+    metadata: { name: 'late' },
+    spec: { config: JSON.stringify({ cniVersion: '1.0.0', name: 'late', type, bridge, ipam }) },
+  })
+  await cluster.apply(network('no-such-plugin'))
+  await untilReason('no-such-plugin')
+  await cluster.apply(network('bridge'))
+  const { status } = await cluster.untilVm('late', 'runs', (vm) => vm.status?.phase === 'Running')
+  expect(status?.conditions?.find(({ type }) => type === 'Ready')?.message ?? '').not.toContain('network')
+  expect(status?.interfaces?.[0]?.ips).toEqual([expect.stringMatching(/^198\.18\.7\.\d+$/)])
+}, 600_000)
+
 test('a guest cannot use another address', async () => {
   const [server, client] = [await untilServes('server'), await untilServes('client')]
   expect(await ask(addressOf(client), `spoof?${addressOf(server)}`)).toBe('refused')
