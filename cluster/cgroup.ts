@@ -20,6 +20,12 @@ function hierarchies(): string[] {
     .map((entry) => join(root, entry.name))
 }
 
+/**
+ * While the CPUs are busy, all nodes together get as much as this many processes outside of them. As much as one is too
+ * little: a few tests and their `kubectl` are enough to make the webhooks too late.
+ */
+const weight = 4
+
 /** kubelet requires its root group in every hierarchy. */
 export function ensureCgroup(node: string): void {
   for (const hierarchy of hierarchies()) {
@@ -32,6 +38,13 @@ export function ensureCgroup(node: string): void {
           writeFileSync(own, readFileSync(join(path, '..', file), 'utf8'))
       }
       if (hierarchy === root) delegateControllers(join(path, '..'))
+    }
+    for (const [file, ofOneProcess] of [
+      ['cpu.shares', 1024],
+      ['cpu.weight', 100],
+    ] as const) {
+      const own = join(hierarchy, parent, file)
+      if (existsSync(own)) writeFileSync(own, String(ofOneProcess * weight))
     }
   }
 }

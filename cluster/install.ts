@@ -53,12 +53,17 @@ replacements:
 /** The overlay with the agent that runs network plugins. */
 export const networkPlugins = 'manifests/overlays/network-plugins'
 
-const modestRequest = { op: 'replace', path: '/spec/template/spec/containers/0/resources/requests/cpu', value: '50m' }
+const patch = (cpu: string) =>
+  JSON.stringify([{ op: 'replace', path: '/spec/template/spec/containers/0/resources/requests/cpu', value: cpu }])
 
 /** Appended to the kustomization of `make up`: a node with few CPUs must have room for the tests' VMs. */
 export const modestRequests = `patches:
-${['webhooks', 'controller', 'handler']
-  .map((name) => `- {target: {name: virtset-${name}, group: apps}, patch: '${JSON.stringify([modestRequest])}'}\n`)
+${[
+  ['webhooks', '100m'],
+  ['controller', '50m'],
+  ['handler', '50m'],
+]
+  .map(([name = '', cpu = '']) => `- {target: {name: virtset-${name}, group: apps}, patch: '${patch(cpu)}'}\n`)
   .join('')}`
 
 /** A kustomization of the examples with other images. */
