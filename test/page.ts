@@ -40,8 +40,10 @@ export async function openPage(...flags: string[]): Promise<OpenPage> {
   const foreign: string[] = []
   page.on('pageerror', ({ message }) => errors.push(message))
   page.on('console', (message) => {
-    // The API server answers the first lists of a new kind with 429; the page repeats them.
-    if (message.type() === 'error' && !message.text().includes('status of 429')) errors.push(message.text())
+    // The API server answers the first lists of a new kind with 429, and virtset some requests with 503 while the
+    // machine is busy. The page repeats them.
+    if (message.type() !== 'error' || /status of (429|503)/.test(message.text())) return
+    errors.push(`${message.text()} ${message.location().url}`)
   })
   page.on('request', (request) => {
     const { origin, protocol, pathname, search } = new URL(request.url())

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { chown, mkdir, open, readdir, readFile, rm, stat, truncate } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
 import { listReferences } from '../../cluster/layout.ts'
@@ -10,6 +10,7 @@ import { nodesOf } from '../../cluster/network.ts'
 import { readSettings } from '../../cluster/settings.ts'
 import { sha256, startFileServer } from '../file-server.ts'
 import { openCluster, podDirectory, processesOfPod, type VirtualMachine, type TestCluster } from './cluster.ts'
+import { hasSpareNode, openSpare, type Spare } from './spare.ts'
 import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -255,37 +256,6 @@ test.concurrent('claimTemplates: the config’s claim is filled from an image on
   await cluster.kubectl('wait', 'pvc/root-web', '--for=delete', '--timeout=240s')
 })
 
-test.concurrent('deviceStateVolume: a config that starts on another node finds its NVRAM and its TPM again', async () => {
-  const directory = join(storage, 'state')
-  await mkdir(directory)
-  await chown(directory, launcherUser, launcherUser)
-  await claim('state', 'Filesystem', { hostPath: { path: directory } })
-  const volumes = [{ name: 'state', persistentVolumeClaim: { claimName: 'state' } }]
-  const { spec } = deaf(
-    'sealed',
-    { ...impatient, volumes, deviceStateVolume: 'state' },
-    {
-      memory: { unit: 'MiB', value: 256 },
-      os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } },
-      devices: { tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }] },
-    },
-  ) as { spec: object }
-  const kind = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', metadata: { name: 'sealed' } }
-  const starts: { readonly node: string | undefined; readonly inodes: readonly number[] }[] = []
-  for (const node of ['node1', 'node2']) {
-    const nodeSelector = { 'kubernetes.io/hostname': node }
-    await cluster.apply({ ...kind, spec: { template: { spec: { ...spec, nodeSelector } } } })
-    await vm('start', 'sealed')
-    const { status } = await cluster.untilVm('sealed', 'runs', inPhase('Running'))
-    const files = ['sealed_VARS.fd', 'sealed_TPM'].map((name) => stat(join(directory, name)))
-    starts.push({ node: status?.nodeName, inodes: (await Promise.all(files)).map(({ ino }) => ino) })
-    await vm('stop', 'sealed')
-  }
-  const [first, second] = starts
-  expect(second).toEqual({ node: 'node2', inodes: first?.inodes })
-  expect(first?.node).toBe('node1')
-})
-
 test.concurrent('claimTemplates: a launcher that is killed during a download leaves no disk, and the next start boots', async () => {
   const directory = await volumeForVm('downloaded')
   await guestImage(join(storage, 'served.img'))
@@ -359,5 +329,46 @@ test.concurrent('a VM whose claim has no disk fails and reports what is missing'
   expect(failed.status).toMatchObject({
     reason: 'VolumeUnavailable',
     message: 'volume "data": the claim hollow has no file disk.img',
+  })
+})
+
+/** On the cluster of `make up`, which has no spare node, this block does not run. */
+describe.runIf(hasSpareNode())('with the spare node', () => {
+  let spare: Spare
+  beforeAll(async () => {
+    spare = openSpare(cluster)
+    await spare.uncordon()
+  })
+  afterAll(() => spare.repair())
+
+  test('deviceStateVolume: a config that starts on another node finds its NVRAM and its TPM again', async () => {
+    const directory = join(storage, 'state')
+    await mkdir(directory)
+    await chown(directory, launcherUser, launcherUser)
+    await claim('state', 'Filesystem', { hostPath: { path: directory } })
+    const volumes = [{ name: 'state', persistentVolumeClaim: { claimName: 'state' } }]
+    const { spec } = deaf(
+      'sealed',
+      { ...impatient, volumes, deviceStateVolume: 'state' },
+      {
+        memory: { unit: 'MiB', value: 256 },
+        os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } },
+        devices: { tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }] },
+      },
+    ) as { spec: object }
+    const kind = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', metadata: { name: 'sealed' } }
+    const starts: { readonly node: string | undefined; readonly inodes: readonly number[] }[] = []
+    for (const node of ['node1', spare.name]) {
+      const nodeSelector = { 'kubernetes.io/hostname': node }
+      await cluster.apply({ ...kind, spec: { template: { spec: { ...spec, nodeSelector } } } })
+      await vm('start', 'sealed')
+      const { status } = await cluster.untilVm('sealed', 'runs', inPhase('Running'))
+      const files = ['sealed_VARS.fd', 'sealed_TPM'].map((name) => stat(join(directory, name)))
+      starts.push({ node: status?.nodeName, inodes: (await Promise.all(files)).map(({ ino }) => ino) })
+      await vm('stop', 'sealed')
+    }
+    const [first, second] = starts
+    expect(second).toEqual({ node: spare.name, inodes: first?.inodes })
+    expect(first?.node).toBe('node1')
   })
 })
