@@ -16,7 +16,7 @@ import { inOrderOf, reproduce } from './reproduce.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
-import { enforcedMetadata } from './enforced.ts'
+import { enforcedValues } from './enforced.ts'
 import { defaultsAlone, draftedGrants, injectedGrants, statedGrants, type Grants } from './grants.ts'
 import { labelsSizeCauses } from './labels-size.ts'
 import { lazyMap } from './lazy-map.ts'
@@ -236,7 +236,7 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const report = { audit, participants, warnings: [...injection.warnings, ...checked.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...report }
 
-  const { enforced, warnings: unprotected } = enforcedMetadata(vm, participants)
+  const { enforced, warnings: unprotected } = enforcedValues(vm, participants)
   const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced })
   const oversize = [...objectSizeCauses(annotated), ...labelsSizeCauses(vm.metadata.labels)]
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }

@@ -77,6 +77,45 @@ test.each<[string, object, readonly Preset[], readonly string[]]>([
   expect(enforcedIn(completed(vm, presets))).toEqual(expected)
 })
 
+const inDrive = (source: object | undefined) => ({
+  type: 'volume' as const,
+  device: 'cdrom' as const,
+  driver: { name: 'qemu', type: 'raw' as const },
+  ...(source === undefined ? {} : { source }),
+  target: { dev: 'sda', bus: 'sata' as const },
+})
+const seed = (name: string) => ({ name, cloudInit: { userData: '#cloud-config' } })
+const agent = { volumes: [seed('agent')], domain: { devices: { disks: [inDrive({ volume: 'agent' })] } } }
+const medium = 'spec.domain.devices.disks[0].source.volume'
+
+test.each<[string, object | undefined, Partial<PresetSpec>, readonly string[]]>([
+  ['set by the preset', undefined, agent, [`${medium} site`]],
+  ['that the user wrote as well', { volume: 'agent' }, agent, [`${medium} site`]],
+  ['overridden by the preset', { volume: 'mine' }, agent, [`${medium} site`]],
+  ['of strength Default', undefined, { ...agent, strength: 'Default' }, []],
+  [
+    'with its source',
+    { volume: 'mine' },
+    { remove: ['domain.devices.disks[target.dev=sda].source'] },
+    [`${medium} site`],
+  ],
+  ['removed', { volume: 'mine' }, { remove: ['domain.devices.disks[0].source.volume'] }, [`${medium} site`]],
+  ['removed, if there was none', {}, { remove: ['domain.devices.disks[0].source.volume'] }, [`${medium} site`]],
+  ['removed from another drive', {}, { remove: ['domain.devices.disks[target.dev=sdb].source'] }, []],
+])('records enforced media: %s', (_, source, spec, expected) => {
+  const sent = vmWith()
+  const mine: VirtualMachine = {
+    ...sent,
+    spec: {
+      domain: { ...sent.spec.domain, devices: { disks: [inDrive(source)] } },
+      volumes: [seed('mine'), ...('volumes' in spec ? [] : [seed('agent')])],
+    },
+  }
+  const vm = completed(mine, [preset('site', spec)])
+  expect(enforcedIn(vm)).toEqual(expected)
+  expect(enforcedIn(completed(vm, [preset('site', spec)]))).toEqual(expected)
+})
+
 test('records those of the cluster first if a namespace enforces too many', () => {
   const labels = Object.fromEntries(Array.from({ length: 250 }, (_, index) => [`${'a'.repeat(50)}${index}`, 'x']))
   const vm = completed(vmWith(), [preset('many', { metadata: { labels } }, 'team'), site])

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Domain } from '../api/domain/domain.ts'
 import { renderCause } from '../api/refusal.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
-import { mediaCauses, withMediaOf } from './media.ts'
+import { keptMedia, mediaCauses, withMediaOf } from './media.ts'
 
 type Disk = NonNullable<NonNullable<Domain['devices']>['disks']>[number]
 
@@ -26,6 +26,9 @@ const spec = (
   ...more,
 })
 const stored = spec(drive({ volume: 'iso', startupPolicy: 'optional' }))
+const field = 'spec.domain.devices.disks[1].source.volume'
+const usersOwn = { enforced: new Map(), isUsers: () => true }
+const ofPresets = { ...usersOwn, isUsers: () => false }
 const mediumOf = ({ domain }: VirtualMachineSpec) => domain.devices?.disks?.[1]?.source
 
 describe('the medium', () => {
@@ -37,7 +40,7 @@ describe('the medium', () => {
     ['stays if it is not a name', { ...drive({}), source: { volume: 7 } }, mediumOf(stored)],
     ['stays if there is no disk at its place', 'a text', mediumOf(stored)],
   ])('%s', (_, sent, source) => {
-    const changed = withMediaOf({ domain: { devices: { disks: [root, sent] } } }, stored, () => true)
+    const changed = withMediaOf({ domain: { devices: { disks: [root, sent] } } }, stored, usersOwn)
     expect(mediumOf(changed)).toEqual(source)
     expect(changed).toEqual({ ...stored, domain: { type: 'qemu', devices: { disks: [root, drive(source)] } } })
   })
@@ -46,9 +49,7 @@ describe('the medium', () => {
     ['stays if a manifest omits what a preset has added', drive(undefined), mediumOf(stored)],
     ['is ejected by an empty source all the same', drive({}), { startupPolicy: 'optional' }],
   ])('of a preset %s', (_, sent, source) =>
-    expect(mediumOf(withMediaOf({ domain: { devices: { disks: [root, sent] } } }, stored, () => false))).toEqual(
-      source,
-    ),
+    expect(mediumOf(withMediaOf({ domain: { devices: { disks: [root, sent] } } }, stored, ofPresets))).toEqual(source),
   )
 
   test.each<[string, Disk]>([
@@ -59,20 +60,29 @@ describe('the medium', () => {
   ])('%s cannot change', (_, disk) => {
     const before = spec(disk)
     const sent = spec({ ...disk, source: { volume: 'tools', file: '/etc/passwd' } })
-    expect(withMediaOf(sent, before, () => true)).toBe(before)
+    expect(withMediaOf(sent, before, usersOwn)).toBe(before)
+  })
+
+  test('stays if a preset enforces it', () => {
+    const origins = { ...usersOwn, enforced: new Map([[field, 'p']]) }
+    const sent = (source?: Disk['source']) => ({ domain: { devices: { disks: [root, drive(source)] } } })
+    for (const source of [{ volume: 'tools' }, {}, undefined])
+      expect(withMediaOf(sent(source), stored, origins)).toBe(stored)
+    expect(
+      [{ volume: 'tools' }, {}, undefined, { volume: 'iso' }].map((source) => keptMedia(sent(source), stored, origins)),
+    ).toEqual([[field], [field], [], []])
+    expect(keptMedia(sent({}), stored, usersOwn)).toEqual([])
   })
 
   test('nothing else of what is sent is taken', () => {
     const sent = spec(drive({ volume: 'tools', file: '/etc/passwd' }, { serial: 'x' }), { nodeSelector: { a: 'b' } })
-    expect(withMediaOf(sent, stored, () => true)).toEqual(spec(drive({ volume: 'tools', startupPolicy: 'optional' })))
+    expect(withMediaOf(sent, stored, usersOwn)).toEqual(spec(drive({ volume: 'tools', startupPolicy: 'optional' })))
   })
 
   test.each([undefined, 7, {}, { domain: { devices: { disks: {} } } }])('%j is no spec with media', (sent) =>
-    expect(withMediaOf(sent, stored, () => true)).toBe(stored),
+    expect(withMediaOf(sent, stored, usersOwn)).toBe(stored),
   )
 })
-
-const field = 'spec.domain.devices.disks[1].source.volume'
 
 describe('a medium is refused', () => {
   test.each<[string, VirtualMachineSpec, string[]]>([
@@ -108,6 +118,23 @@ describe('a medium is refused', () => {
     [
       'that has the state of devices',
       spec(drive({ volume: 'tools' }), { deviceStateVolume: 'tools' }),
+      [`${field}: Forbidden: contains the state of devices`],
+    ],
+    [
+      'whose claim the guest can write to by another volume',
+      spec(
+        drive({ volume: 'tools' }),
+        { volumes: [claim('tools'), { ...claim('tools'), name: 'same' }] },
+        { filesystems: [{ type: 'volume', source: { volume: 'same' } }] },
+      ),
+      [`${field}: Forbidden: is shared with the guest as a file system`],
+    ],
+    [
+      'whose claim has the state of devices by another volume',
+      spec(drive({ volume: 'tools' }), {
+        volumes: [claim('tools'), { ...claim('tools'), name: 'same' }],
+        deviceStateVolume: 'same',
+      }),
       [`${field}: Forbidden: contains the state of devices`],
     ],
   ])('%s', (_, changed, causes) =>

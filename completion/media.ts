@@ -4,34 +4,41 @@ import type { Domain } from '../api/domain/domain.ts'
 import { isRecord } from '../api/schema.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { forbidden } from './rules/finding.ts'
-import { filesystemVolumes } from './rules/filesystem-volume.ts'
+import { filesystemVolumes, volumesOfClaims } from './rules/filesystem-volume.ts'
 import type { Finding } from './rules/rule.ts'
 import { unknownVolume } from './rules/volume.ts'
 
-type Disk = NonNullable<NonNullable<Domain['devices']>['disks']>[number]
+export type Disk = NonNullable<NonNullable<Domain['devices']>['disks']>[number]
 
 /** Whether the medium of a drive can be changed while the guest runs: a CD of a volume of the VM. */
 export const isChangeable = ({ device, type, source }: Disk): boolean =>
   device === 'cdrom' && type === 'volume' && source?.pool === undefined
 
+/** The path of the medium of a drive, by its index among the disks. */
+export const mediumPath = (index: number): string => `spec.domain.devices.disks[${index}].source.volume`
+
+/** What is recorded about the media of a VM, by their paths. */
+export interface MediaOrigins {
+  /** The media that presets enforce, whether a volume or none. */
+  readonly enforced: ReadonlyMap<string, unknown>
+  /** Whether the user wrote the value. */
+  readonly isUsers: (path: string) => boolean
+}
+
 /**
  * The stored spec with the media that an updated spec has in its drives; everything else is as stored. A drive whose
  * `source` is absent is empty if its user stated the medium before, and otherwise unchanged: a manifest may omit what
- * presets added. An empty `source` empties it in any case.
- * @param isUsers whether the user wrote the value at a path
+ * presets added. An empty `source` empties it in any case. A medium that a preset enforces stays.
  */
-export function withMediaOf(
-  sent: unknown,
-  stored: VirtualMachineSpec,
-  isUsers: (path: string) => boolean,
-): VirtualMachineSpec {
+export function withMediaOf(sent: unknown, stored: VirtualMachineSpec, origins: MediaOrigins): VirtualMachineSpec {
   const sentDisks = disksOf(sent)
   let isChanged = false
   const disks = disksOf(stored).map((disk, index) => {
     const other = sentDisks[index]
-    if (!isDisk(disk) || !isChangeable(disk) || !isRecord(other)) return disk
+    const path = mediumPath(index)
+    if (!isDisk(disk) || !isChangeable(disk) || !isRecord(other) || origins.enforced.has(path)) return disk
     const { source: given } = other
-    if (given === undefined && !isUsers(`spec.domain.devices.disks[${index}].source.volume`)) return disk
+    if (given === undefined && !origins.isUsers(path)) return disk
     const volume = isRecord(given) ? given['volume'] : undefined
     if (disk.source?.volume === volume || !(volume === undefined || typeof volume === 'string')) return disk
     isChanged = true
@@ -43,11 +50,27 @@ export function withMediaOf(
   return { ...stored, domain: { ...domain, devices: { ...domain.devices, disks: disks.filter(isDisk) } } }
 }
 
+/** The paths of the media that an update states otherwise although presets enforce them. */
+export function keptMedia(
+  sent: unknown,
+  stored: VirtualMachineSpec,
+  { enforced }: Pick<MediaOrigins, 'enforced'>,
+): string[] {
+  if (enforced.size === 0) return []
+  const sentDisks = disksOf(sent)
+  return disksOf(stored).flatMap((disk, index) => {
+    const path = mediumPath(index)
+    const other = sentDisks[index]
+    if (!enforced.has(path) || !isDisk(disk) || !isRecord(other) || !isRecord(other['source'])) return []
+    return other['source']['volume'] === disk.source?.volume ? [] : [path]
+  })
+}
+
 /** A VM that was stored without the webhooks can have anything in the place of its disks. */
-const isDisk = (value: unknown): value is Disk =>
+export const isDisk = (value: unknown): value is Disk =>
   isRecord(value) && (value['source'] === undefined || isRecord(value['source']))
 
-const disksOf = (spec: unknown): readonly unknown[] => {
+export const disksOf = (spec: unknown): readonly unknown[] => {
   const domain = isRecord(spec) ? spec['domain'] : undefined
   const devices = isRecord(domain) ? domain['devices'] : undefined
   const disks = isRecord(devices) ? devices['disks'] : undefined
@@ -58,11 +81,12 @@ const disksOf = (spec: unknown): readonly unknown[] => {
 export function mediaCauses(spec: VirtualMachineSpec, stored: VirtualMachineSpec): Cause[] {
   const { volumes = [], deviceStateVolume } = spec
   const shared = new Set(filesystemVolumes(canonicalSpelling(spec.domain)).map(({ name }) => name))
+  const ofClaims = volumesOfClaims(volumes)
   const before = stored.domain.devices?.disks ?? []
   const findings = (spec.domain.devices?.disks ?? []).flatMap(({ source, driver }, index): Finding[] => {
     const name = source?.volume
     if (name === undefined || name === before[index]?.source?.volume) return []
-    const field = `spec.domain.devices.disks[${index}].source.volume`
+    const field = mediumPath(index)
     const volume = volumes.find((one) => one.name === name)
     if (volume === undefined) {
       return [
@@ -74,8 +98,11 @@ export function mediaCauses(spec: VirtualMachineSpec, stored: VirtualMachineSpec
         ),
       ]
     }
-    if (shared.has(name)) return [forbidden(field, name, 'is shared with the guest as a file system')]
-    if (name === deviceStateVolume) return [forbidden(field, name, 'contains the state of devices')]
+    const same = ofClaims.get(volume.persistentVolumeClaim?.claimName) ?? [name]
+    if (same.some((one) => shared.has(one)))
+      return [forbidden(field, name, 'is shared with the guest as a file system')]
+    if (deviceStateVolume !== undefined && same.includes(deviceStateVolume))
+      return [forbidden(field, name, 'contains the state of devices')]
     const format = volume.image === undefined ? 'raw' : 'qcow2'
     const ofDrive = driver?.type ?? 'raw'
     if (format === ofDrive) return []

@@ -30,10 +30,20 @@ testRule('filesystem-volume', [
     deviceStateVolume: 'data',
     refused: sharing('data', { disks: [disk('data')] }),
     causes: [
-      `${field}: Duplicate value: "data": spec.domain.devices.disks[0].source.volume uses this volume: a guest could replace its own disk`,
-      `${field}: Duplicate value: "data": spec.deviceStateVolume uses this volume: a guest could replace its own firmware`,
+      `${field}: Duplicate value: "data": spec.domain.devices.disks[0].source.volume uses this claim: a guest could replace its own disk`,
+      `${field}: Duplicate value: "data": spec.deviceStateVolume uses this claim: a guest could replace its own firmware`,
     ],
     accepted: sharing('root', { disks: [disk('data')] }),
+  },
+  {
+    volumes: [claim('data'), { ...claim('data'), name: 'again' }, claim('root')],
+    deviceStateVolume: 'again',
+    refused: sharing('data', { disks: [disk('again')] }),
+    causes: [
+      `${field}: Duplicate value: "data": spec.domain.devices.disks[0].source.volume uses this claim: a guest could replace its own disk`,
+      `${field}: Duplicate value: "data": spec.deviceStateVolume uses this claim: a guest could replace its own firmware`,
+    ],
+    accepted: sharing('root', { disks: [disk('again')] }),
   },
   {
     volumes: [

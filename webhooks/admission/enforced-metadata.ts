@@ -54,9 +54,13 @@ export function restoreEnforced(
   }
   return {
     metadata,
-    warnings: changed.map(({ path, origin }) => `${path} remains: preset "${originLabel(origin)}" enforces it`),
+    warnings: changed.map(({ path }) => remains(path, origins)),
   }
 }
+
+/** A warning about a value that an update states otherwise although a preset enforces it. */
+export const remains = (path: string, { enforced }: RecordedOrigins): string =>
+  `${path} remains: preset "${originLabel(enforced.get(path) ?? { by: 'user' })}" enforces it`
 
 /** Causes for each label and annotation that a preset enforces and that is not as stored. */
 export const enforcedCauses = (sent: unknown, stored: VirtualMachine, origins: RecordedOrigins): Cause[] =>

@@ -5,10 +5,11 @@ import { shorten } from '../../api/shorten.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { originOf } from '../../completion/origins.ts'
 import { decodeProvenance, type Origins } from '../../completion/provenance.ts'
+import { originLabel } from '../../presets/source.ts'
 
 /** The origins of the values of a stored spec. Paths are in kubectl's form. */
 export interface RecordedOrigins {
-  /** The labels and annotations that presets enforce. */
+  /** The labels, annotations and media that presets enforce. */
   readonly enforced: Origins
   /** Whether the user wrote the leaf at this path. */
   readonly isUsers: (path: string) => boolean
@@ -66,8 +67,8 @@ export function restoreSpec(
 ): { readonly restored: unknown } | { readonly causes: Cause[] } {
   const causes = differences(sent, stored, 'spec', origins)
   if (causes.length === 0) return { restored: stored }
-  const shown = causes.slice(0, maxDifferences)
-  if (shown.length === causes.length) return { causes }
+  const shown = causes.slice(0, maxDifferences).map((cause) => namingEnforcer(cause, origins))
+  if (shown.length === causes.length) return { causes: shown }
   return { causes: [...shown, immutable('spec', undefined, `has ${causes.length - shown.length} more differences`)] }
 }
 
@@ -93,6 +94,15 @@ function differences(sent: unknown, stored: unknown, field: string, origins: Rec
   }
   if (isSameScalar(sent, stored)) return []
   return [immutable(field, sent, `cannot be changed from ${valueText(stored)}`)]
+}
+
+/** What a preset enforces could have changed otherwise, so the preset is the reason. */
+function namingEnforcer(cause: Cause, { enforced }: RecordedOrigins): Cause {
+  const { field } = cause
+  const origin = [...enforced].find(([path]) => path === field || path.startsWith(`${field}.`))?.[1]
+  return origin === undefined
+    ? cause
+    : { ...cause, message: `cannot be changed: preset "${originLabel(origin)}" enforces it` }
 }
 
 const added = (field: string, value: unknown): Cause => immutable(field, value, 'cannot be added')

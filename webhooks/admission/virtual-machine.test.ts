@@ -1,3 +1,4 @@
+import fastJsonPatch, { type Operation } from 'fast-json-patch'
 import { describe, expect, test } from 'vitest'
 import { completedByAnnotation, launcherPodFinalizer } from '../../api/virtual-machine.ts'
 import {
@@ -8,6 +9,7 @@ import {
   titleProvenance,
   trust,
 } from '../../test/admission.ts'
+import { operationsOf } from '../../test/operations.ts'
 import type { Engine } from './engine.ts'
 import { mutate, validate } from './handler.ts'
 import type { AdmissionRequest } from './request.ts'
@@ -331,6 +333,61 @@ describe('the medium in a drive', () => {
   ])('%s', (_, object, mutated, validated) => {
     expect(outcomeOf(mutate(requestFor(object, inserted), engine, trust)).toSorted()).toEqual(mutated.toSorted())
     expect(outcomeOf(validate(requestFor(object, inserted), engine, trust)).toSorted()).toEqual(validated.toSorted())
+  })
+})
+
+describe('the medium that a preset enforces', () => {
+  const lockedWith = (more: object, source: object) => {
+    const sda = { disks: { 0: { source: { volume: 0 } } } }
+    const by = [['', 'site', 'r'], 'user']
+    const lock = { spec: { domain: { devices: sda } } }
+    const disk = { type: 'volume', device: 'cdrom', driver: { type: 'raw' }, source, target: { dev: 'sda' } }
+    return vm(
+      {
+        domain: { type: 'qemu', title: 'added', devices: { disks: [disk] } },
+        volumes: ['agent', 'mine', 'tools'].map((name) => ({ name, persistentVolumeClaim: { claimName: name } })),
+      },
+      { ...ours, annotations: { [completedByAnnotation]: JSON.stringify({ v: 1, by, at: titleOf, lock, ...more }) } },
+    )
+  }
+  const titleOf = { spec: { domain: { title: 0 } } }
+  const volumePath = 'spec.domain.devices.disks[0].source.volume'
+  const over = { spec: { domain: { devices: { disks: { 0: { source: { volume: [[1, 'mine'], 0] } } } } } } }
+  const gone = { spec: { domain: { devices: { disks: { 0: { source: { volume: 0 } } } } } } }
+  const at = { spec: { domain: { title: 0, ...gone.spec.domain } } }
+  const set = lockedWith({ at, over }, { volume: 'agent' })
+  const removed = lockedWith({ gone }, {})
+  const onlyLocked = lockedWith({}, { volume: 'agent' })
+  const withSource = (before: object, source: object) => {
+    const sent = structuredClone(before) as { spec: { domain: { devices: { disks: object[] } } } }
+    const { disks } = sent.spec.domain.devices
+    sent.spec.domain.devices.disks = disks.map((disk) => ({ ...disk, source }))
+    return sent
+  }
+  const warning = `${volumePath} remains: preset "site" enforces it`
+
+  test.each<[string, object, object, object, string[]]>([
+    ['is as the user wrote it before: it stays', set, { volume: 'mine' }, { volume: 'agent' }, [warning]],
+    ['is the stored one', set, { volume: 'agent' }, { volume: 'agent' }, []],
+    ['is left out', set, {}, { volume: 'agent' }, [warning]],
+    ['is one that the preset had removed: it stays removed', removed, { volume: 'mine' }, {}, [warning]],
+  ])('%s', (_, before, source, after, warnings) => {
+    const sent = withSource(before, source)
+    const result = mutate(requestFor(sent, before), engine, trust)
+    expect(result.allowed && result.warnings).toEqual(warnings)
+    const operations = operationsOf(result) as Operation[]
+    const patched = fastJsonPatch.applyPatch(structuredClone(sent), operations).newDocument
+    expect(patched).toHaveProperty('spec.domain.devices.disks.0.source', after)
+    expect(outcomeOf(validate(requestFor(patched, before), engine, trust))).toEqual(['allowed'])
+  })
+
+  test.each([set, onlyLocked])('cannot be another one', (before) => {
+    const sent = withSource(before, { volume: 'tools' })
+    const result = mutate(requestFor(sent, before), engine, trust)
+    expect(!result.allowed && result.causes).toMatchObject([
+      { field: volumePath, message: 'cannot be changed: preset "site" enforces it' },
+    ])
+    expect(outcomeOf(validate(requestFor(sent, before), engine, trust))).toEqual([`spec-immutable ${volumePath}`])
   })
 })
 

@@ -5,11 +5,11 @@ import { isRecord } from '../../api/schema.ts'
 import { completedByAnnotation, launcherPodFinalizer, parseVirtualMachine } from '../../api/virtual-machine.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { labelsSizeCauses } from '../../completion/labels-size.ts'
-import { mediaCauses, withMediaOf } from '../../completion/media.ts'
+import { keptMedia, mediaCauses, withMediaOf } from '../../completion/media.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
 import { completeRequest } from './complete-request.ts'
-import { enforcedCauses, restoreEnforced } from './enforced-metadata.ts'
+import { enforcedCauses, remains, restoreEnforced } from './enforced-metadata.ts'
 import type { Engine } from './engine.ts'
 import { isBeingDeleted, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
 import { withoutManagedFields } from './managed-fields.ts'
@@ -61,16 +61,17 @@ function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrust
   }
   const origins = recordedOrigins(stored)
   const enforced = restoreEnforced(unfinished, stored, origins)
-  const changed = withMediaOf(object['spec'], stored.spec, origins.isUsers)
+  const changed = withMediaOf(object['spec'], stored.spec, origins)
   const outcome = restoreSpec(object['spec'], changed, origins)
   const causes = [
     ...[enforced, outcome].flatMap((one) => ('causes' in one ? one.causes : [])),
     ...changeCauses(changed, stored),
   ]
   if ('causes' in outcome || 'causes' in enforced || causes.length > 0) return refuse(causes)
-  const { metadata, warnings } = enforced
+  const { metadata } = enforced
+  const kept = keptMedia(object['spec'], stored.spec, origins).map((path) => remains(path, origins))
   const patch = writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored }))
-  return { allowed: true, patch, warnings }
+  return { allowed: true, patch, warnings: [...enforced.warnings, ...kept] }
 }
 
 /** The stored VM can be invalid, if it was stored without the webhooks. */
@@ -109,7 +110,8 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
   if (!isRecord(object)) return refuse([wrongType('', object, 'an object')])
   const mayComplete = isTrusted && !isCompleted(stored)
   if (!mayComplete && !isSameJson(stored.spec, object['spec'])) {
-    const changed = withMediaOf(object['spec'], stored.spec, nothingRecorded.isUsers)
+    const { enforced } = recordedOrigins(stored)
+    const changed = withMediaOf(object['spec'], stored.spec, { ...nothingRecorded, enforced })
     const causes = changeCauses(changed, stored)
     if (causes.length > 0) return refuse(causes)
     if (!isSameJson(changed, object['spec'])) {
