@@ -22,6 +22,14 @@ const start = () => createStore<Thing, 'label'>({ label: ({ labels }) => labels 
 const kinds = (changes: readonly Change<Thing>[]) => changes.map(({ kind, object }) => `${kind} ${object.metadata.uid}`)
 
 describe('store', () => {
+  it('looks at no object of an index after the one that is wanted', () => {
+    const store = start()
+    for (const name of ['a', 'b', 'c', 'd']) store.put(thing(name, name, '1', ['x']))
+    const seen: string[] = []
+    const found = store.findByIndex('label', 'x', ({ metadata }) => seen.push(metadata.name) === 2)
+    expect([found?.metadata.name, seen]).toEqual(['b', ['a', 'b']])
+  })
+
   it('delivers additions, updates and deletions, and nothing for a known version', () => {
     const store = start()
     expect(kinds(store.put(thing('a', 'u1', '1')))).toEqual(['added u1'])
@@ -49,6 +57,7 @@ describe('store', () => {
     expect(store.byIndex('label', 'y').map(({ metadata }) => metadata.name)).toEqual(['a'])
     store.replace([])
     expect(store.byIndex('label', 'y')).toEqual([])
+    expect(store.findByIndex('label', 'y', () => true)).toBeUndefined()
   })
 
   it('returns the same frozen list until something changes', () => {

@@ -20,6 +20,8 @@ export interface Store<T extends KubeObject, Index extends string = never> {
   /** The same array until something changes. */
   list(): readonly Persisted<T>[]
   byIndex(index: Index, value: string): readonly Persisted<T>[]
+  /** The first of them that `isWanted` accepts. Looks at no other after it. */
+  findByIndex(index: Index, value: string, isWanted: (object: Persisted<T>) => boolean): Persisted<T> | undefined
   readonly size: number
 }
 
@@ -102,6 +104,10 @@ export function createStore<T extends KubeObject, Index extends string = never>(
     byIndex(index, value) {
       const found = indices.get(index)?.get(value)
       return found ? [...found.values()] : nothing
+    },
+    findByIndex(index, value, isWanted) {
+      for (const object of indices.get(index)?.get(value)?.values() ?? []) if (isWanted(object)) return object
+      return undefined
     },
     get size() {
       return objects.size

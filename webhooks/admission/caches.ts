@@ -5,11 +5,11 @@ import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { startReflector, type Reflector } from '../../runtime/reflector.ts'
 import { namespaces, type KubeObject } from '../../runtime/resource.ts'
-import type { ClaimUser } from './claim-use.ts'
+import type { ClaimUse } from './claim-use.ts'
 import { createNewNamespaces, type NewNamespaces } from './new-namespaces.ts'
 import { createPendingPresets, type PendingPresets } from './pending-presets.ts'
 import { limitRanges, noQuota, resourceQuotas, slimQuota, slimRange, type NamespaceQuota } from './quota.ts'
-import { claimKey, watchVms } from './watched-vms.ts'
+import { claimUserIn, watchVms } from './watched-vms.ts'
 
 /** The state of the cluster that admission uses, so that handling a request needs no request to the API server. */
 export interface AdmissionCaches extends Inventory {
@@ -17,8 +17,8 @@ export interface AdmissionCaches extends Inventory {
   readonly newNamespaces: Pick<NewNamespaces, 'wait'>
   /** The limits of a namespace for its pods. */
   quota(namespace: string): NamespaceQuota
-  /** The VMs that use a claim and have not ended. */
-  claimUsers(namespace: string, claim: string): readonly ClaimUser[]
+  /** The name of a VM, other than `except`, that uses a claim in this way and has not ended. */
+  claimUser(namespace: string, use: ClaimUse, except: string | undefined): string | undefined
   /** Milliseconds since the API server last sent data to the stalest cache. */
   ageMs(): number
 }
@@ -57,7 +57,7 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
       ranges: ranges.store.byIndex('namespace', name),
       quotas: quotas.store.byIndex('namespace', name),
     }),
-    claimUsers: (namespace, claim) => vms.store.byIndex('claim', claimKey(namespace, claim)),
+    claimUser: (namespace, use, except) => claimUserIn(vms.store, namespace, use, except),
     unready: () =>
       reflectors
         .filter((reflector) => !reflector.hasSynced())
@@ -76,6 +76,6 @@ export const cachesWithout = (clock: Clock, inventory: Inventory = emptyInventor
   pendingPresets: createPendingPresets(clock),
   newNamespaces: { wait: () => undefined },
   quota: () => noQuota,
-  claimUsers: () => [],
+  claimUser: () => undefined,
   ageMs: () => 0,
 })

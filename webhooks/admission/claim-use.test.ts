@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
-import { claimUses, claimWarnings } from './claim-use.ts'
+import { claimKey, claimUses, claimWarnings, type ClaimUse } from './claim-use.ts'
 
 type Disk = NonNullable<NonNullable<VirtualMachineSpec['domain']['devices']>['disks']>[number]
 
@@ -30,6 +30,12 @@ test.each<[string, VirtualMachineSpec, boolean, boolean]>([
   expect(claimUses(spec)).toEqual([{ claim: 'c', isWriter, isShared }])
 })
 
+/** An index with one VM. */
+function userOf(name: string, spec: VirtualMachineSpec) {
+  const keys = claimUses(spec).map((use) => claimKey('', use))
+  return (use: ClaimUse) => (keys.includes(claimKey('', use)) ? name : undefined)
+}
+
 const warned = [
   'the VM "other" uses the claim "c" too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads',
 ]
@@ -42,9 +48,7 @@ test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([
   ['share', shared, shared, []],
   ['read', reader, reader, []],
 ])('two VMs that %s', (_, own, theirs, warnings) => {
-  const users = () => [{ metadata: { name: 'other' }, claims: claimUses(theirs) }]
-  expect(claimWarnings(own, { name: 'vm' }, users)).toEqual(warnings)
-  expect(claimWarnings(own, {}, users)).toEqual(warnings)
+  expect(claimWarnings(own, userOf('other', theirs))).toEqual(warnings)
 })
 
 test('VMs whose guests share the files of a claim do not conflict', () => {
@@ -53,11 +57,17 @@ test('VMs whose guests share the files of a claim do not conflict', () => {
   expect(claimUses({ domain: { devices: { filesystems } }, volumes })).toEqual([])
 })
 
-test('a VM does not conflict with itself, nor with one that uses another claim', () => {
-  const itself = [{ metadata: { name: 'vm' }, claims: claimUses(exclusive) }]
-  const elsewhere = [{ metadata: { name: 'other' }, claims: [{ claim: 'd', isWriter: true, isShared: false }] }]
-  expect(claimWarnings(exclusive, { name: 'vm' }, () => itself)).toEqual([])
-  expect(claimWarnings(exclusive, { name: 'vm' }, () => elsewhere)).toEqual([])
+test('for each claim, VMs are looked up by the uses that its own does not allow, however many VMs there are', () => {
+  const lookedUp = (spec: VirtualMachineSpec) => {
+    const keys: string[] = []
+    claimWarnings(spec, (use) => void keys.push(claimKey('default', use)))
+    return keys
+  }
+  expect([exclusive, shared, reader].map(lookedUp)).toEqual([
+    ['default/c/writer', 'default/c/writer/shared', 'default/c/reader'],
+    ['default/c/writer', 'default/c/reader'],
+    ['default/c/writer', 'default/c/writer/shared'],
+  ])
 })
 
 test('a VM with hundreds of claims is compared by its first ones', () => {

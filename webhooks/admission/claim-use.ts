@@ -8,17 +8,11 @@ export interface ClaimUse {
   readonly isShared: boolean
 }
 
-/** A VM that uses a claim, as it is cached. */
-export interface ClaimUser {
-  readonly metadata: { readonly name?: string | undefined; readonly namespace?: string | undefined }
-  readonly claims?: readonly ClaimUse[]
-}
-
 const readOnlyDevices = ['cdrom']
 
 /**
- * Of one VM, in the order of its volumes. Every VM of the cluster is cached with its claims, and each claim of a new VM
- * is compared with all of theirs: with the 256 volumes that a VM can have, a tenant's VMs could take all memory.
+ * Of one VM, in the order of its volumes. Every VM of the cluster is cached with its claims: with the 256 volumes that a
+ * VM can have, a tenant's VMs could take all memory.
  */
 const mostClaims = 16
 
@@ -39,28 +33,32 @@ export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonl
   return uses.slice(0, mostClaims)
 }
 
+/** The namespace, the claim and the way in which a VM uses it: the VMs that use it otherwise are not looked at. */
+export const claimKey = (namespace: string, { claim, isWriter, isShared }: ClaimUse): string =>
+  `${namespace}/${claim}/${isWriter ? 'writer' : 'reader'}${isShared ? '/shared' : ''}`
+
 /**
  * Warnings for the claims that another VM uses in a way that QEMU's locks do not allow: the second of the two VMs
  * cannot start. The first may be stopped before, so it is not refused.
  *
- * @param users the VMs of the namespace that use a claim
+ * @param userOf the name of another VM of the namespace that uses a claim in this way
  */
 export function claimWarnings(
   spec: VirtualMachineSpec,
-  vm: { readonly name?: string | undefined },
-  users: (claim: string) => readonly ClaimUser[],
+  userOf: (use: ClaimUse) => string | undefined,
 ): readonly string[] {
   return claimUses(spec).flatMap((own) => {
-    const other = users(own.claim).find(
-      ({ metadata, claims = [] }) => metadata.name !== vm.name && claims.some((theirs) => isLocked(own, theirs)),
-    )
+    const other = lockedBy(own).reduce<string | undefined>((found, use) => found ?? userOf(use), undefined)
     if (other === undefined) return []
     const claim = JSON.stringify(own.claim)
     return [
-      `the VM ${JSON.stringify(other.metadata.name)} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads`,
+      `the VM ${JSON.stringify(other)} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads`,
     ]
   })
 }
 
-const isLocked = (one: ClaimUse, other: ClaimUse): boolean =>
-  one.claim === other.claim && ((one.isWriter && !other.isShared) || (other.isWriter && !one.isShared))
+/** The uses of the same claim that QEMU's locks do not allow beside this one. */
+const lockedBy = (own: ClaimUse): ClaimUse[] =>
+  [true, false]
+    .flatMap((isWriter) => [false, true].map((isShared) => ({ claim: own.claim, isWriter, isShared })))
+    .filter((other) => (own.isWriter && !other.isShared) || (other.isWriter && !own.isShared))

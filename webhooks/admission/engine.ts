@@ -80,9 +80,9 @@ export function createEngine(
     }
   }
   const warningsOf = (completed: Completed, { namespace }: AdmissionRequest): readonly string[] => {
-    const { spec } = completed.vm
+    const { spec, metadata } = completed.vm
     const quota = quotaWarnings(caches.quota(namespace), () => launcherResources(spec), spec.priorityClassName)
-    const claims = claimWarnings(spec, completed.vm.metadata, (claim) => caches.claimUsers(namespace, claim))
+    const claims = claimWarnings(spec, (use) => caches.claimUser(namespace, use, metadata.name))
     return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...quota, ...claims]
   }
   return {

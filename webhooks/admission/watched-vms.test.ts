@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { pack } from './watched-vms.ts'
+import { createStore } from '../../runtime/store.ts'
+import { claimUserIn, pack, vmIndexers, type CachedVm } from './watched-vms.ts'
 
 test('the cache has only the identity of a VM and its MAC addresses in canonical form', () => {
   const cached = pack({
@@ -33,4 +34,19 @@ test('the cache has the identity of a cluster-scoped object without spec', () =>
   const metadata = { name: 'vm', uid: 'u', resourceVersion: '1' }
   expect(Object.keys(pack({ metadata }).metadata)).toEqual(Object.keys(metadata))
   expect(pack({ metadata }).macs).toEqual([])
+})
+
+test('the user of a claim is found by its use, and is another VM', () => {
+  const store = createStore<CachedVm, 'mac' | 'claim'>(vmIndexers)
+  const use = { claim: 'c', isWriter: true, isShared: false }
+  const put = (namespace: string, name: string, claims = [use]) =>
+    store.put({ metadata: { name, namespace, uid: `${namespace}/${name}`, resourceVersion: '1' }, claims })
+  put('shop', 'reader', [{ ...use, isWriter: false }])
+  put('shop', 'elsewhere', [{ ...use, claim: 'd' }])
+  put('other', 'writer')
+  expect(claimUserIn(store, 'shop', use, 'vm')).toBeUndefined()
+  put('shop', 'vm')
+  expect([claimUserIn(store, 'shop', use, 'vm'), claimUserIn(store, 'shop', use, undefined)]).toEqual([undefined, 'vm'])
+  put('shop', 'vm2')
+  expect(claimUserIn(store, 'shop', use, 'vm')).toBe('vm2')
 })

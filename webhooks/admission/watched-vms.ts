@@ -7,7 +7,8 @@ import type { Reflector } from '../../runtime/reflector.ts'
 import { resource, virtualMachines } from '../../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../../runtime/resource.ts'
 import { slimMetadata } from '../../runtime/slim.ts'
-import { claimUses, type ClaimUse } from './claim-use.ts'
+import type { Indexers, Store } from '../../runtime/store.ts'
+import { claimKey, claimUses, type ClaimUse } from './claim-use.ts'
 
 /** A cached VM: its identity, its MAC addresses, and the claims that it uses until it has ended. */
 export interface CachedVm extends KubeObject {
@@ -18,23 +19,28 @@ export interface CachedVm extends KubeObject {
   readonly status?: VirtualMachineStatus
 }
 
-/** The VMs of the cluster, indexed by MAC address (lower case, with colons) and by `claimKey`. */
-export function watchVms(kube: KubeClient, log: Logger, clock: Clock): Reflector<CachedVm, 'mac' | 'claim'> {
-  const { accepts: _, ...of } = virtualMachines
-  return startReflector({
-    kube,
-    resource: resource<CachedVm>(of),
-    log,
-    clock,
-    slim: pack,
-    indexers: {
-      mac: ({ macs = [] }) => macs,
-      claim: ({ metadata: { namespace = '' }, claims = [] }) => claims.map(({ claim }) => claimKey(namespace, claim)),
-    },
-  })
+type VmIndex = 'mac' | 'claim'
+
+/** By MAC address (lower case, with colons), and by `claimKey`. */
+export const vmIndexers: Indexers<CachedVm, VmIndex> = {
+  mac: ({ macs = [] }) => macs,
+  claim: ({ metadata: { namespace = '' }, claims = [] }) => claims.map((use) => claimKey(namespace, use)),
 }
 
-export const claimKey = (namespace: string, claim: string): string => `${namespace}/${claim}`
+/** The VMs of the cluster. */
+export function watchVms(kube: KubeClient, log: Logger, clock: Clock): Reflector<CachedVm, VmIndex> {
+  const { accepts: _, ...of } = virtualMachines
+  return startReflector({ kube, resource: resource<CachedVm>(of), log, clock, slim: pack, indexers: vmIndexers })
+}
+
+/** The name of a VM, other than `except`, that uses a claim of a namespace in this way and has not ended. */
+export const claimUserIn = (
+  store: Pick<Store<CachedVm, VmIndex>, 'findByIndex'>,
+  namespace: string,
+  use: ClaimUse,
+  except: string | undefined,
+): string | undefined =>
+  store.findByIndex('claim', claimKey(namespace, use), ({ metadata }) => metadata.name !== except)?.metadata.name
 
 /** Drops everything that the cache does not need. */
 export function pack({ metadata, spec, status = {} }: Persisted<CachedVm>): Persisted<CachedVm> {
