@@ -18,26 +18,26 @@ const put = (name: string, spec: Partial<PresetSpec>) => {
 }
 
 /** Processes a change and all that follow from it, as the queue does; returns the presets that were examined. */
-const settle = (overlaps: ReturnType<typeof createOverlaps>, id: string): string[] => {
+const settle = async (overlaps: ReturnType<typeof createOverlaps>, id: string): Promise<string[]> => {
   overlaps.update(id)
   const looked: string[] = []
   const waiting = [id]
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     looked.push(next)
-    waiting.push(...overlaps.change(next))
+    waiting.push(...(await overlaps.change(next)))
   }
   return looked
 }
 
 describe('presets that could disagree', () => {
-  it('are reported for both as they are created, changed and deleted', () => {
+  it('are reported for both as they are created, changed and deleted', async () => {
     const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure())
     put('a', { domain: { title: 'one' } })
-    expect(settle(overlaps, 'default/a')).toEqual(['default/a'])
+    expect(await settle(overlaps, 'default/a')).toEqual(['default/a'])
     expect(overlaps.of('default/a')).toEqual([])
 
     put('b', { domain: { title: 'two' } })
-    expect(settle(overlaps, 'default/b')).toEqual(['default/b', 'default/a', 'default/b'])
+    expect(await settle(overlaps, 'default/b')).toEqual(['default/b', 'default/a', 'default/b'])
     expect(overlaps.of('default/a')).toEqual([
       expect.stringMatching(/^disagrees with preset "default\/b" on spec.domain.title/),
     ])
@@ -46,41 +46,77 @@ describe('presets that could disagree', () => {
     ])
 
     put('b', { domain: { title: 'two' }, priority: 5 })
-    settle(overlaps, 'default/b')
+    await settle(overlaps, 'default/b')
     expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
 
     put('b', { domain: { title: 'two', description: 'x' } })
-    settle(overlaps, 'default/b')
+    await settle(overlaps, 'default/b')
     presets.delete('default/b')
-    settle(overlaps, 'default/b')
+    await settle(overlaps, 'default/b')
     expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
   })
 
-  it('are not named to readers of other namespaces', () => {
+  it('are not named to readers of other namespaces', async () => {
     presets.clear()
     const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure())
     const spec = { selector: {}, exclusiveGroup: 'size', domain: { title: 'one' } }
     const metadata = { name: 'public' }
     const shared = compileParsed({ apiVersion, kind: 'ClusterVirtualMachinePreset', metadata, spec })
     presets.set(shared.id, shared)
-    settle(overlaps, shared.id)
+    await settle(overlaps, shared.id)
     for (const name of ['a', 'b']) {
       put(name, { exclusiveGroup: 'size', domain: { description: name } })
-      settle(overlaps, `default/${name}`)
+      await settle(overlaps, `default/${name}`)
     }
     expect(overlaps.of(shared.id)).toEqual(['disagrees with presets of namespaces, whose own conditions state on what'])
     expect(overlaps.of('default/a')).toContainEqual(expect.stringMatching(/^disagrees with preset "public"/))
   })
 
-  it('are limited in number, and the limit is reported', () => {
+  it('are limited in number, and the limit is reported', async () => {
     presets.clear()
     const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure())
     for (let index = 0; index < 20; index++) {
       put(`p${index}`, { domain: { title: `${index}` } })
       overlaps.update(`default/p${index}`)
     }
-    overlaps.change('default/p0')
+    await overlaps.change('default/p0')
     const sentences = overlaps.of('default/p0')
     expect([sentences.length, sentences.at(-1)]).toEqual([17, 'may disagree with more presets: not all were compared'])
+  })
+
+  it('are compared one at a time, with other work in between', async () => {
+    presets.clear()
+    let pauses = 0
+    const pause = async () => void pauses++
+    const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure(), pause)
+    for (let index = 0; index < 10; index++) {
+      put(`p${index}`, { domain: { title: `${index}` } })
+      overlaps.update(`default/p${index}`)
+    }
+    expect(await overlaps.change('default/p0')).toHaveLength(9)
+    expect(pauses).toBe(9)
+  })
+
+  it('are those of the last revision of a preset that changes while it is compared', async () => {
+    presets.clear()
+    const waiting: string[] = []
+    const pause = async () => {
+      if (waiting.length > 0) return
+      put('b', { domain: { title: 'one' } })
+      overlaps.update('default/b')
+      waiting.push('default/b')
+    }
+    const overlaps: ReturnType<typeof createOverlaps> = createOverlaps(
+      (id) => presets.get(id),
+      virtualMachineStructure(),
+      pause,
+    )
+    put('a', { domain: { title: 'one' } })
+    put('b', { domain: { title: 'two' } })
+    for (const id of ['default/a', 'default/b']) overlaps.update(id)
+    const changed = await overlaps.change('default/a')
+    expect(changed).toEqual(['default/b'])
+    for (const id of waiting) for (const other of await overlaps.change(id)) await settle(overlaps, other)
+    expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
   })
 })

@@ -1,6 +1,7 @@
+import { setImmediate } from 'node:timers/promises'
 import type { CompiledPreset } from '../presets/compile.ts'
 import { createOverlapIndex } from '../presets/overlap-index.ts'
-import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
+import { overlapWarning, searchOverlaps } from '../presets/overlap.ts'
 import type { Structure } from '../presets/structure.ts'
 
 /** The presets that could conflict about a VM. Cached and indexed: comparing all pairs would cost too much. */
@@ -8,10 +9,11 @@ interface Overlaps {
   /** Records the change or deletion of the preset with this id. Costs little, and must precede each `change`. */
   update(id: string): void
   /**
-   * Compares the preset with this id again, after its change or deletion. Returns the ids of the presets whose overlaps
-   * changed, for which this must be called next.
+   * Compares the preset with this id again, after its change or deletion; one comparison takes up to some hundredths of
+   * a second, and other work can run after each. Returns the ids of the presets whose overlaps changed, for which this
+   * must be called next, as for a preset that changes meanwhile.
    */
-  change(id: string): readonly string[]
+  change(id: string): Promise<readonly string[]>
   /**
    * A sentence for each preset with which the one with this id could conflict. Everyone can read the status of a cluster
    * preset, so its sentences name no presets of namespaces.
@@ -26,24 +28,48 @@ const hidden = 'disagrees with presets of namespaces, whose own conditions state
 
 const noOverlaps = { overlaps: [], isComplete: true }
 
-export function createOverlaps(get: (id: string) => CompiledPreset | undefined, structure: Structure): Overlaps {
+/** @param pause ends when other work has had its turn */
+export function createOverlaps(
+  get: (id: string) => CompiledPreset | undefined,
+  structure: Structure,
+  pause: () => Promise<unknown> = setImmediate,
+): Overlaps {
   /** By id, and then by the id of the other preset. */
   const known = new Map<string, ReadonlyMap<string, string>>()
   const none: ReadonlyMap<string, string> = new Map()
+  /** The keys of `known`, by the ids of the other presets. */
+  const listedBy = new Map<string, Set<string>>()
   /** Ids of those that were not compared with all others. */
   const partial = new Set<string>()
   const index = createOverlapIndex(structure)
   const candidates = (preset: CompiledPreset) => [...index.candidates(preset)].flatMap((id) => get(id) ?? [])
+  const compare = async (preset: CompiledPreset) => {
+    const search = searchOverlaps(preset, candidates(preset), structure, maxOverlaps)
+    for (let next = search.next(); ; next = search.next()) {
+      if (next.done === true) return next.value
+      await pause()
+    }
+  }
+  const replace = (id: string, before: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>) => {
+    for (const other of before.keys()) {
+      const ids = listedBy.get(other)
+      ids?.delete(id)
+      if (ids?.size === 0) listedBy.delete(other)
+    }
+    for (const other of now.keys()) listedBy.set(other, (listedBy.get(other) ?? new Set()).add(id))
+    if (now.size > 0) known.set(id, now)
+    else known.delete(id)
+  }
   return {
     update(id) {
       const preset = get(id)
       if (preset === undefined) index.delete(id)
       else index.set(preset)
     },
-    change(id) {
-      const before = known.get(id) ?? none
+    async change(id) {
       const preset = get(id)
-      const found = preset ? findOverlaps(preset, candidates(preset), structure, maxOverlaps) : noOverlaps
+      const found = preset ? await compare(preset) : noOverlaps
+      const before = known.get(id) ?? none
       if (found.isComplete) partial.delete(id)
       else partial.add(id)
       const isPublic = preset?.namespace === undefined
@@ -53,9 +79,11 @@ export function createOverlaps(get: (id: string) => CompiledPreset | undefined, 
           return [overlap.other.id, isHidden ? hidden : overlapWarning(overlap)]
         }),
       )
-      if (now.size > 0) known.set(id, now)
-      else known.delete(id)
-      return [...new Set([...before.keys(), ...now.keys()])].filter((other) => before.get(other) !== now.get(other))
+      // One that was compared with an earlier revision of this preset, of which `before` knows nothing.
+      const outdated = found.isComplete ? [...(listedBy.get(id) ?? [])].filter((other) => !now.has(other)) : []
+      replace(id, before, now)
+      const differing = [...before.keys(), ...now.keys()].filter((other) => before.get(other) !== now.get(other))
+      return [...new Set([...differing, ...outdated])]
     },
     of: (id) => [
       ...new Set((known.get(id) ?? none).values()),

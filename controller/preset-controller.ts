@@ -82,7 +82,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   const reconcile = async (key: string): Promise<void> => {
     if (key === everything) return countAll()
     if (changed.delete(key)) {
-      for (const other of overlaps.change(key)) {
+      for (const other of await overlaps.change(key)) {
         changed.add(other)
         loop.add(other)
       }

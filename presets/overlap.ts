@@ -40,19 +40,37 @@ export function findOverlaps(
   structure: Structure,
   most = Infinity,
 ): Overlaps {
+  const search = searchOverlaps(preset, others, structure, most)
+  for (let next = search.next(); ; next = search.next()) if (next.done === true) return next.value
+}
+
+/** As `findOverlaps`, with a pause after each comparison. */
+export function* searchOverlaps(
+  preset: CompiledPreset,
+  others: Iterable<CompiledPreset>,
+  structure: Structure,
+  most: number,
+): Generator<undefined, Overlaps> {
   const overlaps: Overlap[] = []
-  const search = (steps: Steps): boolean => {
-    const comparable = [...others].filter((other) => isComparable(preset, other))
-    for (const other of comparable.toSorted((left, right) => compareText(left.id, right.id))) {
-      const overlap = overlapOf(preset, other, structure, steps)
-      if (overlap === undefined) continue
-      if (overlaps.length === most) return false
-      overlaps.push(overlap)
+  const comparable = [...others].filter((other) => isComparable(preset, other))
+  let left = maxSteps
+  for (const other of comparable.toSorted((one, another) => compareText(one.id, another.id))) {
+    const compare = (steps: Steps) => {
+      const overlap = overlapOf(preset, other, structure, {
+        spend(count) {
+          left -= count
+          steps.spend(count)
+        },
+      })
+      return { overlap }
     }
-    return true
+    const compared = within(left, compare, () => undefined)
+    const isTooMany = compared?.overlap !== undefined && overlaps.length === most
+    if (compared === undefined || isTooMany) return { overlaps, isComplete: false }
+    if (compared.overlap !== undefined) overlaps.push(compared.overlap)
+    yield
   }
-  const isComplete = within(maxSteps, search, () => false)
-  return { overlaps, isComplete }
+  return { overlaps, isComplete: true }
 }
 
 const isOneGroup = ({ exclusiveGroup }: CompiledPreset, other: CompiledPreset): boolean =>
