@@ -1,4 +1,5 @@
 import { configPhases } from './config.ts'
+import { defaultMaxItems } from './domain/limits.ts'
 import { guestIPs, guestStatus } from './guest.ts'
 import { snapshotPhases } from './snapshot.ts'
 import { freezeStates, phases } from './virtual-machine.ts'
@@ -73,7 +74,7 @@ export const virtualMachineStatusSchema = withDefault(
           'x-kubernetes-list-type': 'atomic',
         }),
       }),
-      { 'x-kubernetes-list-type': 'atomic' },
+      { 'x-kubernetes-list-type': 'atomic', maxItems: defaultMaxItems },
     ),
     guest: guestStatus,
     freeze: closed(

@@ -163,10 +163,13 @@ export function parseVirtualMachine(
 
 /** The MAC addresses of a VM, in lower case with colons. */
 export const macsOf = ({ domain }: VirtualMachineSpec): readonly string[] =>
-  (domain.devices?.interfaces ?? []).flatMap(({ mac }) => {
-    const address = canonicalValue({ kind: 'mac' }, mac?.address)
-    return typeof address === 'string' ? [address] : []
-  })
+  (domain.devices?.interfaces ?? []).flatMap(({ mac }) => macOf(mac?.address) ?? [])
+
+/** A MAC address in lower case with colons. */
+export function macOf(address: string | undefined): string | undefined {
+  const canonical = canonicalValue({ kind: 'mac' }, address)
+  return typeof canonical === 'string' ? canonical : undefined
+}
 
 /** Whether the VM has ended. It is never started again. */
 export const isFinished = ({ status }: Pick<VirtualMachine, 'status'>): boolean =>

@@ -242,9 +242,7 @@ export function startHandler(options: HandlerOptions): Handler {
           break
         case 'updateStatus':
           if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
-          if (action.status.domain !== vm.status?.domain) {
-            round.entry.writes.take(countValues(action.status.domain) / valuesPerWrite)
-          }
+          round.entry.writes.take(countValues(action.status) / valuesPerWrite)
           vm = await updateStatus(vm, action.status)
           break
         case 'recordEvent':
@@ -340,7 +338,7 @@ export function startHandler(options: HandlerOptions): Handler {
   async function observe({ entry, podUID }: Round, vm: Vm, request: () => Promise<DomainReport>): Promise<Observation> {
     try {
       const report = await request()
-      entry.limits.responses.take(countValues(report.domain) * bytesPerValue)
+      entry.limits.responses.take(countValues(report) * bytesPerValue)
       mustBeAbout(vm, report)
       entry.absentSince = undefined
       entry.launcherVersion = report.version ?? 0

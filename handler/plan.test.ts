@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest'
 import type { Probes } from '../api/probe.ts'
 import type { FreezeRequest, FreezeState, Phase, VirtualMachine } from '../api/virtual-machine.ts'
-import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
+import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
 import { slimVm } from './slim-vm.ts'
 import { isChanged, statusOf } from './status.ts'
+
+type Interface = NonNullable<NonNullable<VirtualMachine['spec']['domain']['devices']>['interfaces']>[number]
 
 const now = '2026-01-02T03:04:05.000Z'
 const seconds = (offset: number) => new Date(Date.parse(now) + offset * 1000).toISOString()
@@ -555,6 +557,11 @@ test.each<[string, object, 'True' | 'False' | 'Pending' | undefined, string]>([
   expect(ready(report('Paused'))?.reason).toBe('GuestPaused')
 })
 
+const withInterfaces = (vm: VirtualMachine, ...interfaces: Interface[]): VirtualMachine => ({
+  ...vm,
+  spec: { ...vm.spec, domain: { devices: { interfaces } } },
+})
+
 test('a status has the live domain, its interfaces, and each transition once', () => {
   const domain = {
     type: 'qemu',
@@ -566,13 +573,14 @@ test('a status has the live domain, its interfaces, and each transition once', (
       ],
     },
   }
-  const status = statusOf(vmWith({ phase: 'Scheduled' }), report('Running', { domain }), ['10.0.0.1'], now)
+  const vm = withInterfaces(vmWith({ phase: 'Scheduled' }), { mac: { address: '52:54:00:00:00:01' } })
+  const status = statusOf(vm, report('Running', { domain }), ['10.0.0.1'], now)
   expect(status).toEqual({
     phase: 'Running',
     podIP: '10.0.0.1',
     podIPs: [{ ip: '10.0.0.1' }],
     domain,
-    interfaces: [{ name: 'net0', mac: '52:54:00:00:00:01', podInterface: 'eth0', ips: ['10.0.0.1'] }, {}, {}],
+    interfaces: [{ name: 'net0', mac: '52:54:00:00:00:01', podInterface: 'eth0', ips: ['10.0.0.1'] }],
     phaseTransitionTimestamps: [
       { phase: 'Scheduled', time: seconds(-3600) },
       { phase: 'Running', time: seconds(0) },
@@ -610,7 +618,7 @@ test.each<[string, object, object]>([
   ['of another plugin', { plugin: 'x' }, {}],
 ])('the status of a tap %s', (_, tap, expected) => {
   const domain: JsonObject = { devices: { interfaces: [{ type: 'ethernet', target: { dev: 'tap1' } }] } }
-  const vm = vmWith({ phase: 'Scheduled' })
+  const vm = withInterfaces(vmWith({ phase: 'Scheduled' }), { target: { dev: 'tap1' } })
   const tapped = { ...vm, spec: { ...vm.spec, taps: [{ dev: 'tap1', plugin: '', ...tap }] } }
   const ips = tapped.spec.taps[0]?.plugin === 'nat' ? ['fd00::1', '10.0.0.1'] : ['10.0.0.1']
   expect(statusOf(tapped, report('Running', { domain }), ips, now).interfaces).toEqual([expected])
@@ -620,7 +628,7 @@ test('the addresses that plugins state are those of their taps, and remain known
   const mac = '52:54:00:00:00:01'
   const live = { mac: { address: mac }, target: { dev: 'tap1' } }
   const domain: JsonObject = { devices: { interfaces: [live, { target: { dev: 'tap2' } }] } }
-  const vm = vmWith({ phase: 'Scheduled' })
+  const vm = withInterfaces(vmWith({ phase: 'Scheduled' }), live, { target: { dev: 'tap2' } })
   const taps = [
     { dev: 'tap1', plugin: 'redirect', network: 'lab' },
     { dev: 'tap2', plugin: 'example' },
@@ -639,6 +647,30 @@ test('the addresses that plugins state are those of their taps, and remain known
   const gone = { tapIPs: new Map([['tap1', []]]) }
   const { ips: _ips, ...without } = inLab
   expect(statusOf({ ...tapped, status: first }, reported, [], now, gone).interfaces?.[0]).toEqual(without)
+})
+
+test('a status has each interface of the spec once, whatever the launcher reports', () => {
+  const mac = { address: '52:54:00:00:00:01' }
+  const taps = ['tap1', 'tap2'].map((dev) => ({ dev, plugin: 'redirect', network: 'lab' }))
+  const given = withInterfaces(vmWith({ phase: 'Scheduled' }), { mac, target: { dev: 'tap1' } })
+  const vm = { ...given, spec: { ...given.spec, taps } }
+  const interfacesOf = (...interfaces: Json[]) =>
+    statusOf(vm, report('Running', { domain: { devices: { interfaces } } }), ['10.0.0.1'], now).interfaces
+  const passt = { backend: { type: 'passt' } }
+  const items = Array.from({ length: 2000 }, () => [{ target: { dev: 'tap1' } }, { mac, ...passt }, passt]).flat()
+  const one = { mac: mac.address, network: 'default/lab', podInterface: 'net1' }
+  expect(interfacesOf(...items)).toEqual([one])
+  // The tap is that of the spec.
+  expect(interfacesOf({ mac, target: { dev: 'tap2' } })).toEqual([one])
+})
+
+test('the status of a VM whose spec is too large for the cache has its interfaces', () => {
+  const interfaces = ['52:54:00:00:00:01', '52:54:00:00:00:02'].map((address) => ({ mac: { address } }))
+  const vm = withInterfaces(vmWith({ phase: 'Scheduled' }), ...interfaces)
+  const large = { ...vm, spec: { domain: { ...vm.spec.domain, description: 'x'.repeat(20_000) } } }
+  const slim = slimVm({ ...large, metadata: { ...large.metadata, uid: 'vm-1', resourceVersion: '1' } })
+  const status = statusOf(slim, report('Running', { domain: { devices: { interfaces } } }), [], now)
+  expect(status.interfaces).toEqual(interfaces.map(({ mac }) => ({ mac: mac.address })))
 })
 
 test('a disruption whose reason the controller knows stays as it is', () => {
@@ -663,8 +695,11 @@ const claimed = {
 } as const
 
 test('what the agent claims is shown as such, beside the addresses of the pod', () => {
-  const domain: JsonObject = { devices: { interfaces: [agentCard, { alias: { name: 'net1' } }] } }
-  const vm = vmWith({ phase: 'Running' })
+  const domain: JsonObject = {
+    devices: { interfaces: [agentCard, { alias: { name: 'net1' }, mac: { address: '52:54:00:aa:bb:02' } }] },
+  }
+  const agentless = { mac: { address: '52:54:00:aa:bb:02' } }
+  const vm = withInterfaces(vmWith({ phase: 'Running' }), { mac: { address: '52:54:00:aa:bb:01' } }, agentless)
   const status = statusOf(vm, report('Running', { domain, ...claimed }), ['10.0.0.7'], now)
   expect(status.guest).toEqual({ hostname: 'linux', os: { id: 'debian' } })
   expect(status.interfaces).toEqual([
@@ -676,7 +711,7 @@ test('what the agent claims is shown as such, beside the addresses of the pod', 
       guestIPs: ['192.168.0.9'],
       infoSource: ['domain', 'guest-agent'],
     },
-    { name: 'net1' },
+    { name: 'net1', mac: '52:54:00:aa:bb:02' },
   ])
   expect(status.podIP).toBe('10.0.0.7')
   expect(

@@ -33,6 +33,18 @@ test('a cached VM has no large spec, except for its grace period', () => {
   expect(slimVm(slimVm({ ...vm, spec }))).toEqual(slim)
 })
 
+test('of the interfaces in a large spec, a cached VM has what identifies them', () => {
+  const card = { mac: { address: '52:54:00:00:00:01' }, target: { dev: 'tap1' } }
+  const interfaces = [
+    { type: 'ethernet' as const, model: { type: 'virtio' }, ...card },
+    { target: { dev: 'x'.repeat(20_000) } },
+    ...Array.from({ length: 1000 }, () => ({})),
+  ]
+  const slim = slimVm({ ...vm, spec: { domain: { devices: { interfaces } } } })
+  expect(slim.spec.domain.devices?.interfaces).toEqual([card, ...Array.from({ length: 255 }, () => ({}))])
+  expect(slimVm(slim)).toEqual(slim)
+})
+
 test('a cached VM without them is unchanged', () => {
   expect(slimVm(vm)).toEqual(vm)
 })

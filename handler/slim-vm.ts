@@ -1,9 +1,13 @@
 import { createHash } from 'node:crypto'
+import type { Domain } from '../api/domain/domain.ts'
+import { defaultMaxItems } from '../api/domain/limits.ts'
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { gracePeriodAnnotation } from '../api/template.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { slimMap, slimMetadata } from '../runtime/slim.ts'
+
+type DomainInterface = NonNullable<NonNullable<Domain['devices']>['interfaces']>[number]
 
 /** A VM as the handler caches it. */
 export interface CachedVm extends VirtualMachine {
@@ -15,7 +19,7 @@ export interface CachedVm extends VirtualMachine {
 const maxSpec = 16 * 1024
 
 /**
- * A VM with only the metadata that the handler reads, without a large spec, which only the start of the guest needs,
+ * A VM with only the metadata that the handler reads, of a large spec only what is needed after the start of the guest,
  * and with a digest instead of the live domain, which is only compared with new ones. Users and launchers decide how
  * large these are (finalizers and owners as well), and those of a full node would not fit into the handler's memory.
  */
@@ -33,14 +37,27 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
   const { terminationGracePeriodSeconds: grace, taps } = vm.spec
+  const interfaces = interfacesOf(vm)
   const spec = {
-    domain: {},
+    domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
     ...(taps === undefined ? {} : { taps }),
     ...slimProbes(vm.spec),
   }
   return { ...vm, spec, isPartial: true }
 }
+
+/** What identifies each interface: the status has only interfaces of the spec. */
+const interfacesOf = ({ spec: { domain } }: CachedVm): DomainInterface[] =>
+  (domain.devices?.interfaces ?? []).slice(0, defaultMaxItems).map(({ mac, target }) => ({
+    ...(isIdentity(mac?.address) ? { mac: { address: mac.address } } : {}),
+    ...(isIdentity(target?.dev) ? { target: { dev: target.dev } } : {}),
+  }))
+
+/** Longer than a MAC address and the name of a device. */
+const maxIdentity = 64
+
+const isIdentity = (text: string | undefined): text is string => text !== undefined && text.length <= maxIdentity
 
 /** The digest of a domain in a slim VM, independent of the order of keys, which the API server does not preserve. */
 export function digestOf(domain: NonNullable<VirtualMachineStatus['domain']>): { readonly digest: string } {

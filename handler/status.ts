@@ -1,7 +1,14 @@
 import { isIPv4 } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
+import { defaultMaxItems } from '../api/domain/limits.ts'
 import { natPlugin, networkRef, podInterfaceOf, podPlugins, type Tap } from '../api/tap.ts'
-import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
+import {
+  macOf,
+  type InterfaceStatus,
+  type VirtualMachineStatus,
+  type Phase,
+  type VirtualMachine,
+} from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
 import { downloadFailed, fillingDisk, type DomainReport, type Json, type JsonObject } from '../runtime/launcher-api.ts'
@@ -231,30 +238,48 @@ export function countValues(value: unknown): number {
   return Object.values(value).reduce<number>((sum, one: unknown) => sum + countValues(one), 1)
 }
 
+/**
+ * One for each interface of the spec that the launcher reports, in the order of the report: how many a VM has, and in
+ * which networks, is not the launcher's to say.
+ */
 function interfacesOf(
-  { metadata, spec: { taps = [] }, status: { interfaces: before = [] } = {} }: VirtualMachine,
+  { metadata, spec: { domain: given, taps = [] }, status: { interfaces: before = [] } = {} }: VirtualMachine,
   domain: JsonObject,
   ips: readonly string[],
   tapIPs: TapIPs,
 ): InterfaceStatus[] {
   const interfaces = objectAt(domain, 'devices')?.['interfaces']
   if (!Array.isArray(interfaces)) return []
-  return interfaces.map((one) => {
+  const expected = Map.groupBy((given.devices?.interfaces ?? []).slice(0, defaultMaxItems), keyOf)
+  return interfaces.flatMap((one) => {
+    const target = { dev: textAt(objectAt(one, 'target'), 'dev') }
+    const address = textAt(objectAt(one, 'mac'), 'address')
+    const found = expected.get(keyOf({ mac: { address }, target }))?.shift() ?? expected.get(keyOf({ target }))?.shift()
+    if (found === undefined) return []
     const name = shownAt(objectAt(one, 'alias'), 'name')
     const mac = shownAt(objectAt(one, 'mac'), 'address')
-    const dev = textAt(objectAt(one, 'target'), 'dev')
-    const tap = taps.find((each) => each.dev === dev)
+    const tap = taps.find((each) => each.dev === found.target?.dev)
     const identity = { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }) }
-    if (tap === undefined || podPlugins.includes(tap.plugin)) return { ...identity, ...inPod(one, tap, ips) }
+    if (tap === undefined || podPlugins.includes(tap.plugin)) return [{ ...identity, ...inPod(one, tap, ips) }]
     // A handler that was restarted knows them from the status.
     const known = tapIPs.get(tap.dev) ?? before.find((each) => each.mac !== undefined && each.mac === mac)?.ips ?? []
-    return {
-      ...identity,
-      ...(tap.network === undefined ? {} : inNetwork(tap, tap.network, metadata.namespace)),
-      ...(known.length === 0 ? {} : { ips: known }),
-    }
+    return [
+      {
+        ...identity,
+        ...(tap.network === undefined ? {} : inNetwork(tap, tap.network, metadata.namespace)),
+        ...(known.length === 0 ? {} : { ips: known }),
+      },
+    ]
   })
 }
+
+interface Identified {
+  readonly mac?: { readonly address?: string | undefined }
+  readonly target?: { readonly dev?: string | undefined }
+}
+
+/** A persisted VM has a MAC address for each interface. */
+const keyOf = ({ mac, target }: Identified): string => macOf(mac?.address) ?? target?.dev ?? ''
 
 /** Longer than libvirt's aliases and MAC addresses. */
 const maxIdentity = 64
