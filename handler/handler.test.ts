@@ -287,6 +287,44 @@ describe('a launcher that violates the contract', () => {
     expect(conditions()).toEqual(['Synchronized=True:DomainDefined', 'Ready=True:GuestRunning'])
   })
 
+  test.each([
+    ['reports no generation of the VM that it accepted', { generation: 0 }],
+    ['waits for the VM that it accepted', { phase: 'Waiting', vmUID: '' }],
+  ] as const)('%s: it is handed the VM with a back-off', async (_, later) => {
+    launcher!.isSlow = true
+    schedule()
+    await until(
+      () => given() === 1,
+      () => clock.advance(10),
+    )
+    for (const waitMs of [1000, 2000, 4000]) {
+      const [givenBefore, atMs] = [given(), clock.monotonic()]
+      launcher!.become({ phase: 'Running', reason: 'booted', ...later, message: String(waitMs) })
+      await until(
+        () => given() > givenBefore,
+        () => clock.advance(100),
+      )
+      expect(clock.monotonic() - atMs).toBeGreaterThan(waitMs / 2)
+    }
+  })
+
+  test('is handed a large VM again and again: what it receives counts like what it sends', async () => {
+    launcher!.refuse = { reason: 'LibvirtUnavailable', message: 'no libvirtd' }
+    schedule()
+    api.put(collection, { ...stored()!, spec: { domain: { description: 'x'.repeat(900_000) } } })
+    await until(
+      () => given() >= 7,
+      () => clock.advance(1000),
+    )
+    const atMs = clock.monotonic()
+    await until(
+      () => given() >= 9,
+      () => clock.advance(1000),
+    )
+    // 900,000 bytes at 64 KiB/s take 13 s.
+    expect(clock.monotonic() - atMs).toBeGreaterThan(20_000)
+  })
+
   test('closes its event stream at once: it is reopened after a second', async () => {
     launcher!.hangsUp = true
     schedule()

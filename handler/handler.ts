@@ -23,7 +23,7 @@ import {
 import { NetworkFailure, type NetworkClient } from './network-client.ts'
 import { plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
-import { countValues, isAlive } from './status.ts'
+import { countValues, generationOf, isAlive } from './status.ts'
 import { attemptTaps, networkRequests, type TapAttempt } from './vm-network.ts'
 
 type Vm = Persisted<CachedVm>
@@ -93,6 +93,9 @@ const withDhcp6 = 5
 /** The back-off before a closed event stream is reopened. */
 const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
 
+/** The back-off before a generation of the VM that the launcher accepted, but does not report, is sent again. */
+const sending = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
+
 /** What is known about a VM beside its object. The handler can lose all of it. */
 interface Tracked {
   readonly limits: Omit<LauncherLimits, 'deadlineMs'>
@@ -104,6 +107,9 @@ interface Tracked {
    */
   readonly writes: Bucket
   readonly reopening: BackOff
+  readonly sending: BackOff
+  /** The generation of the VM that its launcher accepted last, which it has not necessarily reported. */
+  accepted: { readonly generation: number; readonly sendAgainAtMs: number } | undefined
   /** An event has queued a round that has not begun. */
   isHinted: boolean
   /** Since when, by the monotonic clock, its launcher has not reported. */
@@ -199,23 +205,53 @@ export function startHandler(options: HandlerOptions): Handler {
     return items.find(({ metadata }) => metadata.uid === uid)
   }
 
+  /** A launcher can accept a VM and report that it has not: what it receives counts like what it sends. */
+  async function wholeToSend(entry: Tracked, vm: Vm): Promise<Vm | undefined> {
+    const whole = await wholeOf(vm)
+    if (whole !== undefined) entry.limits.responses.take(JSON.stringify(whole).length)
+    return whole
+  }
+
+  /** Whether its launcher accepted this generation too recently to be sent it again; another round follows then. */
+  function mustWaitToSend({ key, entry: { accepted } }: Round, vm: Vm): boolean {
+    if (accepted?.generation !== generationOf(vm)) return false
+    const waitMs = accepted.sendAgainAtMs - clock.monotonic()
+    if (waitMs > 0) queue.addAfter(key, waitMs)
+    return waitMs > 0
+  }
+
+  function noteAccepted({ entry }: Round, vm: Vm): void {
+    const sendAgainAtMs = clock.monotonic() + entry.sending.next()
+    entry.accepted = { generation: generationOf(vm), sendAgainAtMs }
+  }
+
+  /** A launcher that accepts the VM and still waits for one would be handed it for ever. */
+  async function putVm(round: Round, vm: Vm): Promise<DomainReport> {
+    const report = await round.launcher.put(vm)
+    if (report.phase === 'Waiting') throw new InvalidLauncherResponse('it accepted the VM, but still waits for one')
+    noteAccepted(round, vm)
+    return report
+  }
+
   async function perform(round: Round, before: Vm, observation: Observation): Promise<void> {
     let vm = before
     for (const action of plan(vm, observation, new Date(clock.now()).toISOString())) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       switch (action.do) {
         case 'startGuest': {
-          const whole = await wholeOf(vm)
+          if (mustWaitToSend(round, vm)) return undefined
+          const whole = await wholeToSend(round.entry, vm)
           // It was deleted: its event queues another round.
           if (whole === undefined) return undefined
           const failure = await prepareNetwork(round, whole)
           if (failure === 'pending') return undefined
           if (failure !== undefined) return perform(round, vm, failure)
           await sendCapabilities(round, whole)
-          return perform(round, vm, await observe(round, vm, () => putVm(round.launcher, whole)))
+          return perform(round, vm, await observe(round, vm, () => putVm(round, whole)))
         }
         case 'changeMedia': {
-          const whole = await wholeOf(vm)
+          if (mustWaitToSend(round, vm)) break
+          const whole = await wholeToSend(round.entry, vm)
           if (whole === undefined) return undefined
           const failure = await changeMedia(round, whole)
           if (failure !== undefined) return perform(round, vm, failure)
@@ -242,7 +278,7 @@ export function startHandler(options: HandlerOptions): Handler {
           break
         case 'updateStatus':
           if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
-          round.entry.writes.take(countValues(action.status) / valuesPerWrite)
+          round.entry.writes.take(Math.floor(countValues(action.status) / valuesPerWrite))
           vm = await updateStatus(vm, action.status)
           break
         case 'recordEvent':
@@ -383,9 +419,11 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  async function changeMedia({ key, launcher, entry }: Round, vm: Vm): Promise<Observation | undefined> {
+  async function changeMedia(round: Round, vm: Vm): Promise<Observation | undefined> {
+    const { key, launcher, entry } = round
     try {
       await launcher.put(vm)
+      noteAccepted(round, vm)
       return undefined
     } catch (error) {
       if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
@@ -478,6 +516,8 @@ export function startHandler(options: HandlerOptions): Handler {
       hints: createBucket(perSecond, mostAtOnce, clock),
       writes: createBucket(perSecond, mostAtOnce, clock),
       reopening: createBackOff({ ...reopening, clock, random: () => 0 }),
+      sending: createBackOff({ ...sending, clock, random: () => 0 }),
+      accepted: undefined,
       isHinted: false,
       silentSince: undefined,
       absentSince: undefined,
@@ -518,13 +558,6 @@ export function startHandler(options: HandlerOptions): Handler {
       for (const entry of tracked.values()) stopFollowing(entry)
     },
   }
-}
-
-/** A launcher that accepts the VM and still waits for one would be handed it for ever. */
-async function putVm(launcher: Launcher, vm: Vm): Promise<DomainReport> {
-  const report = await launcher.put(vm)
-  if (report.phase === 'Waiting') throw new InvalidLauncherResponse('it accepted the VM, but still waits for one')
-  return report
 }
 
 function mustBeAbout({ metadata: { uid } }: Vm, { vmUID, phase }: DomainReport): void {
