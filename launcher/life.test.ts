@@ -196,6 +196,15 @@ describe('a VM', () => {
     expect((await start(vm('idle'))).specDrift).toEqual(drift)
   })
 
+  test('whose start libvirtd did not confirm reports its generation', async () => {
+    fake.breakAfterNext('domain_create_with_flags')
+    life.accept(vm('idle'))
+    await clock.advance(60_000)
+    await settle()
+    expect(await life.report()).toMatchObject({ phase: 'Running', generation: 1 })
+    expect(count('domain_create_with_flags')).toBe(1)
+  })
+
   test('whose report did not change is reported once', async () => {
     await start(vm('idle'))
     await settle()

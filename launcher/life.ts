@@ -316,8 +316,7 @@ export class Life {
     const { client } = this.#options
     const state = await readState(client, dom)
     if (state?.state !== 'shutoff' || state.reason !== 'unknown') {
-      this.#wasStarted = true
-      return
+      return this.#started()
     }
     this.#oomKillsBefore = (await this.#options.readMemoryUse()).oomKills
     try {
@@ -328,10 +327,13 @@ export class Life {
       const locked = error instanceof Refused ? lockedDiskMessage(error.message, this.#vm?.spec ?? {}) : undefined
       throw locked === undefined ? error : new Refused('StartFailed', locked, { cause: error })
     }
+    this.#started()
+  }
+
+  #started(): void {
     this.#wasStarted = true
-    if (this.#vm !== undefined) {
-      this.#options.media.start(this.#vm.metadata.generation ?? 1, this.#options.renderDisks(this.#vm.spec))
-    }
+    if (this.#vm === undefined) return
+    this.#options.media.start(this.#vm.metadata.generation ?? 1, this.#options.renderDisks(this.#vm.spec))
   }
 
   #readNext(): Promise<DomainReport> {

@@ -71,6 +71,19 @@ test('what libvirt refuses is reported, and tried again until the guest unlocks 
   expect(updates).toEqual(['/two', '/two', '/two'])
 })
 
+test('a tray that stays locked is tried at one interval, however often the medium was changed', async () => {
+  answers = Array.from({ length: 100 }, () => new LibvirtError('tray is locked', 1, 10))
+  for (let generation = 2; generation < 12; generation++) {
+    await change(generation, disk, cd(`/${generation}`))
+    await clock.advance(1000)
+  }
+  expect(updates).toHaveLength(10)
+  await clock.advance(14_000)
+  expect(updates).toHaveLength(11)
+  for (let minute = 0; minute < 4; minute++) await clock.advance(15_000)
+  expect(updates).toHaveLength(15)
+})
+
 test('if libvirtd is lost, the change is repeated', async () => {
   answers = [new ConnectionLost('libvirtd is gone')]
   await change(2, disk, cd('/two'))

@@ -31,6 +31,7 @@ export class Media {
   #failure: string | undefined
   #wanted: { readonly generation: number; readonly render: () => readonly Disk[] } | undefined
   #isBusy = false
+  #cancelRetry = () => {}
 
   constructor(options: MediaOptions) {
     this.#options = options
@@ -60,6 +61,7 @@ export class Media {
    */
   change(dom: DomainRef, generation: number, render: () => readonly Disk[]): void {
     this.#wanted = { generation, render }
+    this.#cancelRetry()
     void this.#apply(dom)
   }
 
@@ -86,7 +88,7 @@ export class Media {
     onChange()
     if (this.#wanted !== wanted) return this.#apply(dom)
     if (failures.length === 0) this.#wanted = undefined
-    else clock.after(retryMs, () => void this.#apply(dom))
+    else this.#cancelRetry = clock.after(retryMs, () => void this.#apply(dom))
   }
 
   /** Returns why libvirt refused it. */

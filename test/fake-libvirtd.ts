@@ -73,6 +73,8 @@ export interface FakeLibvirtd {
   thawGuests(): void
   /** The next call of `procedure` is refused. */
   refuseNext(procedure: string, error: LibvirtError): void
+  /** The next call of `procedure` is executed, but the connection breaks before its reply. */
+  breakAfterNext(procedure: string): void
   /** The media that were inserted, by their source in XML, or `empty`. */
   readonly media: readonly string[]
   /** The calls received, by name, in order. */
@@ -92,6 +94,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   const connections = new Set<FakeConnection>()
   const calls: string[] = []
   const refusals = new Map<string, LibvirtError>()
+  const breaks = new Set<string>()
   let refusedDials = 0
   let isMute = false
   let areGuestsHung = false
@@ -303,6 +306,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
       const args = decodeFields(called.args, packet.payload)
       if (called.name === 'domain_get_guest_info' && agentReply === undefined) return
       const result = handlers[called.name]?.(args, connection) ?? {}
+      if (breaks.delete(called.name)) return void connection.socket.destroy()
       // An agent that never answers.
       if (result['result'] === null) return
       if (called.name === 'domain_open_console') {
@@ -414,6 +418,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
     },
     refuseNext: (procedure, error) => {
       refusals.set(procedure, error)
+    },
+    breakAfterNext: (procedure) => {
+      breaks.add(procedure)
     },
   }
 }
