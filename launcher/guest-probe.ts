@@ -138,7 +138,7 @@ async function readEnd({ connection, dom, name, processes }: Command, pid: numbe
 
 function resultOf({ exitCode, signal, output, errors }: Exclude<GuestProcess, { isRunning: true }>): ProbeResult {
   const isSuccess = exitCode === 0 && signal === undefined
-  const written = shorten(shownText(isSuccess || errors.trim() === '' ? output : errors).trim(), maxOutput)
+  const written = shown((isSuccess || errors.trim() === '' ? output : errors).trim())
   if (isSuccess) return { isSuccess, message: written }
   const end = signal === undefined ? `exited with status ${exitCode}` : `was ended by signal ${signal}`
   return failure(`the command ${end}${written === '' ? ', and wrote nothing' : `: ${written}`}`)
@@ -152,7 +152,7 @@ function explain(error: unknown): string {
   return `libvirt does not answer: ${shown(message)}`
 }
 
-/** libvirt's message can have words of the agent. */
-const shown = (message: string): string => shorten(shownText(message), maxOutput)
+/** The guest decides the output of a command, and words of libvirt's message, which can have megabytes. */
+const shown = (text: string): string => shorten(shownText(text.slice(0, maxOutput + 1)), maxOutput)
 
 const failure = (message: string): ProbeResult => ({ isSuccess: false, message })

@@ -202,7 +202,8 @@ export function createEventRecorder(options: {
         return
       }
       // Shortened before it is remembered: a message can be as long as a spec.
-      wait({ ...content, message: shortenToBytes(shownText(content.message), longestMessageBytes) })
+      const message = shownText(content.message.slice(0, longestMessageBytes + 1))
+      wait({ ...content, message: shortenToBytes(message, longestMessageBytes) })
       if (senders === mostAtOnce) return
       senders++
       const sender = sendAll()
