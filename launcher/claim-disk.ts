@@ -97,8 +97,14 @@ async function prepareFile(task: Task): Promise<void> {
   try {
     await fillFile(source, { directory, writer, bytes, onPercent: reporter(task, source) })
   } finally {
-    if (source?.isTemporary === true) await rm(source.path, { force: true })
+    await removeTemporary(source)
   }
+}
+
+async function removeTemporary(source: Source | undefined): Promise<void> {
+  if (source?.temporary === undefined) return
+  await source.temporary.close()
+  await rm(source.path, { force: true })
 }
 
 async function prepareDevice(task: Task): Promise<void> {
@@ -117,7 +123,7 @@ async function prepareDevice(task: Task): Promise<void> {
   const onPercent = reporter(task, source)
   onPercent(0)
   await fillDevice(source, context.block, { scratch: context.scratch, onPercent })
-  if (source.isTemporary === true) await rm(source.path, { force: true })
+  await removeTemporary(source)
 }
 
 /** Where a disk is downloaded to, and its limits. */

@@ -1,4 +1,6 @@
 import { spawn } from 'node:child_process'
+import { constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import type { Disk } from './disk-format.ts'
 
 /** A disk whose header was examined, or one that is raw whatever it contains. */
@@ -7,8 +9,11 @@ export interface ConvertedDisk {
   readonly format: Disk['format']
   readonly isDevice: boolean
   readonly bytes: bigint
-  /** Whether it is a file that is needed no more once it was copied. */
-  readonly isTemporary?: boolean
+  /**
+   * A file that is needed no more once it was copied, open for reading and writing. Its path can be another file by
+   * now: a guest of another VM can share the claim that it is in.
+   */
+  readonly temporary?: FileHandle
 }
 
 interface Part {
@@ -21,27 +26,43 @@ interface Part {
 /**
  * Copies a part of a disk to the same place of a raw file or device, which keeps the rest of its content. Zeros are
  * written too, as holes if the target is a file.
- * @param target a new file unless it is a device
+ * @param target a new file, open for writing, or a device
  * @param onPercent called with each whole per cent
  * @throws Error with qemu-img's own message
  */
 export async function convertDisk(
   source: ConvertedDisk,
-  target: { readonly path: string; readonly isDevice: boolean },
+  target: FileHandle | { readonly device: string },
   part: Part,
   onPercent: (percent: number) => void,
 ): Promise<void> {
-  const file = (path: string, isDevice: boolean) => ({ driver: isDevice ? 'host_device' : 'file', filename: path })
-  // The header was examined. If the file was changed since, a backing file that it names is still not opened.
-  const chain = source.format === 'qcow2' ? { backing: null } : {}
-  const disk = { driver: source.format, ...chain, file: file(source.path, source.isDevice) }
-  const from = imageOf({ driver: 'raw', ...part, file: disk })
-  // `-n`: the target exists. `-W` writes out of order, which is faster: nothing uses the target before it is whole.
-  const to = target.isDevice
-    ? ['-n', from, imageOf({ driver: 'raw', offset: part.offset, file: file(target.path, true) })]
-    : [from, target.path]
-  await runQemuImg(['convert', '-p', '-O', 'raw', '-W', ...to], onPercent)
+  const input = source.isDevice ? undefined : (source.temporary ?? (await openSource(source.path)))
+  try {
+    const path = input === undefined ? source.path : inherited(0)
+    // The header was examined. If the file was changed since, a backing file that it names is still not opened.
+    const chain = source.format === 'qcow2' ? { backing: null } : {}
+    const disk = { driver: source.format, ...chain, file: fileOf(path, source.isDevice) }
+    const from = imageOf({ driver: 'raw', ...part, file: disk })
+    // `-n`: the target exists. `-W` writes out of order, which is faster: nothing uses the target before it is whole.
+    const to =
+      'device' in target
+        ? ['-n', from, imageOf({ driver: 'raw', offset: part.offset, file: fileOf(target.device, true) })]
+        : [from, inherited(1)]
+    const files = [input?.fd, 'device' in target ? undefined : target.fd]
+    await runQemuImg(['convert', '-p', '-O', 'raw', '-W', ...to], files, onPercent)
+  } finally {
+    if (source.temporary === undefined) await input?.close()
+  }
 }
+
+/** Whoever can write to the claim cannot make the launcher read another file of the pod. */
+const openSource = (path: string): Promise<FileHandle> =>
+  open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+
+/** qemu-img opens what its parent has open, whatever has its name by now. */
+const inherited = (index: number): string => `/proc/self/fd/${index + 3}`
+
+const fileOf = (path: string, isDevice: boolean) => ({ driver: isDevice ? 'host_device' : 'file', filename: path })
 
 /** As one argument: commas and colons in the path of a hostile image must not be read as options. */
 const imageOf = (options: object): string => `json:${JSON.stringify(options)}`
@@ -49,9 +70,14 @@ const imageOf = (options: object): string => `json:${JSON.stringify(options)}`
 /** Longer messages of qemu-img are truncated. */
 const maxErrorLength = 2000
 
-function runQemuImg(args: readonly string[], onPercent: (percent: number) => void): Promise<void> {
+/** @param files the descriptors that it inherits, from 3 on */
+function runQemuImg(
+  args: readonly string[],
+  files: readonly (number | undefined)[],
+  onPercent: (percent: number) => void,
+): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const process = spawn('qemu-img', args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const process = spawn('qemu-img', args, { stdio: ['ignore', 'pipe', 'pipe', ...files.map((fd) => fd ?? 'ignore')] })
   let shown = -1
   let errors = ''
   process.stdout.on('data', (chunk: Buffer) => {

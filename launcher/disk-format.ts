@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 
 /** A disk that QEMU can open as a backing image without reaching another file. */
 export interface Disk {
@@ -18,14 +18,19 @@ const sectorBytes = 512
 export async function examineDisk(path: string): Promise<Disk | { readonly refused: string }> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   try {
-    const found = await file.stat({ bigint: true })
-    if (!found.isFile()) return { refused: 'is not a regular file' }
-    const sector = Buffer.alloc(sectorBytes)
-    const { bytesRead } = await file.read(sector, 0, sectorBytes, 0)
-    return diskOf(sector.subarray(0, bytesRead), found.size)
+    return await examineFile(file)
   } finally {
     await file.close()
   }
+}
+
+/** The same of an open file. */
+export async function examineFile(file: FileHandle): Promise<Disk | { readonly refused: string }> {
+  const found = await file.stat({ bigint: true })
+  if (!found.isFile()) return { refused: 'is not a regular file' }
+  const sector = Buffer.alloc(sectorBytes)
+  const { bytesRead } = await file.read(sector, 0, sectorBytes, 0)
+  return diskOf(sector.subarray(0, bytesRead), found.size)
 }
 
 /** By the first bytes of a file, at their offset. qcow2 and raw are the formats that are supported. */

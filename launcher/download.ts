@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type FileHandle, open } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { type HttpSource, shownUrl } from '../api/http-source.ts'
 import { shorten } from '../api/shorten.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
@@ -40,31 +40,30 @@ const sectorBytes = 512
 /**
  * Downloads a file, and compares its checksum. What the server does wrong, other than the content of the file, is
  * retried for ever, with an increasing delay. The file is read piece by piece, and its zeros become holes.
- * @param path a file of that name is replaced, and is whole only when this returns
+ * @param file a new file, which is whole only when this returns. Its name can be another file by now
  * @throws Error for a wrong checksum, a file that is too large, or one that cannot be written
  */
-export async function download(source: HttpSource, path: string, options: DownloadOptions): Promise<void> {
+export async function download(source: HttpSource, file: FileHandle, options: DownloadOptions): Promise<void> {
   for (let delayMs = firstRetryMs; ; delayMs = Math.min(2 * delayMs, lastRetryMs)) {
     try {
-      return await attempt(source, path, options)
+      return await attempt(source, file, options)
     } catch (error) {
       if (!(error instanceof Interrupted)) throw error
       options.onRetry(`${shorten(error.message, longestCause)}; trying again in ${delayMs / 1000} s`)
       await sleep(options.clock, delayMs)
+      await file.truncate(0)
     }
   }
 }
 
-async function attempt({ url, checksum }: HttpSource, path: string, options: DownloadOptions): Promise<void> {
+async function attempt({ url, checksum }: HttpSource, file: FileHandle, options: DownloadOptions): Promise<void> {
   const watch = watchSilence(options.clock)
-  const file = await open(path, 'w')
   try {
     const response = await request(url, watch.signal)
     const digest = await store(response, file, { ...options, algorithm: checksum.split(':')[0] ?? '', watch })
     if (digest !== checksum) throw new Error(`${shownUrl(url)} has the checksum ${digest}, not ${checksum}`)
   } finally {
     watch.end()
-    await file.close()
   }
 }
 

@@ -1,6 +1,7 @@
-import { open, readFile, rm } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type ConvertedDisk, convertDisk } from './convert-disk.ts'
+import { createFile } from './create-file.ts'
 
 /** What decides whether a device is new. Partition tables and file systems write to it. */
 const headBytes = 1024 * 1024
@@ -46,7 +47,7 @@ export async function fillDevice(
   if (isZero(head)) throw new Error('the first MiB of the source is zero, as that of a claim that was not filled')
   await write(path, Buffer.concat(Array.from({ length: markedBytes / sectorBytes }, markedSector)), 0)
   if (source.bytes > headBytes) {
-    await convertDisk(source, { path, isDevice: true }, { offset: headBytes }, onPercent)
+    await convertDisk(source, { device: path }, { offset: headBytes }, onPercent)
   }
   await write(path, head.subarray(markedBytes), markedBytes)
   await write(path, head.subarray(0, markedBytes), 0)
@@ -55,11 +56,14 @@ export async function fillDevice(
 /** The first MiB, or all of a smaller disk. */
 async function headOf(source: ConvertedDisk, scratch: string): Promise<Buffer> {
   const path = join(scratch, 'first-mebibyte')
-  await rm(path, { force: true })
-  await convertDisk(source, { path, isDevice: false }, { offset: 0, size: sizeOfHead(source) }, () => {})
-  const head = await readFile(path)
-  await rm(path)
-  return head
+  const file = await createFile(path)
+  try {
+    await convertDisk(source, file, { offset: 0, size: sizeOfHead(source) }, () => {})
+    return await file.readFile()
+  } finally {
+    await file.close()
+    await rm(path, { force: true })
+  }
 }
 
 /** Part of a disk is a number of sectors. */

@@ -1,6 +1,8 @@
-import { link, open, readdir, rename, rm, stat, statfs } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { type FileHandle, link, lstat, open, readdir, rename, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type ConvertedDisk, convertDisk } from './convert-disk.ts'
+import { createFile } from './create-file.ts'
 
 const diskName = 'disk.img'
 const unfinished = /^disk\.img\.[\w-]+\.unfinished$/
@@ -34,27 +36,24 @@ export async function fillFile(
   source: ConvertedDisk | undefined,
   { directory, writer, bytes, onPercent }: FileTarget,
 ): Promise<void> {
-  const path = unfinishedPath(directory, writer)
+  const isWhole = source?.temporary !== undefined && source.format === 'raw'
+  const path = isWhole ? source.path : unfinishedPath(directory, writer)
+  const file = isWhole ? source.temporary : await createFile(path)
   try {
-    if (source?.isTemporary === true && source.format === 'raw') await rename(source.path, path)
-    else if (source !== undefined) await convertDisk(source, { path, isDevice: false }, { offset: 0 }, onPercent)
-    const file = await open(path, source === undefined ? 'wx' : 'r+')
-    try {
-      const { size } = await file.stat({ bigint: true })
-      if (bytes > size) await file.truncate(Number(bytes))
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await publish(path, join(directory, diskName))
+    if (source !== undefined && !isWhole) await convertDisk(source, file, { offset: 0 }, onPercent)
+    const { size } = await file.stat({ bigint: true })
+    if (bytes > size) await file.truncate(Number(bytes))
+    await file.sync()
+    await publish(file, path, join(directory, diskName))
   } finally {
+    if (!isWhole) await file.close()
     await rm(path, { force: true })
   }
   await synchronize(directory)
 }
 
 /** A link fails where another VM was faster and uses its `disk.img` already; a rename would replace it. */
-async function publish(path: string, name: string): Promise<void> {
+async function publish(file: FileHandle, path: string, name: string): Promise<void> {
   try {
     await link(path, name)
   } catch (error) {
@@ -64,6 +63,9 @@ async function publish(path: string, name: string): Promise<void> {
     if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error
     await rename(path, name)
   }
+  const [made, published] = await Promise.all([file.stat({ bigint: true }), lstat(name, { bigint: true })])
+  if (made.ino === published.ino && made.dev === published.dev) return
+  throw new Error(`${name} is not the file that was filled: something else writes to the claim`)
 }
 
 async function synchronize(directory: string): Promise<void> {
@@ -85,7 +87,7 @@ export async function sizeInFileSystem(directory: string, capacity: bigint, smal
   for (const name of await readdir(directory)) {
     if (name !== diskName && !unfinished.test(name)) continue
     // Another VM with the claim can remove it meanwhile.
-    own += await stat(join(directory, name), { bigint: true }).then(
+    own += await lstat(join(directory, name), { bigint: true }).then(
       ({ blocks }) => blocks * 512n,
       () => 0n,
     )
@@ -97,7 +99,7 @@ export async function sizeInFileSystem(directory: string, capacity: bigint, smal
 
 /** Lets an existing `disk.img` grow to `bytes`; it never shrinks. */
 export async function growFile(directory: string, bytes: bigint): Promise<void> {
-  const file = await open(join(directory, diskName), 'r+')
+  const file = await open(join(directory, diskName), constants.O_RDWR | constants.O_NOFOLLOW)
   try {
     const { size } = await file.stat({ bigint: true })
     if (bytes <= size) return

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises'
+import { mkdtemp, open, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -49,8 +49,11 @@ const reports = {
   onRetry: (message: string) => retries.push(message.replaceAll(server.url, 'http://server')),
 }
 const source = (more: object = {}) => ({ url: `${server.url}/a?token=hidden`, checksum: sha256(file), ...more })
-const get = (more: object = {}, limits: object = {}) =>
-  downloadDisk(source(more), { path: path(), ...reports, ...limits })
+const get = async (more: object = {}, limits: object = {}) => {
+  const { temporary, ...disk } = await downloadDisk(source(more), { path: path(), ...reports, ...limits })
+  await temporary?.close()
+  return disk
+}
 
 test('a cause that the server chooses is shortened', async () => {
   server.answers({ status: 302, location: `${server.url}/${'a'.repeat(10_000)}` }, { status: 500 }, good)
@@ -61,7 +64,7 @@ test('a cause that the server chooses is shortened', async () => {
 
 test('a file is downloaded and examined', async () => {
   server.answers(good)
-  expect(await get()).toEqual({ path: path(), format: 'raw', bytes: 304_321n, isDevice: false, isTemporary: true })
+  expect(await get()).toEqual({ path: path(), format: 'raw', bytes: 304_321n, isDevice: false })
   expect((await readFile(path())).equals(file)).toBe(true)
   expect(percents.at(-1)).toBe(100)
   expect(retries).toEqual([])
@@ -145,8 +148,8 @@ test.each<[string, FileAnswer, object, object, RegExp]>([
 
 test('a full disk is not retried', async () => {
   server.answers(good)
-  await symlink('/dev/full', path())
-  await expect(download(source(), path(), { ...reports, checkHead: () => {} })).rejects.toThrow(/ENOSPC/)
+  await using full = await open('/dev/full', 'w')
+  await expect(download(source(), full, { ...reports, checkHead: () => {} })).rejects.toThrow(/ENOSPC/)
   expect(retries).toEqual([])
 })
 

@@ -1,7 +1,8 @@
 import { rm } from 'node:fs/promises'
 import { type HttpSource, shownUrl } from '../api/http-source.ts'
 import type { ConvertedDisk } from './convert-disk.ts'
-import { diskOf, examineDisk, type Disk } from './disk-format.ts'
+import { createFile } from './create-file.ts'
+import { diskOf, examineFile, type Disk } from './disk-format.ts'
 import { download } from './download.ts'
 import type { Clock } from '../runtime/clock.ts'
 
@@ -30,14 +31,16 @@ export async function downloadDisk(source: HttpSource, options: HttpDiskOptions)
     if (maxBytes === undefined || disk.bytes <= maxBytes) return disk
     throw new Error(`${shown} is a disk of ${disk.bytes} bytes, and the claim's disk has ${maxBytes}`)
   }
+  const temporary = await createFile(path)
   try {
-    await download(source, path, {
+    await download(source, temporary, {
       ...rest,
       ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
       checkHead: (sector, bytes) => void accept(diskOf(sector, bytes ?? BigInt(sector.length))),
     })
-    return { path, ...accept(await examineDisk(path)), isDevice: false, isTemporary: true }
+    return { path, ...accept(await examineFile(temporary)), isDevice: false, temporary }
   } catch (error) {
+    await temporary.close()
     await rm(path, { force: true })
     throw error
   }

@@ -1,0 +1,81 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Clock } from '../runtime/clock.ts'
+import { downloadFailed } from '../runtime/launcher-api.ts'
+import { type FileServer, sha256, startFileServer } from '../test/file-server.ts'
+import { type OnProgress, prepareClaim } from './claim-disk.ts'
+
+const body = Buffer.alloc(300_000, 1)
+const victim = 'a file of the launcher that the guest of another VM cannot reach'
+
+let server: FileServer
+let pod: string
+let directory: string
+
+beforeEach(async () => {
+  server = await startFileServer()
+  pod = await mkdtemp(join(tmpdir(), 'pod-'))
+  directory = join(pod, 'files/data')
+  await mkdir(directory, { recursive: true })
+  await mkdir(join(pod, 'sources/data'), { recursive: true })
+  await writeFile(join(pod, 'victim'), victim)
+})
+afterEach(async () => {
+  await server.close()
+  await rm(pod, { recursive: true })
+})
+
+/** Retries come at once; the time-out of a silent server never does. */
+const clock: Clock = {
+  now: () => 0,
+  monotonic: () => 0,
+  after(delayMs, run) {
+    if (delayMs === 60_000) return () => {}
+    const timer = setTimeout(run, 100)
+    return () => clearTimeout(timer)
+  },
+}
+
+const prepare = (onProgress: OnProgress) =>
+  prepareClaim(
+    'data',
+    { claimName: 'data', source: { http: { url: `${server.url}/disk`, checksum: sha256(body) } } },
+    {
+      directory,
+      block: join(pod, 'blocks/data'),
+      image: join(pod, 'images/data'),
+      sourceDirectory: join(pod, 'sources/data'),
+      sourceBlock: join(pod, 'blocks/data.source'),
+      scratch: pod,
+      writer: 'vm-1',
+      clock,
+      onProgress,
+    },
+  )
+
+test('a claim is filled from a web server after an attempt that failed', async () => {
+  server.answers({ status: 200, body, send: 1000 }, { status: 200, body })
+  expect(await prepare(() => {})).toMatchObject({ kind: 'file', path: join(directory, 'disk.img') })
+  expect((await readFile(join(directory, 'disk.img'))).equals(body)).toBe(true)
+  expect(await readdir(directory)).toEqual(['disk.img'])
+})
+
+test('a link that the guest of another VM plants in the claim is never written through, nor used', async () => {
+  server.answers({ status: 503 }, { status: 200, body })
+  let planted: Promise<void> | undefined
+  const plant = async () => {
+    for (const name of await readdir(directory)) {
+      await rm(join(directory, name))
+      await symlink('../../victim', join(directory, name))
+    }
+  }
+  const prepared = prepare((_, reason) => {
+    if (reason === downloadFailed) planted ??= plant()
+  })
+  await expect(prepared).rejects.toThrow('is not the file that was filled')
+  await planted
+  expect(await readFile(join(pod, 'victim'), 'utf8')).toBe(victim)
+  await expect(prepare(() => {})).rejects.toThrow('has no file disk.img')
+})
