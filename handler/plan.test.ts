@@ -668,7 +668,7 @@ test('the status of a VM whose spec is too large for the cache has its interface
   const interfaces = ['52:54:00:00:00:01', '52:54:00:00:00:02'].map((address) => ({ mac: { address } }))
   const vm = withInterfaces(vmWith({ phase: 'Scheduled' }), ...interfaces)
   const large = { ...vm, spec: { domain: { ...vm.spec.domain, description: 'x'.repeat(20_000) } } }
-  const slim = slimVm({ ...large, metadata: { ...large.metadata, uid: 'vm-1', resourceVersion: '1' } })
+  const slim = slimVm({ ...large, metadata: { ...large.metadata, name: 'vm', uid: 'vm-1', resourceVersion: '1' } })
   const status = statusOf(slim, report('Running', { domain: { devices: { interfaces } } }), [], now)
   expect(status.interfaces).toEqual(interfaces.map(({ mac }) => ({ mac: mac.address })))
 })

@@ -80,13 +80,13 @@ function runQemuImg(
   const process = spawn('qemu-img', args, { stdio: ['ignore', 'pipe', 'pipe', ...files.map((fd) => fd ?? 'ignore')] })
   let shown = -1
   let errors = ''
-  process.stdout.on('data', (chunk: Buffer) => {
+  process.stdout?.on('data', (chunk: Buffer) => {
     const percent = Math.floor(Number(/\((\d+(?:\.\d+)?)\/100%\)[^(]*$/.exec(chunk.toString())?.[1] ?? shown))
     if (percent <= shown) return
     shown = percent
     onPercent(percent)
   })
-  process.stderr.on('data', (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(0, maxErrorLength)))
+  process.stderr?.on('data', (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(0, maxErrorLength)))
   process.on('error', reject)
   process.on('close', (code, signal) => {
     if (code === 0) resolve()
