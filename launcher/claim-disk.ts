@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { rm, stat } from 'node:fs/promises'
+import { lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { downloadBytes, type ClaimVolume } from '../api/claim-volume.ts'
@@ -88,13 +88,13 @@ async function prepareFile(task: Task): Promise<void> {
   await removeUnfinished(directory)
   const target = { path: unfinishedPath(directory, `${writer}-source`), ...(capacity ? { maxBytes: capacity } : {}) }
   const source = await findSource(task, target)
-  if (source === undefined && claim.source?.empty === undefined) return
-  if (capacity !== undefined && source !== undefined && capacity < source.bytes) {
-    refuse(`has a capacity of ${claim.capacity}, and ${source.name} is a disk of ${source.bytes} bytes`)
-  }
-  const smallest = source?.bytes ?? 0n
-  const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, smallest)
   try {
+    if (source === undefined && claim.source?.empty === undefined) return
+    if (capacity !== undefined && source !== undefined && capacity < source.bytes) {
+      refuse(`has a capacity of ${claim.capacity}, and ${source.name} is a disk of ${source.bytes} bytes`)
+    }
+    const smallest = source?.bytes ?? 0n
+    const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, smallest)
     await fillFile(source, { directory, writer, bytes, onPercent: reporter(task, source) })
   } finally {
     await removeTemporary(source)
@@ -119,11 +119,14 @@ async function prepareDevice(task: Task): Promise<void> {
     if (state === 'unfinished') refuse('was not filled to the end, and its source is not in the pod')
     return
   }
-  if (bytes < source.bytes) refuse(`has ${bytes} bytes, and ${source.name} is a disk of ${source.bytes} bytes`)
-  const onPercent = reporter(task, source)
-  onPercent(0)
-  await fillDevice(source, context.block, { scratch: context.scratch, onPercent })
-  await removeTemporary(source)
+  try {
+    if (bytes < source.bytes) refuse(`has ${bytes} bytes, and ${source.name} is a disk of ${source.bytes} bytes`)
+    const onPercent = reporter(task, source)
+    onPercent(0)
+    await fillDevice(source, context.block, { scratch: context.scratch, onPercent })
+  } finally {
+    await removeTemporary(source)
+  }
 }
 
 /** Where a disk is downloaded to, and its limits. */
@@ -161,7 +164,7 @@ async function findSource(task: Task, target: DownloadTarget): Promise<Source | 
   if ((await kindOf(context.sourceDirectory)) !== 'directory') return undefined
   const path = join(context.sourceDirectory, 'disk.img')
   if ((await kindOf(path)) !== 'file') refuse(`cannot be filled: the claim ${other.claimName} has no file disk.img`)
-  return { ...found, path, isDevice: false, bytes: (await stat(path, { bigint: true })).size }
+  return { ...found, path, isDevice: false, bytes: (await lstat(path, { bigint: true })).size }
 }
 
 /** Returns the size in bytes. The device is read as raw, whatever its content. */

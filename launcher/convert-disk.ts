@@ -55,9 +55,13 @@ export async function convertDisk(
   }
 }
 
-/** Whoever can write to the claim cannot make the launcher read another file of the pod. */
-const openSource = (path: string): Promise<FileHandle> =>
-  open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+/** Another writer of the claim cannot make the launcher read another file of the pod, or wait for a pipe. */
+async function openSource(path: string): Promise<FileHandle> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  if ((await file.stat()).isFile()) return file
+  await file.close()
+  throw new Error(`${path} is not a file`)
+}
 
 /** qemu-img opens what its parent has open, whatever has its name by now. */
 const inherited = (index: number): string => `/proc/self/fd/${index + 3}`
