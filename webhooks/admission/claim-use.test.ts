@@ -51,10 +51,25 @@ test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([
   expect(claimWarnings(own, userOf('other', theirs))).toEqual(warnings)
 })
 
-test('VMs whose guests share the files of a claim do not conflict', () => {
-  const filesystems = [{ type: 'volume' as const, source: { volume: 'data' }, target: { dir: 'data' } }]
-  const { volumes = [] } = exclusive
-  expect(claimUses({ domain: { devices: { filesystems } }, volumes })).toEqual([])
+const filesystems = [{ type: 'volume' as const, source: { volume: 'data' }, target: { dir: 'data' } }]
+const files: VirtualMachineSpec = { domain: { devices: { filesystems } }, volumes: exclusive.volumes ?? [] }
+
+test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([
+  ['a claim', files, files, []],
+  [
+    'a claim in which the other has its disk',
+    files,
+    reader,
+    ['the VM "other" has a disk in the claim "c": the guest can replace it by other files'],
+  ],
+  [
+    'a claim, by the other, in which one has its disk',
+    reader,
+    files,
+    ['the VM "other" shares the files of the claim "c": its guest can replace the disk'],
+  ],
+])('two VMs that share the files of %s', (_, own, theirs, warnings) => {
+  expect(claimWarnings(own, userOf('other', theirs))).toEqual(warnings)
 })
 
 test('for each claim, VMs are looked up by the uses that its own does not allow, however many VMs there are', () => {
@@ -64,9 +79,9 @@ test('for each claim, VMs are looked up by the uses that its own does not allow,
     return keys
   }
   expect([exclusive, shared, reader].map(lookedUp)).toEqual([
-    ['default/c/writer', 'default/c/writer/shared', 'default/c/reader'],
-    ['default/c/writer', 'default/c/reader'],
-    ['default/c/writer', 'default/c/writer/shared'],
+    ['default/c/writer', 'default/c/writer/shared', 'default/c/reader', 'default/c/files'],
+    ['default/c/writer', 'default/c/reader', 'default/c/files'],
+    ['default/c/writer', 'default/c/writer/shared', 'default/c/files'],
   ])
 })
 

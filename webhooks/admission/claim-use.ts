@@ -1,4 +1,5 @@
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
+import { filesystemVolumes } from '../../completion/rules/filesystem-volume.ts'
 
 /** How a VM uses a claim of its namespace. */
 export interface ClaimUse {
@@ -6,6 +7,8 @@ export interface ClaimUse {
   readonly isWriter: boolean
   /** Whether other VMs may write to the claim meanwhile: QEMU does not lock it then. */
   readonly isShared: boolean
+  /** Its guest shares the files of the claim, so it has no disk in it, and can replace that of another VM. */
+  readonly isFiles?: true
 }
 
 const readOnlyDevices = ['cdrom']
@@ -16,13 +19,16 @@ const readOnlyDevices = ['cdrom']
  */
 const mostClaims = 16
 
-/** The first `mostClaims` claims that the disks of a VM use, with the strictest of their uses. */
+/** The first `mostClaims` claims that the disks or file systems of a VM use, with the strictest of their uses. */
 export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonly ClaimUse[] {
   const disks = (domain.devices?.disks ?? []).filter(({ type }) => type === 'volume')
   const disksOf = Map.groupBy(disks, ({ source }) => source?.volume)
-  const uses = volumes.flatMap(({ name, persistentVolumeClaim: claim }) => {
+  const shared = new Set(filesystemVolumes(domain).map((one) => one.name))
+  const uses = volumes.flatMap(({ name, persistentVolumeClaim: claim }): ClaimUse[] => {
     const users = disksOf.get(name)
-    if (claim === undefined || users === undefined) return []
+    if (claim === undefined) return []
+    if (shared.has(name)) return [{ claim: claim.claimName, isWriter: true, isShared: true, isFiles: true }]
+    if (users === undefined) return []
     const isWriter = users.some(
       ({ readonly, device = 'disk' }) =>
         claim.readOnly !== true && readonly === undefined && !readOnlyDevices.includes(device),
@@ -34,12 +40,15 @@ export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonl
 }
 
 /** The namespace, the claim and the way in which a VM uses it: the VMs that use it otherwise are not looked at. */
-export const claimKey = (namespace: string, { claim, isWriter, isShared }: ClaimUse): string =>
-  `${namespace}/${claim}/${isWriter ? 'writer' : 'reader'}${isShared ? '/shared' : ''}`
+export const claimKey = (namespace: string, { claim, isWriter, isShared, isFiles }: ClaimUse): string =>
+  isFiles
+    ? `${namespace}/${claim}/files`
+    : `${namespace}/${claim}/${isWriter ? 'writer' : 'reader'}${isShared ? '/shared' : ''}`
 
 /**
- * Warnings for the claims that another VM uses in a way that QEMU's locks do not allow: the second of the two VMs
- * cannot start. The first may be stopped before, so it is not refused.
+ * Warnings for the claims that another VM uses in a way that QEMU's locks do not allow, so that the second of the two
+ * VMs cannot start, or as files, so that its guest can replace the disk. The first VM may be stopped before, so the
+ * second is not refused.
  *
  * @param userOf the name of another VM of the namespace that uses a claim in this way
  */
@@ -48,17 +57,26 @@ export function claimWarnings(
   userOf: (use: ClaimUse) => string | undefined,
 ): readonly string[] {
   return claimUses(spec).flatMap((own) => {
-    const other = lockedBy(own).reduce<string | undefined>((found, use) => found ?? userOf(use), undefined)
-    if (other === undefined) return []
-    const claim = JSON.stringify(own.claim)
-    return [
-      `the VM ${JSON.stringify(other)} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads`,
-    ]
+    for (const use of conflictingWith(own)) {
+      const other = userOf(use)
+      if (other !== undefined) return [warning(own, use, JSON.stringify(other))]
+    }
+    return []
   })
 }
 
-/** The uses of the same claim that QEMU's locks do not allow beside this one. */
-const lockedBy = (own: ClaimUse): ClaimUse[] =>
-  [true, false]
-    .flatMap((isWriter) => [false, true].map((isShared) => ({ claim: own.claim, isWriter, isShared })))
-    .filter((other) => (own.isWriter && !other.isShared) || (other.isWriter && !own.isShared))
+function warning(own: ClaimUse, use: ClaimUse, other: string): string {
+  const claim = JSON.stringify(own.claim)
+  if (own.isFiles) return `the VM ${other} has a disk in the claim ${claim}: the guest can replace it by other files`
+  if (use.isFiles) return `the VM ${other} shares the files of the claim ${claim}: its guest can replace the disk`
+  return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads`
+}
+
+/** The uses of the same claim that conflict with this one. */
+function conflictingWith(own: ClaimUse): ClaimUse[] {
+  const { claim } = own
+  const disks = [true, false].flatMap((isWriter) => [false, true].map((isShared) => ({ claim, isWriter, isShared })))
+  if (own.isFiles) return disks
+  const locked = disks.filter((other) => (own.isWriter && !other.isShared) || (other.isWriter && !own.isShared))
+  return [...locked, { claim, isWriter: true, isShared: true, isFiles: true }]
+}
