@@ -46,6 +46,17 @@ test('ejects', async () => {
   expect(written()).toEqual([patch({})])
 })
 
+test('fails if a preset keeps the medium', async () => {
+  // The webhooks restore it.
+  const restoring: KubeClient = { ...kube, patch: (of, at) => kube.get(of, at) }
+  const cluster = async () => ({ ...noSessions, kube: restoring, server: server.url })
+  expect(await runVm(['media', 'web', 'sda', '--eject'], { cluster, now: () => performance.now() })).toMatchObject({
+    code: 1,
+    out: '',
+    err: 'error: sda of web still has seed: a preset of strength Enforce sets it\n',
+  })
+})
+
 test.each<[string, readonly string[], string]>([
   ['without a change', ['web', 'sda'], 'one of --insert VOLUME and --eject is needed'],
   ['with two changes', ['web', 'sda', '--eject', '--insert', 'x'], 'one of --insert VOLUME and --eject is needed'],

@@ -33,7 +33,12 @@ export async function changeMedium(
       { op: 'add', path: `${at}/source`, value: volume === undefined ? {} : { volume } },
     ]
     const options = flags.dryRun === true ? { dryRun: true } : {}
-    await cluster.kube.patch(virtualMachines, { namespace, name }, { type: 'json', body }, options)
+    const changed = await cluster.kube.patch(virtualMachines, { namespace, name }, { type: 'json', body }, options)
+    const medium = changed?.spec.domain.devices?.disks?.[index]?.source?.volume
+    if (medium !== volume) {
+      world.err(`error: ${dev} of ${name} still has ${medium ?? 'no medium'}: a preset of strength Enforce sets it\n`)
+      return exitCodes.refused
+    }
     const what = volume === undefined ? `${dev} ejected` : `${volume} inserted into ${dev}`
     world.out(`virtualmachine.virtset.io/${name}: ${what}${flags.dryRun === true ? ' (dry run)' : ''}\n`)
     return exitCodes.fine

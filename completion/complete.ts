@@ -236,14 +236,14 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const report = { audit, participants, warnings: [...injection.warnings, ...checked.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...report }
 
-  const { enforced, warnings: unprotected } = enforcedValues(vm, participants)
+  const { overridden, removed } = provenance
+  const { enforced, warnings: unprotected } = enforcedValues(vm, participants, removed, options.steps ?? unmetered)
   const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced })
   const oversize = [...objectSizeCauses(annotated), ...labelsSizeCauses(vm.metadata.labels)]
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }
   options.onPhase?.('provenance')
   // Most callers do not read the origins.
   const origins = lazyMap(() => allOrigins(provenance.origins, added, made.vm.spec.domain))
-  const { overridden, removed } = provenance
   return {
     outcome: 'completed',
     vm: annotated,

@@ -77,10 +77,15 @@ test.each<[string, object, readonly Preset[], readonly string[]]>([
   expect(enforcedIn(completed(vm, presets))).toEqual(expected)
 })
 
+const alias = { name: 'ua-seed' }
+const byAlias: Partial<PresetSpec> = {
+  domain: { devices: { disks: [{ alias, type: 'volume', source: { volume: 'agent' } }] } },
+}
 const inDrive = (source: object | undefined) => ({
   type: 'volume' as const,
   device: 'cdrom' as const,
   driver: { name: 'qemu', type: 'raw' as const },
+  alias,
   ...(source === undefined ? {} : { source }),
   target: { dev: 'sda', bus: 'sata' as const },
 })
@@ -101,6 +106,14 @@ test.each<[string, object | undefined, Partial<PresetSpec>, readonly string[]]>(
   ],
   ['removed', { volume: 'mine' }, { remove: ['domain.devices.disks[0].source.volume'] }, [`${medium} site`]],
   ['removed, if there was none', {}, { remove: ['domain.devices.disks[0].source.volume'] }, [`${medium} site`]],
+  [
+    'removed because of its name',
+    { volume: 'mine' },
+    { remove: ['domain.devices.disks[source.volume=mine].source'] },
+    [`${medium} site`],
+  ],
+  ['removed because of another name', {}, { remove: ['domain.devices.disks[source.volume=other].source'] }, []],
+  ['set by the alias of its drive', { volume: 'mine' }, byAlias, [`${medium} site`]],
   ['removed from another drive', {}, { remove: ['domain.devices.disks[target.dev=sdb].source'] }, []],
 ])('records enforced media: %s', (_, source, spec, expected) => {
   const sent = vmWith()
@@ -114,6 +127,22 @@ test.each<[string, object | undefined, Partial<PresetSpec>, readonly string[]]>(
   const vm = completed(mine, [preset('site', spec)])
   expect(enforcedIn(vm)).toEqual(expected)
   expect(enforcedIn(completed(vm, [preset('site', spec)]))).toEqual(expected)
+})
+
+test('records that all media are enforced if many are, and labels all the same', () => {
+  const sent = vmWith()
+  const controllers = [{ type: 'scsi' as const, index: 0, model: 'virtio-scsi' as const }]
+  const disks = Array.from({ length: 40 }, (_, index) => ({
+    ...inDrive({}),
+    alias: { name: `ua-${index}` },
+    target: { dev: `sd${'abcdefghij'[Math.floor(index / 10)]}${'abcdefghij'[index % 10]}`, bus: 'scsi' as const },
+  }))
+  const many: VirtualMachine = {
+    ...sent,
+    spec: { domain: { ...sent.spec.domain, devices: { controllers, disks } }, volumes: [seed('mine')] },
+  }
+  const removes = preset('removes', { remove: ['domain.devices.disks[device=cdrom].source'] })
+  expect(enforcedIn(completed(many, [removes, site]))).toEqual([...ofSite, 'spec.domain.devices.disks removes'])
 })
 
 test('records those of the cluster first if a namespace enforces too many', () => {

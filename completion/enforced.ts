@@ -1,18 +1,25 @@
 import type { Origin } from '../api/cause.ts'
-import { joinPath } from '../api/path.ts'
+import { joinPath, parentPath } from '../api/path.ts'
 import { isRecord } from '../api/schema.ts'
+import { sizeOf, type Steps } from '../api/steps.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
 import type { Participant } from '../presets/inject.ts'
+import { virtualMachineKind } from '../presets/kind.ts'
 import type { Origins } from '../presets/origins.ts'
-import { canRemove, type RemoveStep } from '../presets/remove-path.ts'
-import { disksOf, isChangeable, isDisk, mediumPath, type Disk } from './media.ts'
+import type { RemovePath } from '../presets/remove-path.ts'
+import { settle } from '../presets/settle.ts'
+import { disksOf, disksPath, isChangeable, isDisk, mediumPath } from './media.ts'
 
 /**
- * The limit in characters of paths and names of presets. Without it, the provenance could exceed its own, and an
- * update would not read it. Presets of the cluster come first, so those of a namespace cannot displace them.
+ * The limit in characters of the paths of labels and annotations and of the names of their presets. Without it, the
+ * provenance could exceed its own, and an update would not read it. Presets of the cluster come first, so those of a
+ * namespace cannot displace them.
  */
 const maxCharacters = 8192
+
+/** If presets enforce more media, all of the VM's stay: a user who adds drives must not displace what is enforced. */
+const maxMedia = 32
 
 interface Enforced {
   readonly enforced: Origins
@@ -21,66 +28,106 @@ interface Enforced {
 }
 
 /**
- * The labels, annotations and media that presets of strength Enforce state or remove, with the strongest preset that
- * does for each. Unlike the rest of a VM, these can change after creation, so they must be known then. A value counts
- * even if the user wrote the same.
+ * The labels, annotations and media that presets of strength Enforce set, and the media that they remove, with the
+ * strongest preset that does for each. Unlike the rest of a VM, these can change after creation, so they must be known
+ * then. A value counts even if the user wrote the same.
  */
-export function enforcedValues({ metadata, spec }: VirtualMachine, participants: readonly Participant[]): Enforced {
+export function enforcedValues(
+  vm: VirtualMachine,
+  participants: readonly Participant[],
+  removed: Origins,
+  steps: Steps,
+): Enforced {
+  const presets = participants
+    .map(({ preset }) => preset)
+    .filter(({ strength }) => strength === 'Enforce')
+    .toSorted((left, right) => right.rank - left.rank)
+  const { enforced, warnings } = enforcedMetadata(vm, presets)
+  const media = enforcedMedia(vm, presets, removed, steps)
+  const [[, origin] = []] = media
+  const kept = media.length > maxMedia && origin !== undefined ? [[disksPath, origin] as const] : media
+  return { enforced: new Map([...enforced, ...kept]), warnings }
+}
+
+function enforcedMetadata({ metadata }: VirtualMachine, presets: readonly CompiledPreset[]): Enforced {
   const enforced = new Map<string, Origin>()
   const unprotected = new Set<string>()
   const named = new Set<Origin>()
   let characters = 0
-  const add = (path: string, origin: Origin): void => {
-    if (enforced.has(path)) return
-    characters += path.length + (named.has(origin) ? 0 : JSON.stringify(origin).length)
-    named.add(origin)
-    if (characters > maxCharacters) unprotected.add(path)
-    else enforced.set(path, origin)
-  }
-  for (const { preset } of participants.toSorted((left, right) => right.preset.rank - left.preset.rank)) {
-    const { content, strength, origin } = preset
-    if (strength !== 'Enforce') continue
+  for (const { content, origin } of presets) {
     for (const field of ['labels', 'annotations'] as const) {
       const stated = isRecord(content.metadata) ? content.metadata[field] : undefined
       for (const [key, value] of Object.entries(isRecord(stated) ? stated : {})) {
-        if (metadata[field]?.[key] === value) add(joinPath(`metadata.${field}`, key), origin)
+        const path = joinPath(`metadata.${field}`, key)
+        if (metadata[field]?.[key] !== value || enforced.has(path)) continue
+        characters += path.length + (named.has(origin) ? 0 : JSON.stringify(origin).length)
+        named.add(origin)
+        if (characters > maxCharacters) unprotected.add(path)
+        else enforced.set(path, origin)
       }
     }
-    for (const path of enforcedMedia(disksOf(spec), preset)) add(path, origin)
   }
   return { enforced, warnings: warningsFor([...unprotected]) }
 }
 
-/** The paths of the media in a VM's drives that a preset states, or removes. */
-function enforcedMedia(disks: readonly unknown[], { content, removes }: CompiledPreset): string[] {
-  const stated = new Map(
-    disksOf(content.spec).flatMap((disk) => (isDisk(disk) ? [[disk.target?.dev, disk.source?.volume] as const] : [])),
+/** A medium that no volume can be: its name is invalid. */
+const probe = '?'
+
+/**
+ * The media that presets set or remove whatever they are: those that they change once more if each drive has another
+ * one. And the drives that are empty because a preset removed what the user had there.
+ */
+function enforcedMedia(
+  { metadata, spec }: VirtualMachine,
+  presets: readonly CompiledPreset[],
+  removed: Origins,
+  steps: Steps,
+): (readonly [string, Origin])[] {
+  const disks = disksOf(spec)
+  const drives = disks.flatMap((disk, index) => (isDisk(disk) && isChangeable(disk) ? [[index, disk] as const] : []))
+  const about = presets.flatMap(ofMedia)
+  if (drives.length === 0 || about.length === 0) return []
+  const probing = new Map(
+    drives.map(([index, disk]) => [index, { ...disk, source: { ...disk.source, volume: probe } }]),
   )
-  const takingMedia = removes.filter(({ steps }) => steps.some((step) => step.kind === 'key' && step.key === 'source'))
-  if (stated.size + takingMedia.length === 0) return []
-  return disks.flatMap((disk, index) => {
-    if (!isDisk(disk) || !isChangeable(disk)) return []
+  const probed = disks.map((disk, index) => probing.get(index) ?? disk)
+  const object = { metadata, spec: { domain: { devices: { disks: probed } }, volumes: spec.volumes } }
+  steps.spend(sizeOf(object) + about.reduce((sum, { content }) => sum + sizeOf(content), 0))
+  const settled = settle(object, about, virtualMachineKind(), steps)
+  const after = disksOf((settled.object as unknown as typeof object).spec)
+  const originAt = (path: string): Origin | undefined =>
+    settled.origins.get(path) ?? removerOf(settled.removed, path) ?? about[0]?.origin
+  return drives.flatMap(([index, disk]) => {
     const path = mediumPath(index)
-    const medium = disk.source?.volume
-    const isEnforced =
-      medium === undefined
-        ? takingMedia.some((one) => canRemove(one, path) && one.steps.every((step) => fits(step, disk)))
-        : stated.get(disk.target?.dev) === medium
-    return isEnforced ? [path] : []
+    const other = after[index]
+    const isForced = !isDisk(other) || other.source?.volume !== probe
+    const origin = isForced ? originAt(path) : disk.source?.volume === undefined ? removerOf(removed, path) : undefined
+    return origin === undefined ? [] : [[path, origin] as const]
   })
 }
 
-const fits = (step: RemoveStep, disk: Disk): boolean => {
-  if (step.kind !== 'match') return true
-  let value: unknown = disk
-  for (const key of step.path) value = isRecord(value) ? value[key] : undefined
-  return String(value) === step.value
+/** The preset that removed a value, or all of the element that contains it. */
+const removerOf = (removed: Origins, path: string): Origin | undefined =>
+  removed.get(path) ?? removed.get(parentPath(path))
+
+/** What a preset states about disks and removes of their sources; nothing else can change a medium. */
+function ofMedia(preset: CompiledPreset): CompiledPreset[] {
+  const disks = disksOf(preset.content.spec)
+  const removes = preset.removes.filter(isOfSource)
+  if (disks.length + removes.length === 0) return []
+  return [{ ...preset, content: { spec: { domain: { devices: { disks } } } }, removes }]
 }
+
+const isOfSource = ({ steps }: RemovePath): boolean =>
+  ['domain', 'devices', 'disks', undefined, 'source'].every((key, index) => {
+    const step = steps[index]
+    return step !== undefined && (key === undefined || (step.kind === 'key' && step.key === key))
+  })
 
 function warningsFor([first, ...others]: readonly string[]): readonly string[] {
   if (first === undefined) return []
   const more = others.length === 0 ? '' : ` and ${others.length} more`
   return [
-    `${first}${more}: can be changed later although presets of strength Enforce set them: the paths of all enforced labels, annotations and media, and the names of their presets, have more than ${maxCharacters} characters`,
+    `${first}${more}: can be changed later although presets of strength Enforce set them: the keys of all enforced labels and annotations, and the names of their presets, have more than ${maxCharacters} characters`,
   ]
 }

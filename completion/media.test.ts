@@ -63,14 +63,15 @@ describe('the medium', () => {
     expect(withMediaOf(sent, before, usersOwn)).toBe(before)
   })
 
-  test('stays if a preset enforces it', () => {
-    const origins = { ...usersOwn, enforced: new Map([[field, 'p']]) }
+  test.each([field, 'spec.domain.devices.disks'])('stays if a preset enforces %s', (path) => {
+    const site = { by: 'preset', name: 'site', revision: 'r' } as const
+    const origins = { ...usersOwn, enforced: new Map([[path, site]]) }
     const sent = (source?: Disk['source']) => ({ domain: { devices: { disks: [root, drive(source)] } } })
     for (const source of [{ volume: 'tools' }, {}, undefined])
       expect(withMediaOf(sent(source), stored, origins)).toBe(stored)
-    expect(
-      [{ volume: 'tools' }, {}, undefined, { volume: 'iso' }].map((source) => keptMedia(sent(source), stored, origins)),
-    ).toEqual([[field], [field], [], []])
+    const kept = (source?: Disk['source']) => keptMedia(sent(source), stored, origins)
+    expect([kept({ volume: 'tools' }), kept({})]).toEqual([[[field, site]], [[field, site]]])
+    expect([kept(), kept({ volume: 'iso' })]).toEqual([[], []])
     expect(keptMedia(sent({}), stored, usersOwn)).toEqual([])
   })
 

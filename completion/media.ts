@@ -1,4 +1,4 @@
-import type { Cause } from '../api/cause.ts'
+import type { Cause, Origin } from '../api/cause.ts'
 import { canonicalSpelling } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { isRecord } from '../api/schema.ts'
@@ -14,16 +14,22 @@ export type Disk = NonNullable<NonNullable<Domain['devices']>['disks']>[number]
 export const isChangeable = ({ device, type, source }: Disk): boolean =>
   device === 'cdrom' && type === 'volume' && source?.pool === undefined
 
+export const disksPath = 'spec.domain.devices.disks'
+
 /** The path of the medium of a drive, by its index among the disks. */
-export const mediumPath = (index: number): string => `spec.domain.devices.disks[${index}].source.volume`
+export const mediumPath = (index: number): string => `${disksPath}[${index}].source.volume`
 
 /** What is recorded about the media of a VM, by their paths. */
 export interface MediaOrigins {
-  /** The media that presets enforce, whether a volume or none. */
-  readonly enforced: ReadonlyMap<string, unknown>
+  /** The media that presets enforce, whether a volume or none, or the path of all disks for all media. */
+  readonly enforced: ReadonlyMap<string, Origin>
   /** Whether the user wrote the value. */
   readonly isUsers: (path: string) => boolean
 }
+
+/** The preset that enforces the medium at a path. */
+export const enforcerOf = ({ enforced }: Pick<MediaOrigins, 'enforced'>, path: string): Origin | undefined =>
+  enforced.get(path) ?? (path.startsWith(`${disksPath}[`) ? enforced.get(disksPath) : undefined)
 
 /**
  * The stored spec with the media that an updated spec has in its drives; everything else is as stored. A drive whose
@@ -36,7 +42,7 @@ export function withMediaOf(sent: unknown, stored: VirtualMachineSpec, origins: 
   const disks = disksOf(stored).map((disk, index) => {
     const other = sentDisks[index]
     const path = mediumPath(index)
-    if (!isDisk(disk) || !isChangeable(disk) || !isRecord(other) || origins.enforced.has(path)) return disk
+    if (!isDisk(disk) || !isChangeable(disk) || !isRecord(other) || enforcerOf(origins, path)) return disk
     const { source: given } = other
     if (given === undefined && !origins.isUsers(path)) return disk
     const volume = isRecord(given) ? given['volume'] : undefined
@@ -50,19 +56,21 @@ export function withMediaOf(sent: unknown, stored: VirtualMachineSpec, origins: 
   return { ...stored, domain: { ...domain, devices: { ...domain.devices, disks: disks.filter(isDisk) } } }
 }
 
-/** The paths of the media that an update states otherwise although presets enforce them. */
+/** The media that an update states otherwise although presets enforce them, and these presets. */
 export function keptMedia(
   sent: unknown,
   stored: VirtualMachineSpec,
-  { enforced }: Pick<MediaOrigins, 'enforced'>,
-): string[] {
-  if (enforced.size === 0) return []
+  origins: Pick<MediaOrigins, 'enforced'>,
+): (readonly [path: string, preset: Origin])[] {
+  if (origins.enforced.size === 0) return []
   const sentDisks = disksOf(sent)
   return disksOf(stored).flatMap((disk, index) => {
     const path = mediumPath(index)
     const other = sentDisks[index]
-    if (!enforced.has(path) || !isDisk(disk) || !isRecord(other) || !isRecord(other['source'])) return []
-    return other['source']['volume'] === disk.source?.volume ? [] : [path]
+    const preset = enforcerOf(origins, path)
+    if (preset === undefined || !isDisk(disk) || !isChangeable(disk) || !isRecord(other)) return []
+    const { source } = other
+    return isRecord(source) && source['volume'] !== disk.source?.volume ? [[path, preset] as const] : []
   })
 }
 

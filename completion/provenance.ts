@@ -24,7 +24,7 @@ export const maxProvenanceBytes = 32 * 1024
  * `by` lists the origins: a preset's namespace ('' for a cluster preset), name and revision, `=` and a default's rule,
  * or `user`. `at` is a tree of paths whose leaves are indexes into `by`; if all leaves of a subtree have one origin,
  * the tree ends there. Anything that it does not contain is the user's. `over` and `gone` are such trees for overridden
- * and removed values, `lock` for labels and annotations that presets enforce, and `skip` is a list of [by, path,
+ * and removed values, `lock` for labels, annotations and media that presets enforce, and `skip` is a list of [by, path,
  * reason]. `over` also holds the user's value if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it.
  */
 interface Encoded {
@@ -48,7 +48,7 @@ export interface Attribution extends Provenance {
   readonly added?: Added
   /** The domain that the rules added to; required with `added`. */
   readonly domain?: Domain
-  /** Labels and annotations that presets enforce. Never omitted from the annotation. */
+  /** Labels, annotations and media that presets enforce. Never omitted from the annotation. */
   readonly enforced?: Origins
 }
 
@@ -281,7 +281,7 @@ const mapTree = (map: ReadonlyMap<string, unknown>): Tree =>
 export interface DecodedProvenance extends Provenance {
   /** The number of entries that were omitted. */
   readonly left: number
-  /** Labels and annotations that presets enforce. */
+  /** Labels, annotations and media that presets enforce. */
   readonly enforced: Origins
 }
 

@@ -46,7 +46,7 @@ const omitted = (field: string, was: string): Cause => ({
 describe('an update of enforced labels and annotations', () => {
   test.each<[string, object, object, readonly string[]]>([
     ['is unchanged with the stored values', { labels, annotations }, { labels, annotations }, []],
-    ['gets all that it omits', {}, { labels, annotations }, [tier, builtIn, contact].map(remains)],
+    ['gets all that it omits', {}, { labels, annotations }, [contact, builtIn, tier].map(remains)],
     [
       'gets a label with the name of a member of every object',
       { labels: { tier: 'gold' }, annotations },

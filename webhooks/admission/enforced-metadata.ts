@@ -2,6 +2,7 @@ import type { Cause, Origin } from '../../api/cause.ts'
 import { pathKeys } from '../../api/path.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { firstWarnings } from '../../presets/abridge.ts'
 import { originLabel } from '../../presets/source.ts'
 import type { RecordedOrigins } from './update.ts'
 
@@ -54,13 +55,17 @@ export function restoreEnforced(
   }
   return {
     metadata,
-    warnings: changed.map(({ path }) => remains(path, origins)),
+    warnings: remainWarnings(changed.map(({ path, origin }) => [path, origin])),
   }
 }
 
-/** A warning about a value that an update states otherwise although a preset enforces it. */
-export const remains = (path: string, { enforced }: RecordedOrigins): string =>
-  `${path} remains: preset "${originLabel(enforced.get(path) ?? { by: 'user' })}" enforces it`
+/** Warnings about values that an update states otherwise although presets enforce them. */
+export const remainWarnings = (changed: readonly (readonly [path: string, origin: Origin])[]): string[] =>
+  firstWarnings(
+    changed,
+    ([path, origin]) => `${path} remains: preset "${originLabel(origin)}" enforces it`,
+    (count) => `${count} more values that presets enforce remain`,
+  )
 
 /** Causes for each label and annotation that a preset enforces and that is not as stored. */
 export const enforcedCauses = (sent: unknown, stored: VirtualMachine, origins: RecordedOrigins): Cause[] =>

@@ -3,6 +3,7 @@ import { joinPath } from '../../api/path.ts'
 import { isRecord } from '../../api/schema.ts'
 import { shorten } from '../../api/shorten.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
+import { enforcerOf } from '../../completion/media.ts'
 import { originOf } from '../../completion/origins.ts'
 import { decodeProvenance, type Origins } from '../../completion/provenance.ts'
 import { originLabel } from '../../presets/source.ts'
@@ -96,13 +97,12 @@ function differences(sent: unknown, stored: unknown, field: string, origins: Rec
   return [immutable(field, sent, `cannot be changed from ${valueText(stored)}`)]
 }
 
-/** What a preset enforces could have changed otherwise, so the preset is the reason. */
-function namingEnforcer(cause: Cause, { enforced }: RecordedOrigins): Cause {
-  const { field } = cause
-  const origin = [...enforced].find(([path]) => path === field || path.startsWith(`${field}.`))?.[1]
-  return origin === undefined
-    ? cause
-    : { ...cause, message: `cannot be changed: preset "${originLabel(origin)}" enforces it` }
+/** A medium could be changed, were it not for the preset that enforces it. */
+function namingEnforcer(cause: Cause, origins: RecordedOrigins): Cause {
+  const [medium] = /^spec\.domain\.devices\.disks\[\d+\]\.source(?=\.volume$|$)/.exec(cause.field) ?? []
+  const origin = medium === undefined ? undefined : enforcerOf(origins, `${medium}.volume`)
+  if (origin === undefined) return cause
+  return { ...cause, message: `cannot be changed: preset "${originLabel(origin)}" enforces it` }
 }
 
 const added = (field: string, value: unknown): Cause => immutable(field, value, 'cannot be added')

@@ -357,6 +357,7 @@ describe('the medium that a preset enforces', () => {
   const at = { spec: { domain: { title: 0, ...gone.spec.domain } } }
   const set = lockedWith({ at, over }, { volume: 'agent' })
   const removed = lockedWith({ gone }, {})
+  const all = lockedWith({ lock: { spec: { domain: { devices: { disks: 0 } } } } }, { volume: 'agent' })
   const onlyLocked = lockedWith({}, { volume: 'agent' })
   const withSource = (before: object, source: object) => {
     const sent = structuredClone(before) as { spec: { domain: { devices: { disks: object[] } } } }
@@ -381,7 +382,7 @@ describe('the medium that a preset enforces', () => {
     expect(outcomeOf(validate(requestFor(patched, before), engine, trust))).toEqual(['allowed'])
   })
 
-  test.each([set, onlyLocked])('cannot be another one', (before) => {
+  test.each([set, onlyLocked, all])('cannot be another one', (before) => {
     const sent = withSource(before, { volume: 'tools' })
     const result = mutate(requestFor(sent, before), engine, trust)
     expect(!result.allowed && result.causes).toMatchObject([

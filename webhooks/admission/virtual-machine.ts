@@ -9,7 +9,7 @@ import { keptMedia, mediaCauses, withMediaOf } from '../../completion/media.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
 import { completeRequest } from './complete-request.ts'
-import { enforcedCauses, remains, restoreEnforced } from './enforced-metadata.ts'
+import { enforcedCauses, remainWarnings, restoreEnforced } from './enforced-metadata.ts'
 import type { Engine } from './engine.ts'
 import { isBeingDeleted, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
 import { withoutManagedFields } from './managed-fields.ts'
@@ -69,7 +69,7 @@ function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrust
   ]
   if ('causes' in outcome || 'causes' in enforced || causes.length > 0) return refuse(causes)
   const { metadata } = enforced
-  const kept = keptMedia(object['spec'], stored.spec, origins).map((path) => remains(path, origins))
+  const kept = remainWarnings(keptMedia(object['spec'], stored.spec, origins))
   const patch = writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored }))
   return { allowed: true, patch, warnings: [...enforced.warnings, ...kept] }
 }
