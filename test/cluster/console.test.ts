@@ -57,8 +57,9 @@ async function linux(): Promise<object> {
         { name: 'ssh', port: 22 },
         { name: 'http', port: 80 },
       ],
-      startupProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 2000 },
-      readinessProbe: { exec: { command: ['/bin/sh', '-c', isOpen] }, periodSeconds: 1, timeoutSeconds: 30 },
+      // The kubelet drops events of a pod beyond 25 and one in five minutes, and tests below wait for two of them.
+      startupProbe: { httpGet, periodSeconds: 30, timeoutSeconds: 10, failureThreshold: 200 },
+      readinessProbe: { exec: { command: ['/bin/sh', '-c', isOpen] }, periodSeconds: 5, timeoutSeconds: 30 },
       livenessProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 30 },
     },
     {
