@@ -31,7 +31,7 @@ const reopening = { firstMs: 500, longestMs: 10_000, healthyMs: 60_000 }
 export type ConsoleSession = GuestSession & { readonly position: ConsolePosition }
 
 interface HubOptions {
-  /** Opens the console of the running guest, and disconnects any other client of it. */
+  /** Opens the console of the guest, and disconnects any other client of it. */
   readonly open: () => Promise<Duplex>
   readonly clock: Clock
   readonly log: Logger
@@ -49,7 +49,7 @@ export class ConsoleHub {
   /** Sessions that were admitted, and have no socket yet: several can be admitted before the first one starts. */
   #joining = 0
   #stream: Duplex | undefined
-  /** The first attempt to open the console, once the guest runs. */
+  /** The first attempt to open the console. */
   #opening: Promise<void> | undefined
   #wasOpen = false
   #isEnded = false
@@ -67,12 +67,17 @@ export class ConsoleHub {
     this.#backOff = createBackOff({ ...reopening, clock: options.clock, random: () => 0 })
   }
 
-  /** The guest runs: opens its console, again whenever it is lost. Later calls have no effect. */
-  start(): void {
-    if (this.#opening !== undefined) return
-    const first = Promise.withResolvers<void>()
-    this.#opening = first.promise
-    void this.#follow(first.resolve)
+  /**
+   * QEMU has started: opens its console, again whenever it is lost. Later calls have no effect. Resolves after the first
+   * attempt.
+   */
+  start(): Promise<void> {
+    if (this.#opening === undefined) {
+      const first = Promise.withResolvers<void>()
+      this.#opening = first.promise
+      void this.#follow(first.resolve)
+    }
+    return this.#opening
   }
 
   /** The guest has ended: every session ends after the last output. */

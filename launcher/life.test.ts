@@ -25,6 +25,8 @@ let client: Client
 let life: Life
 let reports: DomainReport[]
 let drift: SpecDrift[]
+/** When QEMU has started and the guest does not run yet. */
+let onPrepared: () => Promise<void>
 let exit: string | undefined
 let prepareFailure: Error | undefined
 let oomKills: () => number
@@ -42,6 +44,7 @@ beforeEach(() => {
   clock = fakeClock()
   reports = []
   drift = []
+  onPrepared = async () => {}
   exit = undefined
   prepareFailure = undefined
   oomKills = () => 0
@@ -84,6 +87,7 @@ function makeLife(vmUID?: string): void {
       log,
       onChange: () => life.hint(),
     }),
+    onPrepared: () => onPrepared(),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
     renderDisks: ({ domain }) => domain.devices?.disks ?? [],
     media: new Media({
@@ -165,7 +169,7 @@ describe('a VM', () => {
       generation: 1,
       vmUID: 'u-1',
       phase: 'Running',
-      reason: 'booted',
+      reason: 'unpaused',
       domain: { xml: '<domain><name>testvm</name><title>idle</title></domain>' },
       specDrift: [],
       observedAt: '2030-01-01T00:00:00.000Z',
@@ -196,13 +200,36 @@ describe('a VM', () => {
     expect((await start(vm('idle'))).specDrift).toEqual(drift)
   })
 
-  test('whose start libvirtd did not confirm reports its generation', async () => {
-    fake.breakAfterNext('domain_create_with_flags')
+  test.each(['domain_create_with_flags', 'domain_resume'])(
+    'whose %s libvirtd did not confirm reports its generation',
+    async (procedure) => {
+      fake.breakAfterNext(procedure)
+      life.accept(vm('idle'))
+      await clock.advance(60_000)
+      await settle()
+      expect(await life.report()).toMatchObject({ phase: 'Running', generation: 1 })
+      expect([count('domain_create_with_flags'), count('domain_resume')]).toEqual([1, 1])
+    },
+  )
+
+  test('does not run before its console is open', async () => {
+    const console = Promise.withResolvers<void>()
+    onPrepared = () => console.promise
     life.accept(vm('idle'))
-    await clock.advance(60_000)
     await settle()
-    expect(await life.report()).toMatchObject({ phase: 'Running', generation: 1 })
-    expect(count('domain_create_with_flags')).toBe(1)
+    await settle()
+    expect([count('domain_create_with_flags'), count('domain_resume')]).toEqual([1, 0])
+    expect(await life.report()).toMatchObject({ phase: 'Defined', reason: 'starting' })
+    console.resolve()
+    await settle()
+    expect(await life.report()).toMatchObject({ phase: 'Running' })
+  })
+
+  test('whose QEMU ends before the guest runs reports that', async () => {
+    onPrepared = async () => fake.killGuests({ hasEvent: false })
+    await start(vm('idle'))
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
 
   test('whose report did not change is reported once', async () => {
@@ -287,7 +314,7 @@ describe('a disk without space', () => {
       message: 'the guest is paused: disk vda has no space left; it continues when there is space',
     })
     await clock.advance(60_000)
-    expect(count('domain_resume')).toBe(0)
+    expect(count('domain_resume')).toBe(1)
   })
 
   test('resumes the guest when there is space, once', async () => {
@@ -297,13 +324,13 @@ describe('a disk without space', () => {
     await clock.advance(10_000)
     expect(await life.report()).toMatchObject({ phase: 'Running' })
     await clock.advance(60_000)
-    expect(count('domain_resume')).toBe(1)
+    expect(count('domain_resume')).toBe(2)
   })
 
   test('does not resume a guest with another error', async () => {
     await paused({ disk: 'vda', error: 2 }, { disk: 'vdb', error: 1 })
     await clock.advance(60_000)
-    expect(count('domain_resume')).toBe(0)
+    expect(count('domain_resume')).toBe(1)
     expect((await life.report()).message).toContain('disk vdb has an I/O error')
   })
 
@@ -650,7 +677,7 @@ describe('libvirtd is lost', () => {
     const unreachable = rejection(life.report())
     await clock.advance(20_000)
     expect(await unreachable).toMatchObject({ name: 'DeadlineExceeded' })
-    expect(standings().at(-1)).toBe('Running booted')
+    expect(standings().at(-1)).toBe('Running unpaused')
     fake.restart()
     await clock.advance(5000)
     expect(await life.report()).toMatchObject({ phase: 'Running' })
@@ -664,7 +691,7 @@ describe('libvirtd is lost', () => {
     await settle()
     fake.killGuests({ hasEvent: false })
     await clock.advance(9999)
-    expect(standings().at(-1)).toBe('Running booted')
+    expect(standings().at(-1)).toBe('Running unpaused')
     await clock.advance(1)
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
@@ -678,7 +705,7 @@ describe('libvirtd is lost', () => {
     await settle()
     expect(await life.report()).toMatchObject({ phase: 'Defined', reason: 'starting', message: expect.anything() })
     await clock.advance(2000)
-    expect(await life.report()).toMatchObject({ phase: 'Running', reason: 'booted' })
+    expect(await life.report()).toMatchObject({ phase: 'Running', reason: 'unpaused' })
     expect(count('domain_create_with_flags')).toBe(1)
   })
 
@@ -747,7 +774,7 @@ describe('a libvirtd that does not reply', () => {
     fake.mute()
     life.accept(vm('idle'))
     await clock.advance(120_000)
-    expect([standings().at(-1), starts()]).toEqual(['Running booted', 1])
+    expect([standings().at(-1), starts()]).toEqual(['Running unpaused', 1])
     expect(startedAtMs).toHaveLength(2)
   })
 

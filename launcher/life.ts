@@ -15,7 +15,15 @@ import type { OnProgress } from './claim-disk.ts'
 import type { GrowDisks } from './disk-growth.ts'
 import { type GuestAgent, isAgentOpen, withoutAgentState } from './guest-agent.ts'
 import type { Client } from './libvirt/client.ts'
-import { type DomainRef, type DomainState, defineDomain, readState, readXml, startDomain } from './libvirt/domain.ts'
+import {
+  type DomainRef,
+  type DomainState,
+  defineDomain,
+  readState,
+  readXml,
+  resumeDomain,
+  startDomain,
+} from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
 import { Ending } from './ending.ts'
 import type { GuestFreeze } from './freeze.ts'
@@ -57,6 +65,8 @@ interface LifeOptions {
    * @throws Refused
    */
   readonly prepare: (spec: VirtualMachineSpec, identity: Identity, onProgress: OnProgress) => Promise<Domain>
+  /** Called when QEMU has started, and awaited before the guest runs. Must not reject. */
+  readonly onPrepared: () => Promise<void>
   readonly readMemoryUse: () => Promise<MemoryUse>
   /** Whether these disks, by target, can be written again after they were full. */
   readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
@@ -142,6 +152,11 @@ export class Life {
   /** The defined domain. */
   get dom(): DomainRef | undefined {
     return this.#dom
+  }
+
+  /** The live domain, or the previous one while QEMU hangs. */
+  async readDomain(): Promise<JsonObject | undefined> {
+    return this.#dom && this.#monitor.readDomain(this.#dom)
   }
 
   /**
@@ -310,24 +325,38 @@ export class Life {
 
   /**
    * Starts only a domain that never ran. If libvirtd was lost during a previous start, the domain may have run and
-   * ended since.
+   * ended since, or QEMU may still wait for the guest to be resumed.
    */
   async #start(dom: DomainRef): Promise<void> {
-    const { client } = this.#options
-    const state = await readState(client, dom)
-    if (state?.state !== 'shutoff' || state.reason !== 'unknown') {
-      return this.#started()
-    }
+    const state = await readState(this.#options.client, dom)
+    if (state?.state === 'shutoff' && state.reason === 'unknown') await this.#startPaused(dom)
+    else if (state?.state !== 'paused' || state.reason !== 'user') return this.#started()
+    await this.#options.onPrepared()
+    await this.#startGuest(dom)
+    this.#started()
+  }
+
+  /** Starts QEMU, but not the guest. */
+  async #startPaused(dom: DomainRef): Promise<void> {
     this.#oomKillsBefore = (await this.#options.readMemoryUse()).oomKills
     try {
-      await refusedAs('StartFailed', () => startDomain(client, dom))
+      await refusedAs('StartFailed', () => startDomain(this.#options.client, dom, { isPaused: true }))
     } catch (error) {
       const message = await this.#outOfMemory()
       if (message !== undefined) throw new Refused('OOMKilled', message, { cause: error })
       const locked = error instanceof Refused ? lockedDiskMessage(error.message, this.#vm?.spec ?? {}) : undefined
       throw locked === undefined ? error : new Refused('StartFailed', locked, { cause: error })
     }
-    this.#started()
+  }
+
+  async #startGuest(dom: DomainRef): Promise<void> {
+    const { client } = this.#options
+    try {
+      await refusedAs('StartFailed', () => resumeDomain(client, dom))
+    } catch (error) {
+      // If QEMU has ended meanwhile, the state tells why.
+      if (!(error instanceof Refused) || (await readState(client, dom))?.state === 'paused') throw error
+    }
   }
 
   #started(): void {

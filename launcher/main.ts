@@ -86,6 +86,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       log,
       onChange,
     }),
+    // The first lines of a guest must not be lost, even if this process gets little CPU.
+    onPrepared: () => hub.start(),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
     readLostFilesystems: (domain) => lostFilesystems(domain, { pidFiles: settings.libvirtState, processes: '/proc' }),
@@ -112,22 +114,24 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       return 'domain' in read ? specDrift(domain, read.domain) : read.causes.map(({ field }) => ({ field }))
     },
   })
-  client.start()
-  await connected.promise
-
   const hub = new ConsoleHub({
     open: async () => {
-      const { domain } = await life.report()
-      if (life.dom === undefined) throw new Error('opening the console without a domain')
-      return openConsole(client, life.dom, consoleAlias(domain))
+      const { dom, spec } = life
+      if (dom === undefined) throw new Error('opening the console without a domain')
+      // libvirt alone knows the aliases of several serial ports.
+      const isOnly = (spec?.domain.devices?.serials ?? []).length <= 1
+      return openConsole(client, dom, isOnly ? null : consoleAlias(await life.readDomain()))
     },
     clock,
     log,
   })
   life.subscribe(({ phase, exit }) => {
     if (exit !== undefined) hub.end()
-    else if (phase !== 'Waiting' && phase !== 'Defined') hub.start()
+    else if (phase !== 'Waiting' && phase !== 'Defined') void hub.start()
   })
+  client.start()
+  await connected.promise
+
   let servers: AddressServers | undefined
   const server = launcherServer({
     life,

@@ -62,6 +62,7 @@ beforeEach(async () => {
     clock,
     log,
     readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
+    onPrepared: () => Promise.resolve(),
     hasRoom: () => Promise.resolve(false),
     readLostFilesystems: () => Promise.resolve([]),
     growDisks: () => Promise.resolve(),

@@ -127,7 +127,7 @@ export interface DomainReport {
   vmUID: string
   phase: LauncherPhase
   /**
-   * libvirt's reason for the state, in lower camel case: `booted`, `shutdown`, `failed`. `OOMKilled`: memory ran out.
+   * libvirt's reason for the state, in lower camel case: `unpaused`, `shutdown`, `failed`. `OOMKilled`: memory ran out.
    */
   reason: string
   /** libvirt's or QEMU's own message, or why the guest ended. */

@@ -16,7 +16,17 @@ import type { Value } from '../launcher/libvirt/xdr.ts'
 /** libvirt's numbers for states, lifecycle events and reasons that the tests use. */
 const states = { running: 1, paused: 3, shutoff: 5 } as const
 const lifecycle = { defined: 0, undefined: 1, started: 2, suspended: 3, resumed: 4, stopped: 5 } as const
-const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3, ioerror: 5, unpaused: 5, daemon: 8 } as const
+const stateReason = {
+  booted: 1,
+  user: 1,
+  shutdown: 1,
+  destroyed: 2,
+  crashed: 3,
+  ioerror: 5,
+  unpaused: 5,
+  daemon: 8,
+} as const
+const startPaused = 1
 
 interface FakeDomain {
   readonly name: string
@@ -38,7 +48,7 @@ interface FakeConnection {
 /**
  * An in-memory libvirtd that speaks the protocol: enough domains, events and consoles for the contract suite, with the
  * order of events, the limits and the error numbers of a real one. A guest whose XML names a disk `…powerOff…` powers
- * itself off at start; `…echo…` has an echoing console.
+ * itself off when it begins to run; `…echo…` has an echoing console.
  */
 export interface FakeLibvirtd {
   dial(): Promise<Duplex>
@@ -163,7 +173,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   const refOf = ({ name, uuid, id }: FakeDomain) => ({ name, uuid, id })
 
   const mustRun = (domain: FakeDomain) => {
-    if (domain.state !== states.running) throw new LibvirtError('domain is not running', 55, 10)
+    if (domain.state === states.shutoff) throw new LibvirtError('domain is not running', 55, 10)
   }
 
   const handlers: {
@@ -200,13 +210,16 @@ export function fakeLibvirtd(): FakeLibvirtd {
     },
     domain_create_with_flags: (args) => {
       const domain = find(args['dom'])
-      if (domain.state === states.running) throw new LibvirtError('domain is already running', 55, 10)
-      Object.assign(domain, { state: states.running, reason: stateReason.booted, id: nextId })
+      if (domain.state !== states.shutoff) throw new LibvirtError('domain is already running', 55, 10)
+      const isPaused = args['flags'] === startPaused
+      const [state, reason] = isPaused ? [states.paused, stateReason.user] : [states.running, stateReason.booted]
+      Object.assign(domain, { state, reason, id: nextId })
       nextId += 1
-      emit(domain, lifecycle.resumed, 0)
+      if (!isPaused) emit(domain, lifecycle.resumed, 0)
       // The order of a real daemon: resumed before the reply, started after it.
       setImmediate(() => emit(domain, lifecycle.started, 0))
-      if (domain.xml.includes('powerOff')) setImmediate(() => end(domain, stateReason.shutdown))
+      if (isPaused) setImmediate(() => emit(domain, lifecycle.suspended, 0))
+      else if (domain.xml.includes('powerOff')) setImmediate(() => end(domain, stateReason.shutdown))
       return { dom: refOf(domain) }
     },
     domain_get_state: (args) => {
@@ -239,9 +252,12 @@ export function fakeLibvirtd(): FakeLibvirtd {
     domain_get_disk_errors: () => ({ errors: [...diskErrors], nerrors: diskErrors.length }),
     domain_resume: (args) => {
       const domain = find(args['dom'])
+      mustRun(domain)
       diskErrors = []
+      const isFirst = domain.state === states.paused && domain.reason === stateReason.user
       Object.assign(domain, { state: states.running, reason: stateReason.unpaused })
       emit(domain, lifecycle.resumed, 0)
+      if (isFirst && domain.xml.includes('powerOff')) setImmediate(() => end(domain, stateReason.shutdown))
       return {}
     },
     domain_agent_set_response_timeout: () => ({ result: 0 }),
@@ -389,8 +405,8 @@ export function fakeLibvirtd(): FakeLibvirtd {
       for (const { socket } of connections) socket.destroy()
     },
     killGuests: ({ hasEvent, reason = 'crashed' } = { hasEvent: true }) => {
-      const running = [...domains.values()].filter(({ state }) => state === states.running)
-      for (const domain of running) end(domain, stateReason[reason], hasEvent)
+      const active = [...domains.values()].filter(({ state }) => state !== states.shutoff)
+      for (const domain of active) end(domain, stateReason[reason], hasEvent)
     },
     powerOff: (name) => {
       for (const domain of domains.values()) if (domain.name === name) end(domain, stateReason.shutdown)

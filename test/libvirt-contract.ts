@@ -10,6 +10,7 @@ import {
   openConsole,
   readState,
   readXml,
+  resumeDomain,
   shutdownDomain,
   startDomain,
   undefineDomain,
@@ -123,6 +124,16 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
         [0, 4, 2].every((it) => lifecycleEvents().includes(it)),
       )
       await expect(startDomain(client, dom)).rejects.toMatchObject({ name: 'LibvirtError', code: 55 })
+    })
+
+    test('runs once it is resumed, if it was started paused', async () => {
+      const dom = await define('paused', 'idle')
+      await startDomain(client, dom, { isPaused: true })
+      expect(await readState(client, dom)).toEqual({ state: 'paused', reason: 'user' })
+      const stream = await openConsole(client, dom, null)
+      await resumeDomain(client, dom)
+      expect(await readState(client, dom)).toEqual({ state: 'running', reason: 'unpaused' })
+      stream.destroy()
     })
 
     test('that ignores the power button runs until it is destroyed; destroying it again is not an error', async () => {

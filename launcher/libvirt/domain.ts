@@ -34,6 +34,7 @@ const mostDiskErrors = 256
 const noSpace = 2
 const xmlInactive = 2
 const defineValidate = 1
+const startPaused = 1
 const shutdownAcpiPowerButton = 1
 const affectLive = 1
 const affectConfig = 2
@@ -58,8 +59,9 @@ export async function defineDomain(client: Client, xml: string): Promise<DomainR
   return readRef(dom)
 }
 
-export async function startDomain(client: Client, dom: DomainRef): Promise<void> {
-  await client.mutate('domain_create_with_flags', { dom, flags: 0 }, startDeadlineMs)
+export async function startDomain(client: Client, dom: DomainRef, options: { isPaused?: boolean } = {}): Promise<void> {
+  const flags = options.isPaused === true ? startPaused : 0
+  await client.mutate('domain_create_with_flags', { dom, flags }, startDeadlineMs)
 }
 
 /** Every domain the daemon knows, running or not. */

@@ -82,7 +82,7 @@ describe('a VM', () => {
   test('runs, accepts the same VM again, and refuses another one', async () => {
     const vm = await launcherWith('idle')
     const report = await launcher.put(vm)
-    expect(report).toMatchObject({ vmUID: uid, phase: 'Running', reason: 'booted' })
+    expect(report).toMatchObject({ vmUID: uid, phase: 'Running', reason: 'unpaused' })
     expect(report.domain).toMatchObject({ name: 'testvm', uuid: uid })
     expect(await launcher.put(vm)).toMatchObject({ phase: 'Running' })
     const pids = await launcher.pids('qemu-system-x86')
