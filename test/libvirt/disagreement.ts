@@ -7,6 +7,7 @@ import type { Capabilities } from '../../api/capabilities.ts'
 import { machineType } from '../../completion/capabilities.ts'
 import { addedPaths } from '../../completion/defaults/apply.ts'
 import { fillDefaults } from '../../completion/defaults/defaults.ts'
+import { cpuHost } from '../../completion/rules/cpu-host.ts'
 import { checkRules } from '../../completion/rules/rules.ts'
 import { firstDifference } from '../corpus/difference.ts'
 import type { Oracle } from './oracle.ts'
@@ -118,7 +119,9 @@ interface Refusal {
 
 const refusalOf = (domain: Domain, capabilities: Capabilities): Refusal | undefined => {
   const malformed = validateDomain(domain)
-  const causes = malformed.length > 0 ? malformed : causesOf(domain, capabilities)
+  // What the host's CPU does not have, libvirt finds when it starts the guest.
+  const isOfHost = ({ rule }: Cause) => rule === cpuHost.id
+  const causes = malformed.length > 0 ? malformed : causesOf(domain, capabilities).filter((cause) => !isOfHost(cause))
   const [first] = causes
   if (!first) return undefined
   return {
