@@ -16,6 +16,12 @@ test.each([
   ['running after a shutdown request', 'running booted', requested, { phase: 'ShuttingDown', reason: 'booted' }],
   ['about to run', 'paused startingUp', fresh, { phase: 'Defined', reason: 'startingUp' }],
   ['out of space', 'paused ioerror', started, { phase: 'Paused', reason: 'ioerror' }],
+  [
+    'stopped by QEMU',
+    'paused unknown',
+    started,
+    { phase: 'Paused', reason: 'unknown', message: expect.stringContaining('an internal error') },
+  ],
   ['asleep', 'pmsuspended unknown', started, { phase: 'Paused', reason: 'unknown' }],
   ['on its way down', 'shutdown user', started, { phase: 'ShuttingDown', reason: 'user' }],
   ['defined', 'shutoff unknown', fresh, { phase: 'Defined', reason: 'unknown' }],

@@ -6,7 +6,7 @@ export interface PhaseReport {
   readonly reason: string
   /** Set once the VM has ended permanently. */
   readonly exit?: LauncherExit
-  /** Why it has failed. */
+  /** Why it has failed, or is paused. */
   readonly message?: string
 }
 
@@ -26,7 +26,8 @@ export function phaseOf(
       return { phase: known.isShuttingDown ? 'ShuttingDown' : 'Running', reason }
     case 'paused':
       // libvirt creates QEMU paused and resumes it at the end of the start.
-      return { phase: reason === 'startingUp' ? 'Defined' : 'Paused', reason }
+      if (reason === 'startingUp') return { phase: 'Defined', reason }
+      return { phase: 'Paused', reason, ...(reason === 'unknown' ? { message: stopped } : {}) }
     case 'pmsuspended':
       return { phase: 'Paused', reason }
     case 'shutdown':
@@ -41,6 +42,10 @@ export function phaseOf(
       return { phase: 'Defined', reason: `${state.state} ${reason}` }
   }
 }
+
+/** libvirt knows no reason: QEMU stopped the guest by itself. */
+const stopped =
+  "the guest is paused: QEMU stopped it because of an internal error, for example an instruction that KVM cannot execute on this node; QEMU's log in the launcher pod has the cause"
 
 const failed = (phase: LauncherPhase, reason: string, message: string): PhaseReport => ({
   phase,
