@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import { launcherResources } from '../api/launcher-resources.ts'
 import { quantityNano, quantityValue } from '../api/quantity.ts'
@@ -105,23 +105,31 @@ interface Amounts {
   readonly cpu?: string | number
 }
 
-/** Creates a cgroup with these limits below `virtset-test`, in cgroup v2 or in the controllers of v1. Requires root. */
-export function confine(limits: Limits): Confinement {
-  return existsSync(join(root, 'cgroup.controllers')) ? confineV2(limits) : confineV1(limits)
-}
-
 const root = '/sys/fs/cgroup'
 const parent = 'virtset-test'
+const isV2 = () => existsSync(join(root, 'cgroup.controllers'))
+
+/**
+ * Creates a cgroup with these limits below `virtset-test`, in cgroup v2 or in the controllers of v1. Requires root.
+ * @param below the path of its parent there
+ */
+export function confine(limits: Limits, below = '.'): Confinement {
+  return isV2() ? confineV2(limits, below) : confineV1(limits, below)
+}
+
+/** The directory `virtset-test` of the hierarchy that limits memory. */
+export const memoryGroups = (): string => join(root, isV2() ? '' : 'memory', parent)
 
 /** A tenth of a second, as in kubelet; longer below 1 %, because the kernel accepts no quota below a millisecond. */
 const periodMicroseconds = (cpus: number) => Math.max(100_000, Math.ceil(1000 / cpus))
 
-function confineV2({ memoryBytes, cpus }: Limits): Confinement {
-  for (const directory of [root, join(root, parent)]) {
-    mkdirSync(directory, { recursive: true })
-    writeFileSync(join(directory, 'cgroup.subtree_control'), '+memory +cpu')
-  }
-  const group = mkdtempSync(join(root, parent, 'process-'))
+function confineV2({ memoryBytes, cpus }: Limits, below: string): Confinement {
+  const holder = join(root, parent, below)
+  mkdirSync(holder, { recursive: true })
+  const steps = relative(root, holder).split('/')
+  for (const count of [root, ...steps].keys())
+    writeFileSync(join(root, ...steps.slice(0, count), 'cgroup.subtree_control'), '+memory +cpu')
+  const group = mkdtempSync(join(holder, 'process-'))
   if (memoryBytes !== undefined) {
     writeFileSync(join(group, 'memory.max'), String(memoryBytes))
     // As with kubelet, containers have no swap.
@@ -140,10 +148,11 @@ function confineV2({ memoryBytes, cpus }: Limits): Confinement {
   }
 }
 
-function confineV1({ memoryBytes, cpus }: Limits): Confinement {
+function confineV1({ memoryBytes, cpus }: Limits, below: string): Confinement {
   const group = (controller: string): string => {
-    mkdirSync(join(root, controller, parent), { recursive: true })
-    return mkdtempSync(join(root, controller, parent, 'process-'))
+    const holder = join(root, controller, parent, below)
+    mkdirSync(holder, { recursive: true })
+    return mkdtempSync(join(holder, 'process-'))
   }
   const [memory, cpu, cpuacct] = [group('memory'), group('cpu'), group('cpuacct')]
   if (memoryBytes !== undefined) {

@@ -1,68 +1,44 @@
-import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { isRecord } from '../../api/schema.ts'
-import { maxNetworkBytes, parseNetworkRequest, type NetworkRequest } from '../../runtime/network-api.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { NetworkRequest, NetworkResult } from '../../runtime/network-api.ts'
+import { inheritedNetwork, runChild } from './child.ts'
 import { findPodLink, type PodLink } from './pod-link.ts'
 
-/** Inherited from the agent. */
-const network = 3
-
-/** What a plugin of virtset does for each command. `del` is not called if the network of the pod is gone. */
-interface BuiltIn {
-  /** Returns its result. */
-  readonly add: (request: NetworkRequest) => object
-  readonly check: (request: NetworkRequest) => void
-  readonly del: (request: NetworkRequest) => void
+/** What a plugin of virtset does for each command. It runs in the agent; only the programs that it needs are children. */
+export interface BuiltIn {
+  readonly add: (request: NetworkRequest, pod: PodPrograms) => Promise<NetworkResult>
+  readonly check: (request: NetworkRequest, pod: PodPrograms) => Promise<void>
+  readonly del: (request: NetworkRequest, pod: PodPrograms) => Promise<void>
 }
 
-/** Runs a program in the network of the pod. @throws with what it wrote to stderr */
-export function inPod(command: readonly string[], input = ''): string {
-  const result = spawnSync('nsenter', ['--net=/proc/self/fd/3', '--', ...command], {
-    input,
-    encoding: 'utf8',
-    maxBuffer: maxNetworkBytes,
-    stdio: ['pipe', 'pipe', 'pipe', network],
-  })
-  if (result.error !== undefined) throw result.error
-  if (result.status !== 0) throw new Error(result.stderr.trim() || `${command[0]} failed (${result.status})`)
-  return result.stdout
+/** Runs programs in the network of a pod, and returns what they print. */
+export interface PodPrograms {
+  /** @throws with what it wrote to stderr */
+  run(command: readonly string[], input?: string): Promise<string>
+}
+
+/** @param deadline ends the program that runs; the next one does not start */
+export function podPrograms(network: number, deadline: AbortSignal, clock: Clock): PodPrograms {
+  return {
+    async run(command, input = '') {
+      const entered = ['nsenter', `--net=${inheritedNetwork}`, '--', ...command] as const
+      const { status, killed, stdout, complaint } = await runChild(entered, { input, network, deadline, clock })
+      if (killed !== undefined) throw new Error(complaint === '' ? killed : `${killed}: ${complaint}`)
+      if (status !== 0) throw new Error(complaint || `${command[0]} failed (${status})`)
+      return stdout
+    },
+  }
 }
 
 /** The interface that has the addresses of the pod. @throws if there is none */
-export const readPodLink = ({ pod }: NetworkRequest): PodLink =>
-  findPodLink(
-    pod.ips,
-    JSON.parse(inPod(['ip', '-json', 'address'])),
-    JSON.parse(inPod(['ip', '-json', '-4', 'route', 'show', 'default']) || '[]'),
-  )
+export async function readPodLink(pod: PodPrograms, { pod: { ips } }: NetworkRequest): Promise<PodLink> {
+  const addresses = await pod.run(['ip', '-json', 'address'])
+  const routes = await pod.run(['ip', '-json', '-4', 'route', 'show', 'default'])
+  return findPodLink(ips, JSON.parse(addresses), JSON.parse(routes || '[]'))
+}
+
+export const runScript = async (pod: PodPrograms, text: string): Promise<void> =>
+  void (await pod.run(['sh', '-s'], text))
 
 /** Runs a script with a /proc/sys that can be written, which in a container only a mount namespace of its own has. */
-export const runWithSysctl = (text: string): string => inPod(['unshare', '--mount', '--', 'sh', '-s'], text)
-
-/** Runs a plugin of virtset as a process of its own: the command, the request and the result are those of any plugin. */
-export function runBuiltIn(own: NodeJS.Process, plugin: string, { add, check, del }: BuiltIn): void {
-  const run = (command: string | undefined, request: NetworkRequest, hasNetwork: boolean): object => {
-    switch (command) {
-      case 'ADD':
-        return add(request)
-      case 'CHECK':
-        check(request)
-        return {}
-      case 'DEL':
-        // Everything goes with the network of the pod.
-        if (hasNetwork) del(request)
-        return {}
-      default:
-        throw new Error(`VIRTSET_COMMAND=${command}: must be ADD, CHECK or DEL`)
-    }
-  }
-  try {
-    const input: unknown = JSON.parse(readFileSync(0, 'utf8'))
-    const request = parseNetworkRequest({ ...(isRecord(input) ? input : {}), plugin })
-    const hasNetwork = isRecord(input) && input['netns'] !== undefined
-    own.stdout.write(`${JSON.stringify(run(own.env['VIRTSET_COMMAND'], request, hasNetwork))}\n`)
-  } catch (error) {
-    own.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
-    own.exitCode = 1
-  }
-}
+export const runWithSysctl = async (pod: PodPrograms, text: string): Promise<void> =>
+  void (await pod.run(['unshare', '--mount', '--', 'sh', '-s'], text))

@@ -1,47 +1,50 @@
+import { execFileSync } from 'node:child_process'
 import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { builtInPlugins } from '../../api/tap.ts'
+import { natPlugin, redirectPlugin, routedPlugin } from '../../api/tap.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import { createLogger, type Logger } from '../../runtime/log.ts'
 import { networkSocketName } from '../../runtime/network-api.ts'
 import { createShutdown } from '../../runtime/shutdown.ts'
+import type { BuiltIn } from './built-in.ts'
+import { nat } from './nat/plugin.ts'
 import { runPlugin } from './plugin.ts'
-import { openPodNetwork } from './pod-network.ts'
+import { findPodGroups, processesOf } from './pod-group.ts'
+import { openNodeNetworks, openPodNetwork } from './pod-network.ts'
+import { redirect } from './redirect/plugin.ts'
+import { routed } from './routed/plugin.ts'
 import { networkServer } from './server.ts'
 import { readSettings, type Settings } from './settings.ts'
 
 /**
- * Plugins that run at once on the node, and for VMs of one namespace. Those of virtset take 60 MiB each, and those of
- * operators share the rest of the memory limit in `daemonset.yaml`.
+ * Plugins that run at once on the node, and for VMs of one namespace. One of virtset is a shell and a program, and takes
+ * 5 MiB; those of operators share the rest of the memory limit in `daemonset.yaml`.
  */
-const limits = { builtIn: { all: 2, perNamespace: 1 }, others: { all: 4, perNamespace: 2 } }
-/** Within the memory that a plugin of virtset may take. */
-const heapOptions = ['--max-old-space-size=32', '--max-semi-space-size=1']
+const limits = { builtIn: { all: 8, perNamespace: 2 }, others: { all: 4, perNamespace: 2 } }
+
+const builtIn: ReadonlyMap<string, BuiltIn> = new Map([
+  [routedPlugin, routed],
+  [natPlugin, nat],
+  [redirectPlugin, redirect],
+])
 
 /**
  * The network agent of a node: runs plugins in the network namespaces of launcher pods, for the handler. It has no
  * token, and only root on the node can reach its socket.
  */
 async function main(settings: Settings, log: Logger): Promise<void> {
-  const { socketDirectory, pluginDirectory } = settings
-  const clock = systemClock
-  const builtIn = new Map(
-    builtInPlugins.map((name) => [
-      name,
-      [process.execPath, ...heapOptions, join(import.meta.dirname, name, 'main.ts')] as const,
-    ]),
-  )
-  // Without it, Node compiles a plugin each time, which takes twice the CPU time.
-  const cache = process.env['NODE_COMPILE_CACHE']
-  const builtInEnvironment = cache === undefined ? {} : { NODE_COMPILE_CACHE: cache }
-  const plugins = { builtIn, builtInEnvironment, directory: pluginDirectory, clock }
+  const { socketDirectory, pluginDirectory, cgroupDirectory } = settings
+  const groups = findPodGroups(ownGroup(), cgroupDirectory)
+  const nodeNetworks = openNodeNetworks('/proc', process.pid)
+  const node = { proc: '/proc', processesOf: (podUID: string) => processesOf(groups, podUID), nodeNetworks }
+  const plugins = { builtIn, directory: pluginDirectory, clock: systemClock }
   // An operator's plugin that hangs delays only VMs with such plugins.
   const lanes = { builtIn: createLanes(limits.builtIn), others: createLanes(limits.others) }
   const server = networkServer({
-    openNetwork: (podUID) => openPodNetwork('/proc', podUID),
+    openNetwork: (podUID) => openPodNetwork(node, podUID),
     run: (run) => runPlugin(plugins, run),
-    lanesOf: (plugin) => (plugins.builtIn.has(plugin) ? lanes.builtIn : lanes.others),
+    lanesOf: (plugin) => (builtIn.has(plugin) ? lanes.builtIn : lanes.others),
     log,
   })
   await mkdir(socketDirectory, { recursive: true, mode: 0o700 })
@@ -50,10 +53,16 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   // That of the agent before.
   await rm(socket, { force: true })
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(socket, resolve))
-  log.info({ socket, pluginDirectory }, 'ready')
+  log.info({ socket, pluginDirectory, groups }, 'ready')
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   shutdown.step('requests', () => new Promise<void>((resolve) => void server.close(() => resolve())))
 }
+
+/** By its path on the node, as the container runtime sees it: a container usually sees only what is below its group. */
+const ownGroup = (): string =>
+  execFileSync('nsenter', [`--cgroup=/proc/${process.ppid}/ns/cgroup`, '--', 'cat', '/proc/self/cgroup'], {
+    encoding: 'utf8',
+  })
 
 const settings = readSettings(process.env)
 const log = createLogger({ process: 'network', level: settings.logLevel })

@@ -6,7 +6,8 @@ import type { NetworkCommand, NetworkRequest } from '../../runtime/network-api.t
 import { systemClock, type Clock } from '../../runtime/clock.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
-import { pluginDeadlineMs, runPlugin } from './plugin.ts'
+import type { BuiltIn } from './built-in.ts'
+import { PluginFailed, pluginDeadlineMs, runPlugin } from './plugin.ts'
 
 const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
 const request: NetworkRequest = {
@@ -89,4 +90,33 @@ test.each(['example', 'constructor'])('the plugin %s is not installed', async (p
     { command: 'add', request: { ...request, plugin }, network: undefined },
   )
   await expect(nothing).rejects.toThrow(`network plugin ${plugin} is not installed on this node`)
+})
+
+const nothing = () => Promise.resolve()
+
+/** A plugin of virtset, which runs in this process. test/libvirt/network-plugin.test.ts has what it runs. */
+function runBuiltIn(add: BuiltIn['add'], command: NetworkCommand, clock: Clock, network?: number) {
+  const builtIn = new Map([['example', { add, check: nothing, del: () => Promise.reject(new Error('no network')) }]])
+  return runPlugin({ builtIn, directory, clock }, { command, request, network })
+}
+
+test('a plugin of virtset gets the request, and its result is returned', async () => {
+  const add: BuiltIn['add'] = async ({ pod: { ips } }) => ({ ips })
+  expect(await runBuiltIn(add, 'add', systemClock, 3)).toEqual({ ips: ['10.0.0.5'] })
+  expect(await runBuiltIn(add, 'check', systemClock, 3)).toBeUndefined()
+})
+
+test('without the network of the pod, a plugin of virtset has nothing to delete', async () => {
+  expect(await runBuiltIn(() => Promise.reject(new Error('no')), 'del', systemClock)).toBeUndefined()
+})
+
+test.each<[string, BuiltIn['add'], string]>([
+  ['fails', () => Promise.reject(new Error('no route')), 'network plugin example: ADD failed: no route'],
+  ['reads no JSON', async () => JSON.parse('x'), 'network plugin example: ADD failed: Unexpected token'],
+  ['makes no address', async () => ({ ips: ['x'] }), 'ADD failed: ips has an item that is not an IP address'],
+  ['hides text', () => Promise.reject(new Error('a\u001b[2Jb')), 'ADD failed: a\uFFFD[2Jb'],
+])('a plugin of virtset that %s', async (_, add, message) => {
+  const failure = runBuiltIn(add, 'add', systemClock, 3)
+  await expect(failure).rejects.toThrow(PluginFailed)
+  await expect(failure).rejects.toThrow(message)
 })

@@ -1,17 +1,16 @@
-import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import type { Readable } from 'node:stream'
 import { shorten } from '../../api/shorten.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import {
   InvalidNetworkMessage,
-  maxNetworkBytes,
   parseNetworkResult,
   type NetworkCommand,
   type NetworkRequest,
   type NetworkResult,
 } from '../../runtime/network-api.ts'
 import { shownText } from '../../runtime/shown-text.ts'
+import { podPrograms, type BuiltIn } from './built-in.ts'
+import { inheritedNetwork, runChild, stderrBytes, type ChildEnd } from './child.ts'
 
 /** The message is for the user of the VM, with what the plugin wrote to stderr. */
 export class PluginFailed extends Error {
@@ -19,9 +18,7 @@ export class PluginFailed extends Error {
 }
 
 interface PluginOptions {
-  /** A program and its arguments for each plugin of virtset itself. */
-  readonly builtIn: ReadonlyMap<string, readonly [string, ...string[]]>
-  readonly builtInEnvironment?: Readonly<Record<string, string>>
+  readonly builtIn: ReadonlyMap<string, BuiltIn>
   /** The directory with the executables of all others. */
   readonly directory: string
   readonly clock: Clock
@@ -36,75 +33,77 @@ export interface PluginRun {
 
 /** After that, the plugin and the processes that it started are killed. */
 export const pluginDeadlineMs = 60_000
-/** What is kept of stderr, from its end. */
-const stderrBytes = 2048
-const drainMs = 1000
-/** How a plugin names the network namespace that it inherits. */
-const inherited = '/proc/self/fd/3'
 
 /**
- * Runs a plugin once: the command in the variable VIRTSET_COMMAND, the request on stdin, the result on stdout, and the
- * network namespace of the pod as descriptor 3.
+ * Runs a plugin once.
  * @returns the result of `add`; of others undefined
  * @throws PluginFailed
  */
 export async function runPlugin(options: PluginOptions, run: PluginRun): Promise<NetworkResult | undefined> {
-  const { command, request, network } = run
-  const name = request.plugin
-  const [program, ...args] = options.builtIn.get(name) ?? [join(options.directory, name)]
-  const { plugin: _, ...rest } = request
-  const input = { ...rest, ...(network === undefined ? {} : { netns: inherited }) }
-  const env = {
-    PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
-    VIRTSET_COMMAND: command.toUpperCase(),
-    ...(options.builtIn.has(name) ? options.builtInEnvironment : {}),
-  }
-  const stdio = ['pipe', 'pipe', 'pipe', network ?? 'ignore'] as const
-  // A process group of its own, so that what it started ends with it.
-  const child = spawn(program, args, { env, stdio: [...stdio], detached: true })
-  const kill = () => {
-    try {
-      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
-    } catch {
-      // The last process of the group has ended.
-    }
-  }
-  let reason: string | undefined
-  const end = (why: string) => {
-    reason ??= why
-    kill()
-  }
-  const cancel = options.clock.after(pluginDeadlineMs, () => end(`did not end within ${pluginDeadlineMs / 1000} s`))
-  const [stdin, stdout, stderr] = [child.stdin, child.stdout, child.stderr]
-  if (stdin === null || stdout === null || stderr === null) throw new Error('a plugin has no pipes')
-  // A plugin that does not read its request fails by its exit status, if at all.
-  stdin.on('error', () => {})
-  stdin.end(JSON.stringify(input))
-  const printed = head(stdout, () => end(`printed more than ${maxNetworkBytes} bytes`))
-  const complaint = tail(stderr)
-  // Before the exit: both events can come at once.
-  const closed = new Promise((resolve) => child.once('close', resolve))
+  const { builtIn, clock } = options
+  const deadline = new AbortController()
+  const cancel = clock.after(pluginDeadlineMs, () => deadline.abort(`did not end within ${pluginDeadlineMs / 1000} s`))
   try {
-    const status = await exitOf(child)
-    // What it left behind must not keep the pipes; a process that has left the group can.
-    kill()
-    const release = options.clock.after(drainMs, () => {
-      stdout.destroy()
-      stderr.destroy()
-    })
-    await closed
-    release()
-    if (reason === undefined && status !== 0) reason = `failed (${status})`
-    if (reason !== undefined) throw new PluginFailed(messageOf(name, command, reason, complaint()))
-    return command === 'add' ? resultOf(name, printed(), complaint()) : undefined
+    const own = builtIn.get(run.request.plugin)
+    return await (own === undefined
+      ? runExecutable(options, run, deadline.signal)
+      : runBuiltIn(own, run, deadline.signal, clock))
   } finally {
     cancel()
   }
 }
 
-function resultOf(name: string, text: string, complaint: string): NetworkResult {
+async function runBuiltIn(
+  plugin: BuiltIn,
+  { command, request, network }: PluginRun,
+  deadline: AbortSignal,
+  clock: Clock,
+): Promise<NetworkResult | undefined> {
+  // Everything goes with the network of the pod.
+  if (network === undefined) return undefined
   try {
-    const value: unknown = JSON.parse(text)
+    const pod = podPrograms(network, deadline, clock)
+    if (command === 'add') return parseNetworkResult(await plugin.add(request, pod))
+    await plugin[command](request, pod)
+    return undefined
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const message = messageOf(request.plugin, command, deadline.aborted ? reason : `failed: ${reason}`, '')
+    throw new PluginFailed(shownText(message), { cause: error })
+  }
+}
+
+/**
+ * The command is in the variable VIRTSET_COMMAND, the request on stdin, the result on stdout, and the network namespace
+ * of the pod is descriptor 3.
+ */
+async function runExecutable(
+  { directory, clock }: PluginOptions,
+  { command, request, network }: PluginRun,
+  deadline: AbortSignal,
+): Promise<NetworkResult | undefined> {
+  const { plugin: name, ...rest } = request
+  const input = JSON.stringify({ ...rest, ...(network === undefined ? {} : { netns: inheritedNetwork }) })
+  const environment = { VIRTSET_COMMAND: command.toUpperCase() }
+  const ended = await runChild([join(directory, name)], { environment, input, network, deadline, clock }).catch(
+    (error: unknown) => {
+      throw notRun(name, error)
+    },
+  )
+  const reason = ended.killed ?? (ended.status === 0 ? undefined : `failed (${ended.status})`)
+  if (reason !== undefined) throw new PluginFailed(messageOf(name, command, reason, ended.complaint))
+  return command === 'add' ? resultOf(name, ended) : undefined
+}
+
+function notRun(name: string, error: unknown): PluginFailed {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  const what = code === 'ENOENT' ? 'is not installed on this node' : `cannot be run (${code})`
+  return new PluginFailed(`network plugin ${name} ${what}`, { cause: error })
+}
+
+function resultOf(name: string, { stdout, complaint }: ChildEnd): NetworkResult {
+  try {
+    const value: unknown = JSON.parse(stdout)
     return parseNetworkResult(value)
   } catch (error) {
     const cause = error instanceof InvalidNetworkMessage ? error.message : 'it is not JSON'
@@ -115,39 +114,4 @@ function resultOf(name: string, text: string, complaint: string): NetworkResult 
 function messageOf(name: string, command: NetworkCommand, reason: string, complaint: string): string {
   const said = complaint === '' ? '' : `: ${complaint}`
   return shorten(`network plugin ${name}: ${command.toUpperCase()} ${reason}${said}`, stderrBytes + 512)
-}
-
-/** The exit status or signal. */
-function exitOf(child: ReturnType<typeof spawn>): Promise<number | string> {
-  return new Promise((resolve, reject) => {
-    child.once('error', (error) => {
-      const code = 'code' in error ? String(error.code) : error.message
-      const what = code === 'ENOENT' ? 'is not installed on this node' : `cannot be run (${code})`
-      reject(new PluginFailed(`network plugin ${child.spawnfile.split('/').at(-1) ?? ''} ${what}`, { cause: error }))
-    })
-    child.once('exit', (status, signal) => resolve(status ?? signal ?? 'unknown'))
-  })
-}
-
-/** What a stream begins with; calls `onOverflow` if that is not all. */
-function head(stream: Readable, onOverflow: () => void): () => string {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  stream.on('error', () => {})
-  stream.on('data', (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes > maxNetworkBytes) onOverflow()
-    else chunks.push(chunk)
-  })
-  return () => Buffer.concat(chunks).toString('utf8')
-}
-
-/** What a stream ends with. */
-function tail(stream: Readable): () => string {
-  let kept = Buffer.alloc(0)
-  stream.on('error', () => {})
-  stream.on('data', (chunk: Buffer) => {
-    kept = Buffer.concat([kept, chunk.subarray(-stderrBytes)]).subarray(-stderrBytes)
-  })
-  return () => shownText(kept.toString('utf8').trim())
 }

@@ -1,4 +1,6 @@
-import { closeSync, constants, fstatSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
+import { podOf } from './pod-group.ts'
+import { unlessGone } from './unless-gone.ts'
 
 /** Linux's O_PATH, as in handler/socket.ts. */
 const O_PATH = 0o10000000
@@ -10,6 +12,15 @@ export interface PodNetwork {
   close(): void
 }
 
+interface NodeProcesses {
+  /** Usually /proc, which shows the processes of the node. */
+  readonly proc: string
+  /** The processes of a pod; some of them if it has many. */
+  readonly processesOf: (podUID: string) => readonly number[]
+  /** The numbers of the network namespaces of `openNodeNetworks`. */
+  readonly nodeNetworks: ReadonlySet<number>
+}
+
 /**
  * Opens the network namespace of the pod `podUID`; undefined if no process of the pod runs.
  *
@@ -18,16 +29,14 @@ export interface PodNetwork {
  * container. It is held by a descriptor of its directory in /proc and looked at again afterwards, so that a process of
  * another pod that gets the same number in the meantime is never taken for it.
  *
- * @param proc usually /proc, which shows the processes of the node
- * @throws if processes outside of pods are in it, as with `hostNetwork`: it is the network namespace of the node itself
+ * @throws if it is a network namespace of the node, as with `hostNetwork`
  */
-export function openPodNetwork(proc: string, podUID: string): PodNetwork | undefined {
-  const processes = readdirSync(proc)
-    .filter((name) => /^[0-9]+$/.test(name))
-    .map((name) => `${proc}/${name}`)
-  const pods = new Map(processes.map((process) => [process, podOf(tryRead(`${process}/cgroup`) ?? '')]))
-  const [oldest] = processes
-    .filter((process) => pods.get(process) === podUID)
+export function openPodNetwork(
+  { proc, processesOf, nodeNetworks }: NodeProcesses,
+  podUID: string,
+): PodNetwork | undefined {
+  const [oldest] = processesOf(podUID)
+    .map((pid) => `${proc}/${pid}`)
     .map((process) => ({ process, startedAt: startOf(process) }))
     .toSorted((one, other) => one.startedAt - other.startedAt)
   if (oldest === undefined) return undefined
@@ -42,8 +51,7 @@ export function openPodNetwork(proc: string, podUID: string): PodNetwork | undef
       close()
       return undefined
     }
-    const { ino } = fstatSync(fd)
-    if (processes.some((process) => pods.get(process) === undefined && networkOf(process) === ino)) {
+    if (nodeNetworks.has(fstatSync(fd).ino)) {
       close()
       throw new Error(`pod ${podUID} has the network of the node`)
     }
@@ -53,32 +61,34 @@ export function openPodNetwork(proc: string, podUID: string): PodNetwork | undef
   }
 }
 
-/** A component of a control group's path that names a pod, with the kubelet's drivers `cgroupfs` and `systemd`. */
-const podComponent = /^(?:.*-)?pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})(?:\.slice)?$/
-
-/** The uid of the pod to which a process belongs, by the content of its file `cgroup`. */
-export function podOf(cgroup: string): string | undefined {
-  for (const line of cgroup.split('\n')) {
-    const path = line.split(':').slice(2).join(':')
-    // The outermost: a container that manages control groups of its own can name those below it as it likes.
-    const uid = path
-      .split('/')
-      .map((component) => podComponent.exec(component)?.[1])
-      .find((found) => found !== undefined)
-    if (uid !== undefined) return uid.replaceAll('_', '-')
-  }
-  return undefined
+/**
+ * Opens the network namespaces of the agent and of the processes that started it: the container runtime, from which pods
+ * with `hostNetwork` have theirs, and what started that. They stay open, so their numbers stay theirs. Some processes are
+ * protected even from root, but not the runtime's.
+ *
+ * @param proc usually /proc, which shows the processes of the node
+ * @throws if that of the agent or of the runtime cannot be opened, such as without `hostPID`
+ */
+export function openNodeNetworks(proc: string, agent: number): Set<number> {
+  const runtime = parentOf(`${proc}/${agent}`)
+  if (runtime === 0) throw new Error('the network agent does not see the processes of its node; it needs hostPID')
+  const networks = [agent, runtime].map((pid) => openSync(`${proc}/${pid}/ns/net`, 'r'))
+  for (let pid = parentOf(`${proc}/${runtime}`); pid > 0; pid = parentOf(`${proc}/${pid}`))
+    networks.push(...[tryOpen(`${proc}/${pid}/ns/net`, constants.O_RDONLY)].filter((fd) => fd !== undefined))
+  return new Set(networks.map((fd) => fstatSync(fd).ino))
 }
 
-/** The number of the network namespace of a process. */
-function networkOf(process: string): number | undefined {
-  return unlessGone(() => statSync(`${process}/ns/net`).ino)
+/** The fields of `stat` from the third on. The name of the program, in parentheses, can contain anything. */
+function fieldsOf(stat: string): string[] {
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** In clock ticks since the node's boot. The name of the program, in parentheses, can contain anything. */
+/** 0 for a process that no other process of the node has started. */
+const parentOf = (process: string): number => Number(fieldsOf(readFileSync(`${process}/stat`, 'utf8'))[1])
+
+/** In clock ticks since the node's boot. */
 function startOf(process: string): number {
-  const stat = tryRead(`${process}/stat`) ?? ''
-  const started = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19])
+  const started = Number(fieldsOf(tryRead(`${process}/stat`) ?? '')[19])
   return Number.isNaN(started) ? Infinity : started
 }
 
@@ -88,19 +98,4 @@ function tryRead(path: string): string | undefined {
 
 function tryOpen(path: string, flags: number): number | undefined {
   return unlessGone(() => openSync(path, flags))
-}
-
-/** Processes end at any time, and some are protected even from root. */
-function unlessGone<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch (error) {
-    if (
-      error instanceof Error &&
-      'code' in error &&
-      ['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes(String(error.code))
-    )
-      return undefined
-    throw error
-  }
 }

@@ -5,6 +5,8 @@ export interface Settings {
   readonly socketDirectory: string
   /** The directory with the executables of plugins that are not virtset's own. */
   readonly pluginDirectory: string
+  /** The control groups of the node, as mounted here. */
+  readonly cgroupDirectory: string
   readonly logLevel: LogLevel
 }
 
@@ -14,6 +16,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
   return {
     socketDirectory: env['SOCKET_DIRECTORY'] ?? `${root}/run`,
     pluginDirectory: env['PLUGIN_DIRECTORY'] ?? `${root}/bin`,
+    cgroupDirectory: env['CGROUP_DIRECTORY'] ?? '/sys/fs/cgroup',
     logLevel: logLevelOf(env['LOG_LEVEL']),
   }
 }

@@ -133,8 +133,9 @@ test('a NetworkPolicy that the API server accepts selects every pod of virtset',
 })
 
 test('the API server accepts and stores every field of the workloads', async () => {
-  const workloads = (await render('manifests')).filter(({ kind }) => ['Deployment', 'DaemonSet'].includes(kind))
-  expect(workloads.length).toBe(4)
+  const documents = await render('manifests/overlays/network-plugins')
+  const workloads = documents.filter(({ kind }) => ['Deployment', 'DaemonSet'].includes(kind))
+  expect(workloads.length).toBe(5)
   for (const workload of workloads) {
     const there = { ...workload, metadata: { ...workload.metadata, namespace: 'default' } }
     const created = await kubectl(['create', '--dry-run=server', '--validate=strict', '-o', 'json', '-f', '-'], there)
