@@ -79,7 +79,8 @@ export interface VirtualMachineStatus {
   readonly podIP?: string
   readonly podIPs?: readonly { readonly ip: string }[]
   /**
-   * The live domain as libvirt describes it, addresses included. Limited in size, otherwise as the launcher sent it.
+   * The live domain as libvirt describes it, addresses included. Limited in size, with characters that can be shown,
+   * otherwise as the launcher sent it.
    */
   readonly domain?: { readonly [key: string]: unknown }
   readonly interfaces?: readonly InterfaceStatus[]

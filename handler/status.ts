@@ -1,6 +1,7 @@
 import { isIPv4 } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { defaultMaxItems } from '../api/domain/limits.ts'
+import { isSecret, withoutSecrets } from '../api/domain/secret.ts'
 import { natPlugin, networkRef, podInterfaceOf, podPlugins, type Tap } from '../api/tap.ts'
 import {
   macOf,
@@ -18,7 +19,8 @@ import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { unreadinessOf } from '../runtime/probe.ts'
-import { shownText } from '../runtime/shown-text.ts'
+import { shownLine } from '../runtime/shown-text.ts'
+import { shownDomain } from './shown-domain.ts'
 import { digestOf } from './slim-vm.ts'
 import type { TapIPs } from './vm-network.ts'
 
@@ -213,10 +215,12 @@ const unresponsive = (since: string): string =>
   `QEMU has not responded on its monitor since ${since}; the guest may hang. It is not restarted: delete the VM to end it`
 
 const driftMessage = (drifts: NonNullable<DomainReport['specDrift']>): string =>
-  firstTexts(drifts, 5, ({ field, spec, libvirt }) => `${field}: ${valueText(spec)} became ${valueText(libvirt)}`)
+  firstTexts(drifts, 5, ({ field, spec, libvirt }) =>
+    isSecret(field) ? `${field} differs` : `${field}: ${valueText(spec)} became ${valueText(libvirt)}`,
+  )
 
 const valueText = (value: Json | undefined): string =>
-  value === undefined ? 'nothing' : shorten(JSON.stringify(value), 80)
+  value === undefined ? 'nothing' : shorten(JSON.stringify(withoutSecrets(value)), 80)
 
 /** A domain that is stored already stays the digest that the cached VM has of it, and so counts as unchanged. */
 function newDomain(
@@ -229,7 +233,7 @@ function newDomain(
 function domainOf(report: DomainReport): JsonObject | undefined {
   const { domain } = report
   if (domain === undefined || Buffer.byteLength(JSON.stringify(domain)) > maxDomainBytes) return undefined
-  return countValues(domain) > maxDomainValues ? undefined : domain
+  return countValues(domain) > maxDomainValues ? undefined : shownDomain(domain)
 }
 
 /** The number of objects, lists and scalars in `value`, itself included. */
@@ -287,7 +291,7 @@ const maxIdentity = 64
 /** A launcher that a guest has taken over reports what it likes. */
 function shownAt(value: JsonObject | undefined, key: string): string | undefined {
   const text = textAt(value, key)
-  return text === undefined ? undefined : shownText(text.slice(0, maxIdentity))
+  return text === undefined ? undefined : shownLine(text.slice(0, maxIdentity))
 }
 
 const agentStates = {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Domain } from '../api/domain/domain.ts'
 import { driftBetween, specDrift } from './drift.ts'
 
 describe('drift', () => {
@@ -47,6 +48,20 @@ describe('the machine type', () => {
   ])('%s may become %s: %s', (spec, libvirt, isSame) => {
     expect(specDrift(machine(spec), machine(libvirt)).length === 0).toBe(isSame)
   })
+})
+
+test('a secret, which libvirt does not show, does not drift', () => {
+  const spec: Domain = {
+    devices: {
+      graphics: [{ type: 'vnc', passwd: 'hidden' }],
+      disks: [{ type: 'network', source: { protocol: 'https', cookies: { cookies: [{ name: 'a', value: 'b' }] } } }],
+    },
+  }
+  const libvirt: Domain = {
+    devices: { graphics: [{ type: 'vnc' }], disks: [{ type: 'network', source: { protocol: 'https' } }] },
+  }
+  expect(specDrift(spec, libvirt)).toEqual([])
+  expect(JSON.stringify(specDrift(spec, { devices: {} }))).not.toContain('hidden')
 })
 
 function sorted(value: unknown): string {

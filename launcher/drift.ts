@@ -1,13 +1,18 @@
 import { canonical } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
+import { withoutSecrets } from '../api/domain/secret.ts'
 import type { Json, JsonObject, SpecDrift } from '../runtime/launcher-api.ts'
 
 /** A longer list would not be read. */
 const maxDrifts = 100
 
-/** The fields in which `libvirt`, the domain as libvirt defined it, differs in meaning from `spec`. */
+/**
+ * The fields in which `libvirt`, the domain as libvirt defined it, differs in meaning from `spec`. libvirt does not show
+ * secrets, and neither do these.
+ */
 export function specDrift(spec: Domain, libvirt: Domain): SpecDrift[] {
-  return driftBetween(jsonOf(canonical(spec)), jsonOf(canonical(libvirt))).filter((drift) => !isAlias(drift))
+  const [before, after] = [spec, libvirt].map((domain) => withoutSecrets(jsonOf(canonical(domain))))
+  return driftBetween(before, after).filter((drift) => !isAlias(drift))
 }
 
 /** An unversioned machine type is an alias of one with this prefix; libvirt stores the one of its QEMU. */

@@ -51,9 +51,9 @@ describe('a report is accepted unchanged', () => {
     ['a domain with much metadata', { ...report, domain: { metadata: 'x'.repeat(500_000) } }],
   ])('%s', (_, value) => expect(parseDomainReport(value)).toEqual(value))
 
-  test('with its control characters replaced', () => {
+  test('with its control characters replaced, in one line', () => {
     const { message } = parseDomainReport({ ...report, message: 'x\r\n\u001B[2J' })
-    expect(message).toBe('x\uFFFD\n\uFFFD[2J')
+    expect(message).toBe('x; \uFFFD[2J')
   })
 
   test('without the fields of a newer launcher', () => {
@@ -74,6 +74,7 @@ describe('a report is accepted unchanged', () => {
 
 describe('a report is rejected', () => {
   test.each([
+    ['a reason that is a sentence', { ...report, reason: 'shut, down' }, 'reason is not letters'],
     ['null', null, 'report is not an object'],
     ['a flag that is a text', { ...report, isTerminated: 'yes' }, 'isTerminated is not a boolean'],
     ['a list', [report], 'report is not an object'],

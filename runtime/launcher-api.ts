@@ -1,6 +1,6 @@
 import { freezeStates, type FreezeStatus } from '../api/virtual-machine.ts'
 import { agentStates, boundGuestInfo, type AgentState, type GuestInfo } from './guest-info.ts'
-import { shownText } from './shown-text.ts'
+import { shownLine } from './shown-text.ts'
 
 /**
  * The contract between the handler and the launcher: HTTP and JSON over the unix socket `launcher.sock` of a launcher
@@ -202,7 +202,7 @@ export function parseDomainReport(value: unknown): DomainReport {
   const report: DomainReport = {
     vmUID: parseText(fields['vmUID'], 'vmUID', 64),
     phase: parseOneOf(fields['phase'], 'phase', phases),
-    reason: parseText(fields['reason'], 'reason', 128),
+    reason: parseReason(fields['reason']),
     observedAt: parseTime(fields['observedAt'], 'observedAt'),
   }
   if (fields['version'] !== undefined) report.version = parseCount(fields['version'], 'version')
@@ -327,7 +327,14 @@ function parseFreezeStatus(value: Json): FreezeStatus {
 function parseText(value: Json | undefined, what: string, maxLength: number): string {
   if (typeof value !== 'string') throw new InvalidLauncherResponse(`${what} is not a string`)
   if (value.length > maxLength) throw new InvalidLauncherResponse(`${what} is longer than ${maxLength}`)
-  return shownText(value)
+  return shownLine(value)
+}
+
+/** A word, or the numbers of a state that libvirt has added. */
+function parseReason(value: Json | undefined): string {
+  const text = parseText(value, 'reason', 128)
+  if (!/^[A-Za-z0-9 ]*$/.test(text)) throw new InvalidLauncherResponse('reason is not letters, digits and spaces')
+  return text
 }
 
 function parseCount(value: Json | undefined, what: string): number {

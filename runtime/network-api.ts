@@ -1,6 +1,6 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net'
 import { isRecord } from '../api/schema.ts'
-import { shownText } from './shown-text.ts'
+import { shownLine } from './shown-text.ts'
 
 /**
  * The contract between the handler and the network agent of its node: HTTP and JSON over a unix socket that only root
@@ -196,7 +196,7 @@ export function parseTapAddresses(value: unknown): TapAddress[] {
 /** The message of a response with an error; bounded, for a condition. */
 export function errorMessageOf(value: unknown): string {
   const error = isRecord(value) ? value['error'] : undefined
-  return typeof error === 'string' ? shownText(error.slice(0, 4096)) : 'no message'
+  return typeof error === 'string' ? shownLine(error.slice(0, 4096)) : 'no message'
 }
 
 function recordOf(value: unknown, what: string): { readonly [key: string]: unknown } {

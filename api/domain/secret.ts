@@ -1,0 +1,19 @@
+import { isRecord } from '../schema.ts'
+
+/**
+ * The keys of a domain whose values are secrets: passwords of screens, and cookies for servers of disks. libvirt shows
+ * them only to clients that request them (`VIR_DOMAIN_XML_SECURE`), which virtset does not.
+ */
+const secretKeys: ReadonlySet<string> = new Set(['passwd', 'cookies'])
+
+/** Whether a field path, such as `spec.domain.devices.graphics[0].passwd`, is that of a secret or of a part of one. */
+export const isSecret = (path: string): boolean => path.split(/[.[\]]/).some((key) => secretKeys.has(key))
+
+/** The value without secrets, at any depth. The input is not modified. */
+export function withoutSecrets<T>(value: T): T
+export function withoutSecrets(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item: unknown) => withoutSecrets(item))
+  if (!isRecord(value)) return value
+  const shown = Object.entries(value).filter(([key]) => !secretKeys.has(key))
+  return Object.fromEntries(shown.map(([key, item]) => [key, withoutSecrets(item)]))
+}
