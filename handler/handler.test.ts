@@ -16,7 +16,7 @@ import { createLogger } from '../runtime/log.ts'
 import { networkSocketName } from '../runtime/network-api.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { startHandler, type Handler } from './handler.ts'
-import { launcherOf } from './launcher.ts'
+import { launcherOf, type LauncherLimits } from './launcher.ts'
 import { createNetworkClient } from './network-client.ts'
 import { readPodAddresses } from './pod-address.ts'
 
@@ -28,6 +28,8 @@ let api: FakeApiServer
 let kube: KubeClient
 let handler: Handler
 let launcher: FakeLauncher | undefined
+/** Of the launcher of the last round. */
+let budget: LauncherLimits | undefined
 let recorded: string[]
 let logged: string[]
 
@@ -54,7 +56,10 @@ function start(clock: Clock = systemClock, deadlines: Clock = systemClock): Hand
   return startHandler({
     kube,
     nodeName: 'node1',
-    launcherOf: (uid, limits) => launcherOf(root, uid, limits, deadlines),
+    launcherOf: (uid, limits) => {
+      budget = limits
+      return launcherOf(root, uid, limits, deadlines)
+    },
     addressesOf: (uid) => readPodAddresses(root, uid),
     readCapabilities: async (type) => `{"name":"${type}"}`,
     network: createNetworkClient(root),
@@ -570,6 +575,34 @@ describe('taps', () => {
     await until(() => recorded.length > 1)
     expect(launcher.asked.filter((request) => request === 'PUT /vm')).toHaveLength(1)
     expect(recorded).toEqual(['Warning NetworkPluginFailed', 'Normal Started'])
+  })
+
+  test('of a large VM cost its launcher nothing before it is sent, and no event brings the next attempt forward', async () => {
+    await handler.stop()
+    const clock = fakeClock()
+    handler = start(clock)
+    responses = [{ status: 422, value: { error: 'network plugin routed: ADD failed: no route' } }]
+    const description = 'x'.repeat(900_000)
+    api.put(collection, {
+      ...stored()!,
+      spec: { domain: { description, devices: { interfaces: [one] } }, taps: [tap] },
+    })
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ version: launcherVersion })
+    await until(() => recorded.length > 0)
+    for (const message of ['a', 'b', 'c', 'd']) launcher.become({ message })
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect(requests).toHaveLength(1)
+    await until(
+      () => requests.length === 8,
+      () => clock.advance(500),
+    )
+    expect(budget?.responses.take(0)).toBe(0)
+    responses = [{ status: 200, value: { ips: [] } }]
+    await until(
+      () => phase() === 'Running',
+      () => clock.advance(500),
+    )
   })
 
   test('of a guest that an earlier handler has started are checked once', async () => {

@@ -21,7 +21,7 @@ import {
   type LauncherLimits,
 } from './launcher.ts'
 import { NetworkFailure, type NetworkClient } from './network-client.ts'
-import { plan, type Observation } from './plan.ts'
+import { plan, tapsPauseMs, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues, generationOf, isAlive } from './status.ts'
 import { attemptTaps, networkRequests, type TapAttempt } from './vm-network.ts'
@@ -128,6 +128,8 @@ interface Tracked {
   hasReleasedTaps: boolean
   /** Since when, by the monotonic clock, its taps could not be created. */
   tapsFailingSince: number | undefined
+  /** They are not requested again before this time. */
+  tapsAgainAtMs: number
   /** Open while its launcher's events are followed; abort it to stop that. */
   following: AbortController | undefined
   /** The event stream is not reopened before this time. */
@@ -206,10 +208,9 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   /** A launcher can accept a VM and report that it has not: what it receives counts like what it sends. */
-  async function wholeToSend(entry: Tracked, vm: Vm): Promise<Vm | undefined> {
-    const whole = await wholeOf(vm)
-    if (whole !== undefined) entry.limits.responses.take(JSON.stringify(whole).length)
-    return whole
+  function sendTo({ entry, launcher }: Round, whole: Vm): Promise<DomainReport> {
+    entry.limits.responses.take(JSON.stringify(whole).length)
+    return launcher.put(whole)
   }
 
   /** Whether its launcher accepted this generation too recently to be sent it again; another round follows then. */
@@ -227,7 +228,7 @@ export function startHandler(options: HandlerOptions): Handler {
 
   /** A launcher that accepts the VM and still waits for one would be handed it for ever. */
   async function putVm(round: Round, vm: Vm): Promise<DomainReport> {
-    const report = await round.launcher.put(vm)
+    const report = await sendTo(round, vm)
     if (report.phase === 'Waiting') throw new InvalidLauncherResponse('it accepted the VM, but still waits for one')
     noteAccepted(round, vm)
     return report
@@ -239,8 +240,8 @@ export function startHandler(options: HandlerOptions): Handler {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       switch (action.do) {
         case 'startGuest': {
-          if (mustWaitToSend(round, vm)) return undefined
-          const whole = await wholeToSend(round.entry, vm)
+          if (mustWaitToSend(round, vm) || mustWaitForTaps(round)) return undefined
+          const whole = await wholeOf(vm)
           // It was deleted: its event queues another round.
           if (whole === undefined) return undefined
           const failure = await prepareNetwork(round, whole)
@@ -251,7 +252,7 @@ export function startHandler(options: HandlerOptions): Handler {
         }
         case 'changeMedia': {
           if (mustWaitToSend(round, vm)) break
-          const whole = await wholeToSend(round.entry, vm)
+          const whole = await wholeOf(vm)
           if (whole === undefined) return undefined
           const failure = await changeMedia(round, whole)
           if (failure !== undefined) return perform(round, vm, failure)
@@ -302,6 +303,17 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   /**
+   * Whether its taps are being created, or could not be too recently: another round follows. The VM is not read for
+   * that: its launcher decides how many rounds there are.
+   */
+  function mustWaitForTaps({ key, entry }: Round): boolean {
+    if (entry.taps !== undefined) return entry.taps.state === 'pending'
+    const waitMs = entry.tapsAgainAtMs - clock.monotonic()
+    if (waitMs > 0) queue.addAfter(key, waitMs)
+    return waitMs > 0
+  }
+
+  /**
    * Ensures that the taps of the VM exist before its guest starts. Plugins run beside the rounds: one that hangs delays
    * no other VM.
    * @returns what prevents the start; `pending`: another round follows when the plugins have ended
@@ -325,8 +337,10 @@ export function startHandler(options: HandlerOptions): Handler {
     if (attempt.state === 'failed') {
       entry.taps = undefined
       entry.tapsFailingSince ??= clock.monotonic()
+      const failingForMs = since(entry.tapsFailingSince)
+      entry.tapsAgainAtMs = clock.monotonic() + tapsPauseMs(failingForMs)
       const { reason, message } = attempt
-      return { kind: 'withoutNetwork', reason, message, failingForMs: since(entry.tapsFailingSince) }
+      return { kind: 'withoutNetwork', reason, message, failingForMs }
     }
     entry.tapsFailingSince = undefined
     if (attempt.addresses.length === 0) return undefined
@@ -420,9 +434,9 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   async function changeMedia(round: Round, vm: Vm): Promise<Observation | undefined> {
-    const { key, launcher, entry } = round
+    const { key, entry } = round
     try {
-      await launcher.put(vm)
+      await sendTo(round, vm)
       noteAccepted(round, vm)
       return undefined
     } catch (error) {
@@ -528,6 +542,7 @@ export function startHandler(options: HandlerOptions): Handler {
       hasCheckedTaps: false,
       hasReleasedTaps: false,
       tapsFailingSince: undefined,
+      tapsAgainAtMs: 0,
       following: undefined,
       followAtMs: 0,
     }

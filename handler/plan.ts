@@ -174,14 +174,16 @@ function withoutNetwork(
   return [
     ...updateStatus(vm, withoutNetworkStatus(vm, reason, message, now)),
     ...recordOnce(vm, reason, message),
-    pollAgain(failingForMs / 4),
+    { do: 'requeueAfter', afterMs: tapsPauseMs(failingForMs) },
   ]
 }
 
-const pollAgain = (afterMs: number): Action => ({
-  do: 'requeueAfter',
-  afterMs: Math.min(Math.max(afterMs, pollMs.shortest), pollMs.longest),
-})
+/** How long to wait until taps are requested again that could not be created for this long. */
+export const tapsPauseMs = (failingForMs: number): number => bounded(failingForMs / 4)
+
+const pollAgain = (afterMs: number): Action => ({ do: 'requeueAfter', afterMs: bounded(afterMs) })
+
+const bounded = (afterMs: number): number => Math.min(Math.max(afterMs, pollMs.shortest), pollMs.longest)
 
 function onMisbehavior(
   vm: VirtualMachine,

@@ -29,7 +29,7 @@ const evil = '\u001b[2K\u202e\u200b\ue000\ufeff\u3164\r\nStatus:  True'
 /** A description can have several lines. */
 const inOneLine = evil.replace('\r\n', '')
 const hides = (text: string): boolean =>
-  [...'\u001b\u202e\u200b\ue000\ufeff\u3164\r\n'].some((one) => text.includes(one))
+  ['\u001b', '\u202e', '\u200b', '\ue000', '\ufeff', '\u3164', '\r', '\n'].some((one) => text.includes(one))
 
 const mac = '52:54:00:00:00:01'
 const vm: VirtualMachine = {
