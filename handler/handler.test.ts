@@ -593,10 +593,12 @@ describe('taps', () => {
     for (const message of ['a', 'b', 'c', 'd']) launcher.become({ message })
     await new Promise((resolve) => setTimeout(resolve, 200))
     expect(requests).toHaveLength(1)
-    await until(
-      () => requests.length === 8,
-      () => clock.advance(500),
-    )
+    // Slower than its rounds, so that the budget is not refilled meanwhile.
+    const advance = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      await clock.advance(500)
+    }
+    await until(() => requests.length === 8, advance)
     expect(budget?.responses.take(0)).toBe(0)
     responses = [{ status: 200, value: { ips: [] } }]
     await until(
