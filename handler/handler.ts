@@ -7,6 +7,7 @@ import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { InvalidLauncherResponse, type DomainReport } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
+import type { TapAddress } from '../runtime/network-api.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
@@ -20,11 +21,11 @@ import {
   type LauncherEvent,
   type LauncherLimits,
 } from './launcher.ts'
-import { NetworkFailure, type NetworkClient } from './network-client.ts'
-import { plan, tapsPauseMs, type Observation } from './plan.ts'
+import type { NetworkClient } from './network-client.ts'
+import { plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues, generationOf, isAlive } from './status.ts'
-import { attemptTaps, networkRequests, type TapAttempt } from './vm-network.ts'
+import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
 
 type Vm = Persisted<CachedVm>
 
@@ -85,10 +86,6 @@ const writeBurst = 200
 
 /** The first version of a launcher that accepts `PUT /capabilities`. */
 const withCapabilities = 2
-/** The first version of a launcher that accepts `PUT /network`. */
-const withNetwork = 4
-/** The first version that serves addresses by DHCPv6. It ignores those of a tap that has both. */
-const withDhcp6 = 5
 
 /** The back-off before a closed event stream is reopened. */
 const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
@@ -122,14 +119,7 @@ interface Tracked {
   launcherVersion: number
   /** How its launcher's events violate the contract. */
   misbehavior: string | undefined
-  /** Of its taps; absent before the first one, and after one that failed was reported. */
-  taps: TapAttempt | undefined
-  hasCheckedTaps: boolean
-  hasReleasedTaps: boolean
-  /** Since when, by the monotonic clock, its taps could not be created. */
-  tapsFailingSince: number | undefined
-  /** They are not requested again before this time. */
-  tapsAgainAtMs: number
+  readonly taps: TapState
   /** Open while its launcher's events are followed; abort it to stop that. */
   following: AbortController | undefined
   /** The event stream is not reopened before this time. */
@@ -167,6 +157,8 @@ export function startHandler(options: HandlerOptions): Handler {
   const pending = createFairLimit(mostPendingBytes)
   const writes = createBucket(writesPerSecond, writeBurst, clock)
   const written = createOwnWrites<VirtualMachine>(clock)
+  const queueRound = (key: string, afterMs: number) => (afterMs > 0 ? queue.addAfter(key, afterMs) : queue.add(key))
+  const taps = createVmTaps({ ...options, wholeOf, queueRound })
   /** By the VM's uid. */
   const tracked = new Map<string, Tracked>()
   const stopping = new AbortController()
@@ -190,7 +182,7 @@ export function startHandler(options: HandlerOptions): Handler {
     try {
       const observation = await observe(round, vm, () => round.launcher.report())
       if (observation.kind === 'report') follow(round)
-      if (observation.kind === 'report' && isAlive(observation.report)) void checkNetwork(round, vm)
+      if (observation.kind === 'report' && isAlive(observation.report)) void taps.check(round, vm)
       await perform(round, vm, observation)
     } finally {
       // It may have been deleted meanwhile, and no other event would come for it.
@@ -240,12 +232,14 @@ export function startHandler(options: HandlerOptions): Handler {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       switch (action.do) {
         case 'startGuest': {
-          if (mustWaitToSend(round, vm) || mustWaitForTaps(round)) return undefined
+          if (mustWaitToSend(round, vm) || taps.mustWait(round)) return undefined
           const whole = await wholeOf(vm)
           // It was deleted: its event queues another round.
           if (whole === undefined) return undefined
-          const failure = await prepareNetwork(round, whole)
-          if (failure === 'pending') return undefined
+          const prepared = await taps.prepare(round, whole)
+          if (prepared === 'pending') return undefined
+          if ('kind' in prepared) return perform(round, vm, prepared)
+          const failure = await sendAddresses(round, prepared)
           if (failure !== undefined) return perform(round, vm, failure)
           await sendCapabilities(round, whole)
           return perform(round, vm, await observe(round, vm, () => putVm(round, whole)))
@@ -271,7 +265,7 @@ export function startHandler(options: HandlerOptions): Handler {
         }
         case 'releaseLauncher':
           stopFollowing(round.entry)
-          void releaseNetwork(round, vm)
+          void taps.release(round, vm)
           // The launcher exits by itself after some seconds, so an error changes nothing.
           await round.launcher
             .final()
@@ -302,86 +296,17 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  /**
-   * Whether its taps are being created, or could not be too recently: another round follows. The VM is not read for
-   * that: its launcher decides how many rounds there are.
-   */
-  function mustWaitForTaps({ key, entry }: Round): boolean {
-    if (entry.taps !== undefined) return entry.taps.state === 'pending'
-    const waitMs = entry.tapsAgainAtMs - clock.monotonic()
-    if (waitMs > 0) queue.addAfter(key, waitMs)
-    return waitMs > 0
-  }
-
-  /**
-   * Ensures that the taps of the VM exist before its guest starts. Plugins run beside the rounds: one that hangs delays
-   * no other VM.
-   * @returns what prevents the start; `pending`: another round follows when the plugins have ended
-   */
-  async function prepareNetwork(
-    { key, entry, podUID, launcher }: Round,
-    vm: Vm,
-  ): Promise<Observation | 'pending' | undefined> {
-    const requests = networkRequests(vm, podUID, await options.addressesOf(podUID))
-    if (requests.length === 0) return undefined
-    const attempt = entry.taps
-    if (attempt === undefined) {
-      entry.taps = { state: 'pending' }
-      void attemptTaps(options.network, requests).then((outcome) => {
-        entry.taps = outcome
-        queue.add(key)
-      })
-      return 'pending'
-    }
-    if (attempt.state === 'pending') return 'pending'
-    if (attempt.state === 'failed') {
-      entry.taps = undefined
-      entry.tapsFailingSince ??= clock.monotonic()
-      const failingForMs = since(entry.tapsFailingSince)
-      entry.tapsAgainAtMs = clock.monotonic() + tapsPauseMs(failingForMs)
-      const { reason, message } = attempt
-      return { kind: 'withoutNetwork', reason, message, failingForMs }
-    }
-    entry.tapsFailingSince = undefined
-    if (attempt.addresses.length === 0) return undefined
-    const isIpv6Only = attempt.addresses.some(({ dhcp }) => dhcp === undefined)
-    if (entry.launcherVersion < (isIpv6Only ? withDhcp6 : withNetwork)) {
-      const message = `the launcher (protocol version ${entry.launcherVersion}) cannot serve the addresses of taps`
-      return { kind: 'withoutNetwork', reason: 'NetworkPluginFailed', message, failingForMs: 0 }
-    }
+  /** The failure to be planned for, if there was one. */
+  async function sendAddresses(
+    { launcher, entry }: Round,
+    addresses: readonly TapAddress[],
+  ): Promise<Observation | undefined> {
+    if (addresses.length === 0) return undefined
     try {
-      await launcher.putNetwork(attempt.addresses)
+      await launcher.putNetwork(addresses)
       return undefined
     } catch (error) {
       return failureOf(entry, error)
-    }
-  }
-
-  /** Once, of a guest that an earlier handler has started. Nothing is repaired: that could disconnect the guest. */
-  async function checkNetwork({ key, entry, podUID }: Round, vm: Vm): Promise<void> {
-    if ((vm.spec.taps ?? []).length === 0 || entry.taps !== undefined || entry.hasCheckedTaps) return
-    entry.hasCheckedTaps = true
-    try {
-      const whole = await wholeOf(vm)
-      const requests = whole === undefined ? [] : networkRequests(whole, podUID, await options.addressesOf(podUID))
-      await Promise.all(requests.map((one) => options.network.check(one)))
-    } catch (error) {
-      log.info({ vm: key, err: error }, 'could not check the taps of the VM')
-      if (error instanceof NetworkFailure && error.reason === 'NetworkPluginFailed')
-        recordEvent(vm, 'Warning', error.reason, error.message)
-    }
-  }
-
-  /** Once: what plugins made in the network of the pod ends with it anyway. */
-  async function releaseNetwork({ key, entry, podUID }: Round, vm: Vm): Promise<void> {
-    if ((vm.spec.taps ?? []).length === 0 || entry.hasReleasedTaps) return
-    entry.hasReleasedTaps = true
-    try {
-      const whole = await wholeOf(vm)
-      const requests = whole === undefined ? [] : networkRequests(whole, podUID, await options.addressesOf(podUID))
-      await Promise.all(requests.map((one) => options.network.del(one)))
-    } catch (error) {
-      log.info({ vm: key, err: error }, 'could not release the taps of the VM')
     }
   }
 
@@ -400,7 +325,7 @@ export function startHandler(options: HandlerOptions): Handler {
         report,
         startingForMs: since(entry.startingSince),
         podIPs: await options.addressesOf(podUID),
-        ...(entry.taps?.state === 'ready' ? { tapIPs: entry.taps.ips } : {}),
+        tapIPs: tapIPsOf(entry.taps),
         ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
       }
     } catch (error) {
@@ -538,11 +463,7 @@ export function startHandler(options: HandlerOptions): Handler {
       startingSince: undefined,
       launcherVersion: 0,
       misbehavior: undefined,
-      taps: undefined,
-      hasCheckedTaps: false,
-      hasReleasedTaps: false,
-      tapsFailingSince: undefined,
-      tapsAgainAtMs: 0,
+      taps: newTapState(),
       following: undefined,
       followAtMs: 0,
     }

@@ -53,7 +53,7 @@ export type Observation =
       readonly report: DomainReport
       readonly podIPs?: readonly string[]
       /** Known to the handler that had the taps created. */
-      readonly tapIPs?: TapIPs
+      readonly tapIPs?: TapIPs | undefined
       /** How the launcher's event stream violates the contract, although its responses do not. */
       readonly misbehavior?: string
       /** How long the launcher has been starting the guest. */
