@@ -11,6 +11,7 @@ import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
 import { openPage, takePicture } from '../page.ts'
 import { openCluster, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { linuxVolume } from './example-images.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -40,9 +41,7 @@ const isOpen = '[ -e /tmp/open ] || { echo closed >&2; exit 7; }'
 
 /** The example's Linux, which serves ssh at the address of its pod. */
 async function linux(): Promise<object> {
-  const [kubectl = '', ...flags] = cluster.command
-  const example = JSON.parse(await run([kubectl, ...flags, '-n', 'default', 'get', 'vm', 'from-image', '-o', 'json']))
-  const [root] = example.spec.volumes
+  const root = await linuxVolume(cluster)
   const publicKey = (await readFile(join(directory, 'key.pub'), 'utf8')).trim()
   const userData = `#cloud-config\nssh_authorized_keys: ["${publicKey}"]\n`
   const disk = { type: 'volume', device: 'disk', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } }

@@ -1,12 +1,11 @@
 import { readdir, stat } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { guestGreeting } from '../../cluster/guest.ts'
-import { listReferences } from '../../cluster/layout.ts'
-import { readSettings } from '../../cluster/settings.ts'
 import { openCluster, podDirectory, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { demoDisk } from './example-images.ts'
 import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -18,9 +17,7 @@ beforeAll(async () => {
   cluster = await openCluster()
   await cluster.kubectl('label', 'namespace', cluster.namespace, 'pod-security.kubernetes.io/enforce=restricted')
   await cluster.apply(...presets)
-  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
-  const built = listReferences(join(cache, 'images'))
-  reference = built.findLast((name) => name.includes('/demo-disk:')) ?? 'no demo-disk'
+  reference = await demoDisk(cluster)
   await cluster.apply(
     vmFrom('one', { reference, capacity: '16Mi' }),
     vmFrom('two', { reference }),

@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { attempt, run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
-import { listReferences } from '../../cluster/layout.ts'
 import { readSettings } from '../../cluster/settings.ts'
 import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { linuxVolume } from './example-images.ts'
 import { useMultus } from './multus.ts'
 import { deaf, guest, presets } from './vms.ts'
 
@@ -18,15 +18,14 @@ beforeAll(async () => {
   await cluster.kubectl('label', 'namespace', cluster.namespace, 'pod-security.kubernetes.io/enforce=restricted')
   const settings = readSettings(resolve(import.meta.dirname, '../..'), process.env)
   endMultus = await useMultus(cluster, settings)
-  const reference =
-    listReferences(join(settings.cache, 'images')).findLast((name) => name.includes('/linux-guest:')) ?? ''
+  const root = await linuxVolume(cluster)
   const service = {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name: 'web' },
     spec: { selector: { app: 'server' }, ports: [{ port: 8080, targetPort: 'http' }] },
   }
-  await cluster.apply(...presets, routed, service, lab, linux('server', reference), linux('client', reference))
+  await cluster.apply(...presets, routed, service, lab, linux('server', root), linux('client', root))
 })
 afterAll(async () => {
   if (plugin !== undefined) rmSync(plugin, { force: true })
@@ -74,7 +73,7 @@ const programs: { readonly [name: string]: string } = {
   ].join('\n'),
 }
 
-function linux(name: keyof typeof inLab, reference: string): object {
+function linux(name: keyof typeof inLab, root: object): object {
   const files = Object.entries(programs).map(([program, script]) => {
     const header = String.raw`printf 'Content-Type: text/plain\r\n\r\n'`
     const lines = ['#!/bin/sh', header, ...script.split('\n')].map((line) => `    ${line}\n`)
@@ -99,10 +98,7 @@ function linux(name: keyof typeof inLab, reference: string): object {
           ],
         },
       },
-      volumes: [
-        { name: 'root', image: { reference } },
-        { name: 'seed', cloudInit: { userData, networkData } },
-      ],
+      volumes: [root, { name: 'seed', cloudInit: { userData, networkData } }],
       ports: [{ name: 'http', port: 80 }],
       taps: [{ dev: 'tap1', plugin: 'redirect', network: 'lab' }],
       terminationGracePeriodSeconds: 0,

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import type { SnapshotStatus } from '../../api/snapshot.ts'
 import { openCluster, type Console, type TestCluster } from './cluster.ts'
+import { linuxVolume } from './example-images.ts'
 import { deaf, presets } from './vms.ts'
 
 /** The claims are of the CSI driver in `cluster/csi`, whose volumes and snapshots are files of the same content. */
@@ -50,9 +51,7 @@ const withoutAgent = deaf(
 
 /** The example's Linux in a config, with a file system on a block volume, and a disk in a file. */
 async function linux(): Promise<object> {
-  const [kubectl = '', ...flags] = cluster.command
-  const example = JSON.parse(await run([kubectl, ...flags, '-n', 'default', 'get', 'vm', 'from-image', '-o', 'json']))
-  const [root] = example.spec.volumes
+  const root = await linuxVolume(cluster)
   const make = 'mkfs.ext4 -q /dev/vdb && mount /dev/vdb /data && echo original >/data/state'
   const userData = `#cloud-config\nruncmd:\n- mkdir -p /data\n- mount /dev/vdb /data || { ${make}; }\n`
   const seed = { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } }

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { run } from '../../cluster/command.ts'
 import { openCluster, processesOfPod, type TestCluster } from './cluster.ts'
+import { linuxVolume } from './example-images.ts'
 import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -58,9 +58,7 @@ function sharedVolume(): object[] {
 
 /** The example's Linux with file systems, which it mounts at `/NAME`; then it runs `script`. */
 async function linux(name: string, filesystems: readonly string[], script: string): Promise<object> {
-  const [kubectl = '', ...flags] = cluster.command
-  const example = JSON.parse(await run([kubectl, ...flags, '-n', 'default', 'get', 'vm', 'from-image', '-o', 'json']))
-  const [root] = example.spec.volumes
+  const root = await linuxVolume(cluster)
   const mounts = filesystems.map((one) => `mkdir -p /${one}; mount -t virtiofs ${one} /${one}\n`).join('')
   const seed = { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } }
   return deaf(

@@ -5,11 +5,10 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
-import { listReferences } from '../../cluster/layout.ts'
 import { nodesOf } from '../../cluster/network.ts'
-import { readSettings } from '../../cluster/settings.ts'
 import { sha256, startFileServer } from '../file-server.ts'
 import { openCluster, podDirectory, processesOfPod, type VirtualMachine, type TestCluster } from './cluster.ts'
+import { demoDisk } from './example-images.ts'
 import { hasSpareNode, openSpare, type Spare } from './spare.ts'
 import { deaf, presets } from './vms.ts'
 
@@ -224,19 +223,14 @@ async function volumeForVm(name: string): Promise<string> {
   return directory
 }
 
-function demoImage(): { readonly image: { readonly reference: string | undefined } } {
-  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
-  return {
-    image: { reference: listReferences(join(cache, 'images')).findLast((name) => name.includes('/demo-disk:')) },
-  }
-}
+const demoImage = async () => ({ image: { reference: await demoDisk(cluster) } })
 
 const kubectlVm = resolve(import.meta.dirname, '../../cli/main.ts')
 const vm = (...rest: string[]) => run([process.execPath, kubectlVm, ...rest, '-n', cluster.namespace, '--wait'])
 
 test.concurrent('claimTemplates: the config’s claim is filled from an image once, and its guest boots', async () => {
   const directory = await volumeForVm('web')
-  await applyOwner('VirtualMachineConfig', 'web', demoImage())
+  await applyOwner('VirtualMachineConfig', 'web', await demoImage())
   await vm('start', 'web')
   const first = await cluster.untilVm('web', 'runs', inPhase('Running'))
   await greets(first)
@@ -295,7 +289,7 @@ test.concurrent('claimTemplates: each VM of a group boots from its own claim, wh
   const persistentVolumeClaimRetentionPolicy = { whenDeleted: 'Delete', whenScaled: 'Delete' }
   const selector = { matchLabels: { app: 'set' } }
   const more = { replicas: 2, selector, persistentVolumeClaimRetentionPolicy }
-  await applyOwner('VirtualMachineGroup', 'set', demoImage(), more)
+  await applyOwner('VirtualMachineGroup', 'set', await demoImage(), more)
   for (const name of ['set-0', 'set-1']) await greets(await cluster.untilVm(name, 'runs', inPhase('Running')))
   await cluster.kubectl('scale', 'vmg/set', '--replicas=1')
   await cluster.kubectl('wait', 'pvc/root-set-1', '--for=delete', '--timeout=240s')
