@@ -12,10 +12,12 @@ import { confine, limitsOf, memoryGroups, type Confinement } from '../confinemen
 import { until } from '../until.ts'
 
 /**
- * The network agent as a process inside the limits of its manifest, with pods as a kubelet makes them: network namespaces
- * and control groups. Requires root.
+ * The network agent as a process with the limits and capabilities of its manifest, and pods as a kubelet makes them:
+ * network namespaces and control groups. Requires root.
  */
 const limits = limitsOf('manifests/overlays/network-plugins/daemonset.yaml', 'network')
+/** Those of its manifest. */
+const capabilities = ['setpriv', '--bounding-set=-all,+net_admin,+sys_admin,+sys_ptrace', '--no-new-privs', '--']
 const groupOfAgent = 'kubepods/burstable/pod00000002-0000-4000-8000-000000000000'
 
 const range = (first: number, count: number) => Array.from({ length: count }, (_, index) => first + index)
@@ -54,7 +56,7 @@ beforeEach(async () => {
   confinement = confine(limits, groupOfAgent)
   const log = openSync(join(directory, 'agent.log'), 'a')
   const env = { ...process.env, SOCKET_DIRECTORY: socket, PLUGIN_DIRECTORY: plugins }
-  const [program, ...rest] = confinement.wrap([process.execPath, 'handler/network/main.ts'])
+  const [program, ...rest] = confinement.wrap([...capabilities, process.execPath, 'handler/network/main.ts'])
   agent = spawn(program, rest, { stdio: ['ignore', log, log], env })
   client = createNetworkClient(socket)
   await until(() => existsSync(join(socket, networkSocketName)), undefined, { describe: logged })
