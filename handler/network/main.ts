@@ -19,7 +19,7 @@ import { readSettings, type Settings } from './settings.ts'
 
 /**
  * Plugins that run at once on the node, and for VMs of one namespace. One of virtset is a shell and a program, and takes
- * 5 MiB; those of operators share the rest of the memory limit in `daemonset.yaml`.
+ * 5 MiB; for one of an operator, the memory limit in `daemonset.yaml` has 50 MiB, which Node needs.
  */
 const limits = { builtIn: { all: 8, perNamespace: 2 }, others: { all: 4, perNamespace: 2 } }
 
