@@ -67,3 +67,19 @@ test('a domain that means something else drifts in that field', async () => {
   const other = { ...whole, vcpu: { ...whole.vcpu, value: 2 } }
   expect(specDrift(other, whole)).toEqual([{ field: 'spec.domain.vcpu.value', spec: 2, libvirt: 1 }])
 })
+
+test('passwords and cookies, which libvirt does not show, do not drift', async () => {
+  const cookies = { cookies: [{ name: 'session', value: 'hidden' }] }
+  const source = { protocol: 'https' as const, name: 'a', host: { name: 'example.org', port: 443 }, cookies }
+  const secret: Domain = {
+    ...short,
+    devices: {
+      disks: [{ type: 'network', source, target: { dev: 'vda' } }],
+      graphics: [{ type: 'vnc', passwd: 'hidden' }],
+    },
+  }
+  const whole = await defined(secret)
+  expect(JSON.stringify(whole)).not.toContain('hidden')
+  expect(whole.devices?.graphics).toHaveLength(1)
+  expect(specDrift(secret, whole).filter(({ field }) => /graphics\[0\]\.passwd|cookies/.test(field))).toEqual([])
+})
