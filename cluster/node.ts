@@ -112,7 +112,7 @@ function cniConfiguration(node: NodeAddresses): string {
  * Each kubelet has the usual ports on its node's own address.
  *
  * NeverVerify: an image that was pulled under one name (`make install` in a test) must not be verified under the name
- * of its import.
+ * of its import. nodeStatusMaxImages: tests find images of a node in its status, which otherwise has the 50 largest.
  */
 export function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki): string {
   const file = (name: string) => join(pki.directory, name)
@@ -136,6 +136,7 @@ resolvConf: /etc/resolv.conf
 evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available: "100Mi"}
 imageGCHighThresholdPercent: 100
 imagePullCredentialsVerificationPolicy: NeverVerify
+nodeStatusMaxImages: -1
 volumePluginDir: ${kubeletRoot}/volume-plugins
 `
 }
