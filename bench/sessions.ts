@@ -111,7 +111,7 @@ const hubs = new Map(
       createPlayer((more) => new Promise((resolve) => void guest.write(more, () => resolve()))),
     )
     const hub = new ConsoleHub({ open: async () => line, clock: systemClock, log })
-    hub.start()
+    void hub.start()
     return [podUID, { hub, namespace }]
   }),
 )

@@ -20,7 +20,7 @@ async function start() {
     return ours
   }
   const hub = new ConsoleHub({ open, clock, log: createLogger({ process: 'test', level: 'silent' }) })
-  hub.start()
+  await hub.start()
   await settle()
   const print = async (text: string) => {
     guests.at(-1)?.write(text)
@@ -197,7 +197,7 @@ test('without a console, a session is refused with the reason, until there is on
   }
   const hub = new ConsoleHub({ open, clock, log: createLogger({ process: 'test', level: 'silent' }) })
   await expect(hub.join(live)).rejects.toMatchObject({ reason: 'NotReady', message: /does not run yet/ })
-  hub.start()
+  void hub.start()
   await expect(hub.join(live)).rejects.toMatchObject({
     reason: 'NotReady',
     message: /cannot find default console device/,

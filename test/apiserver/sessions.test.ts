@@ -65,7 +65,7 @@ function startHub(uid: string): Duplex {
   const [ours, theirs] = duplexPair()
   theirs.on('data', (chunk: Buffer) => theirs.write(chunk.toString().toUpperCase()))
   const hub = new ConsoleHub({ open: async () => ours, clock: systemClock, log })
-  hub.start()
+  void hub.start()
   theirs.write('booting\n')
   hubs.set(uid, hub)
   return theirs
