@@ -212,6 +212,19 @@ describe('a VM', () => {
     },
   )
 
+  test('whose QEMU starts for longer than the call is resumed when it has started', async () => {
+    const finish = fake.startSlowly()
+    life.accept(vm('idle'))
+    await clock.advance(200_000)
+    await settle()
+    expect(await life.report()).toMatchObject({ phase: 'Defined', message: 'QEMU is still starting' })
+    finish()
+    await clock.advance(2000)
+    await settle()
+    expect(await life.report()).toMatchObject({ phase: 'Running' })
+    expect([count('domain_create_with_flags'), count('domain_resume')]).toEqual([1, 1])
+  })
+
   test('does not run before its console is open', async () => {
     const console = Promise.withResolvers<void>()
     onPrepared = () => console.promise

@@ -324,11 +324,13 @@ export class Life {
   }
 
   /**
-   * Starts only a domain that never ran. If libvirtd was lost during a previous start, the domain may have run and
-   * ended since, or QEMU may still wait for the guest to be resumed.
+   * Starts only a domain that never ran. If libvirtd was lost during a previous start, or it took longer than its
+   * deadline, the domain may have run and ended since, or QEMU may still start or wait for the guest to be resumed.
+   * @throws Error if it is to be tried again
    */
   async #start(dom: DomainRef): Promise<void> {
     const state = await readState(this.#options.client, dom)
+    if (state?.state === 'paused' && state.reason === 'startingUp') throw new Error('QEMU is still starting')
     if (state?.state === 'shutoff' && state.reason === 'unknown') await this.#startPaused(dom)
     else if (state?.state !== 'paused' || state.reason !== 'user') return this.#started()
     await this.#options.onPrepared()

@@ -25,6 +25,7 @@ const stateReason = {
   ioerror: 5,
   unpaused: 5,
   daemon: 8,
+  startingUp: 11,
 } as const
 const startPaused = 1
 
@@ -81,6 +82,8 @@ export interface FakeLibvirtd {
   runInGuests(run: (command: string, args: { readonly [name: string]: unknown }) => unknown): void
   /** The guests thaw their file systems by themselves, as Windows does after 10 s. */
   thawGuests(): void
+  /** The next start has no reply, and lasts until the returned function is called. */
+  startSlowly(): () => void
   /** The next call of `procedure` is refused. */
   refuseNext(procedure: string, error: LibvirtError): void
   /** The next call of `procedure` is executed, but the connection breaks before its reply. */
@@ -111,6 +114,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   let areGuestsLocked = false
   let diskErrors: readonly { readonly disk: string; readonly error: number }[] = []
   let frozen = 0
+  let isStartSlow = false
   const media: string[] = []
   let agentReply: Parameters<FakeLibvirtd['answerAgents']>[0] = () => []
   let runInGuest: Parameters<FakeLibvirtd['runInGuests']>[0] = () => ({})
@@ -211,6 +215,10 @@ export function fakeLibvirtd(): FakeLibvirtd {
     domain_create_with_flags: (args) => {
       const domain = find(args['dom'])
       if (domain.state !== states.shutoff) throw new LibvirtError('domain is already running', 55, 10)
+      if (isStartSlow) {
+        Object.assign(domain, { state: states.paused, reason: stateReason.startingUp, id: nextId })
+        return { result: null }
+      }
       const isPaused = args['flags'] === startPaused
       const [state, reason] = isPaused ? [states.paused, stateReason.user] : [states.running, stateReason.booted]
       Object.assign(domain, { state, reason, id: nextId })
@@ -323,7 +331,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
       if (called.name === 'domain_get_guest_info' && agentReply === undefined) return
       const result = handlers[called.name]?.(args, connection) ?? {}
       if (breaks.delete(called.name)) return void connection.socket.destroy()
-      // An agent that never answers.
+      // A call without a reply.
       if (result['result'] === null) return
       if (called.name === 'domain_open_console') {
         connection.console = { domain: find(args['dom']), serial: packet.serial, procedure: packet.procedure }
@@ -430,6 +438,15 @@ export function fakeLibvirtd(): FakeLibvirtd {
         if (domain.state !== states.running) continue
         Object.assign(domain, { state: states.paused, reason: stateReason.ioerror })
         emit(domain, lifecycle.suspended, 2)
+      }
+    },
+    startSlowly: () => {
+      isStartSlow = true
+      return () => {
+        isStartSlow = false
+        for (const domain of domains.values()) {
+          if (domain.reason === stateReason.startingUp) domain.reason = stateReason.user
+        }
       }
     },
     refuseNext: (procedure, error) => {
