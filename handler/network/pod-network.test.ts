@@ -78,6 +78,13 @@ test.each(['node', 'runtime', 'agent'])('the network of the node is refused: tha
   expect(found).toThrow(`pod ${uid} has the network of the node`)
 })
 
+test('a monitor of the container runtime in the group of a pod is not its network', () => {
+  inPod(20, 'node', 50)
+  inPod(30, 'pod', 100)
+  inPod(40, 'private', 200)
+  expect(found()).toBe('pod')
+})
+
 test('the network of the first process may be protected, but not that of the runtime', () => {
   rmSync(join(proc, '1/ns/net'))
   expect(openNodeNetworks(proc, agent).size).toBe(2)

@@ -26,7 +26,7 @@ interface NodeProcesses {
  *
  * The kernel's word alone decides which process belongs to the pod: its control group, which the kubelet named and which
  * processes in a pod cannot leave. The oldest process is the pod's own, which the container runtime starts before any
- * container. It is held by a descriptor of its directory in /proc and looked at again afterwards, so that a process of
+ * container; older ones can only be the runtime's, in the network of the node (conmon of CRI-O). It is held by a descriptor of its directory in /proc and looked at again afterwards, so that a process of
  * another pod that gets the same number in the meantime is never taken for it.
  *
  * @throws if it is a network namespace of the node, as with `hostNetwork`
@@ -35,27 +35,38 @@ export function openPodNetwork(
   { proc, processesOf, nodeNetworks }: NodeProcesses,
   podUID: string,
 ): PodNetwork | undefined {
-  const [oldest] = processesOf(podUID)
+  const oldest = processesOf(podUID)
     .map((pid) => `${proc}/${pid}`)
     .map((process) => ({ process, startedAt: startOf(process) }))
     .toSorted((one, other) => one.startedAt - other.startedAt)
-  if (oldest === undefined) return undefined
-  const directory = tryOpen(oldest.process, O_PATH | constants.O_DIRECTORY)
+    .slice(0, mostOpened)
+  let isOfNode = false
+  for (const { process } of oldest) {
+    const network = openNetworkOf(process, podUID)
+    if (network === undefined) continue
+    if (!nodeNetworks.has(fstatSync(network.fd).ino)) return network
+    network.close()
+    isOfNode = true
+  }
+  if (isOfNode) throw new Error(`pod ${podUID} has the network of the node`)
+  return undefined
+}
+
+/** A container runtime can have monitors of its own in the group of a pod, one of each container. */
+const mostOpened = 32
+
+/** Undefined if the process has ended, or is not one of the pod. */
+function openNetworkOf(process: string, podUID: string): PodNetwork | undefined {
+  const directory = tryOpen(process, O_PATH | constants.O_DIRECTORY)
   if (directory === undefined) return undefined
   try {
     const at = `/proc/self/fd/${directory}`
     const fd = tryOpen(`${at}/ns/net`, constants.O_RDONLY)
     if (fd === undefined) return undefined
     const close = () => closeSync(fd)
-    if (podOf(tryRead(`${at}/cgroup`) ?? '') !== podUID) {
-      close()
-      return undefined
-    }
-    if (nodeNetworks.has(fstatSync(fd).ino)) {
-      close()
-      throw new Error(`pod ${podUID} has the network of the node`)
-    }
-    return { fd, close }
+    if (podOf(tryRead(`${at}/cgroup`) ?? '') === podUID) return { fd, close }
+    close()
+    return undefined
   } finally {
     closeSync(directory)
   }
