@@ -607,6 +607,24 @@ describe('taps', () => {
     )
   })
 
+  test('of a large VM whose launcher refuses their addresses: what is read again and again is charged', async () => {
+    await handler.stop()
+    const clock = fakeClock()
+    handler = start(clock)
+    const domain = { description: 'x'.repeat(900_000), devices: { interfaces: [one] } }
+    api.put(collection, { ...stored()!, spec: { domain, taps: [tap] } })
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.refusesNetwork = true
+    launcher.become({ version: launcherVersion })
+    const waitMs = () => budget?.responses.take(0) ?? 0
+    await until(
+      () => waitMs() > 0,
+      () => clock.advance(1),
+    )
+    expect(launcher.asked).toContain('PUT /network')
+    expect(launcher.asked).not.toContain('PUT /vm')
+  })
+
   test('of a guest that an earlier handler has started are checked once', async () => {
     responses = [{ status: 422, value: { error: 'network plugin routed: CHECK failed: tap0 is not up' } }]
     const running = { ...stored()!, status: { phase: 'Running', nodeName: 'node1', podUID, podIP: '10.244.0.9' } }

@@ -199,10 +199,14 @@ export function startHandler(options: HandlerOptions): Handler {
     return items.find(({ metadata }) => metadata.uid === uid)
   }
 
-  /** A launcher can accept a VM and report that it has not: what it receives counts like what it sends. */
-  function sendTo({ entry, launcher }: Round, whole: Vm): Promise<DomainReport> {
+  /** A launcher can refuse a VM, or accept it and report that it has not: what it receives counts like what it sends. */
+  function chargeFor({ entry }: Round, whole: Vm): void {
     entry.limits.responses.take(JSON.stringify(whole).length)
-    return launcher.put(whole)
+  }
+
+  function sendTo(round: Round, whole: Vm): Promise<DomainReport> {
+    chargeFor(round, whole)
+    return round.launcher.put(whole)
   }
 
   /** Whether its launcher accepted this generation too recently to be sent it again; another round follows then. */
@@ -238,9 +242,12 @@ export function startHandler(options: HandlerOptions): Handler {
           if (whole === undefined) return undefined
           const prepared = await taps.prepare(round, whole)
           if (prepared === 'pending') return undefined
-          if ('kind' in prepared) return perform(round, vm, prepared)
-          const failure = await sendAddresses(round, prepared)
-          if (failure !== undefined) return perform(round, vm, failure)
+          const failure = 'kind' in prepared ? prepared : await sendAddresses(round, prepared)
+          if (failure !== undefined) {
+            // The next round reads the VM again, unless the taps are given time.
+            if (!taps.mustWait(round)) chargeFor(round, whole)
+            return perform(round, vm, failure)
+          }
           await sendCapabilities(round, whole)
           return perform(round, vm, await observe(round, vm, () => putVm(round, whole)))
         }

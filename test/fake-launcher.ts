@@ -17,6 +17,8 @@ export interface FakeLauncher {
   readonly reads: number
   /** Refuses `PUT /vm`. */
   refuse: { reason: LauncherErrorReason; message: string } | undefined
+  /** Refuses `PUT /network`. */
+  refusesNetwork: boolean
   /** Accepts the VM, but does not start it until `become` is called. */
   isSlow: boolean
   /** Responds to `PUT /vm` only when the guest runs, or with 422 if it cannot, as older launchers did. */
@@ -91,6 +93,8 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
         response.on('close', () => followers.delete(response))
         response.write(line())
         if (launcher.hangsUp) response.end()
+      } else if (request.url === '/network' && launcher.refusesNetwork) {
+        response.writeHead(409).end(JSON.stringify({ error: { reason: 'NotReady', message: 'not now' } }))
       } else if (request.url === '/vm' && launcher.refuse !== undefined) {
         response.writeHead(422).end(JSON.stringify({ error: launcher.refuse }))
       } else if (request.url === '/vm') {
@@ -117,6 +121,7 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
       return reads
     },
     refuse: undefined,
+    refusesNetwork: false,
     isSlow: false,
     isOld: false,
     isForgetful: false,
