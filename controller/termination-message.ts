@@ -1,15 +1,17 @@
 import { isRecord } from '../api/schema.ts'
+import { shownLine } from '../runtime/shown-text.ts'
 
 /**
  * The last line of a container's termination message. That is the end of its log where the container wrote no message
- * of its own (`FallbackToLogsOnError`): lines of JSON as our logger writes them, or any other text.
+ * of its own (`FallbackToLogsOnError`): lines of JSON as our logger writes them, or any other text. One line also if the
+ * JSON has several.
  */
 export function lastLine(message: string | undefined): string | undefined {
   const line = message
     ?.split('\n')
     .map((one) => one.trim())
     .findLast((one) => one !== '')
-  return line === undefined ? undefined : (textOfLogLine(line) ?? line)
+  return line === undefined ? undefined : shownLine(textOfLogLine(line) ?? line)
 }
 
 function textOfLogLine(line: string): string | undefined {

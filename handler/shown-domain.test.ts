@@ -7,6 +7,7 @@ import { statusOf } from './status.ts'
 
 test.each<[string, object, object]>([
   ['a description of two lines', { description: 'a\n\tb' }, { description: 'a\n\tb' }],
+  ['no second line elsewhere', { name: 'a\nPhase: Failed' }, { name: 'a; Phase: Failed' }],
   [
     'escape sequences',
     { name: '\u001b]0;a\u0007', list: ['\u009b2J'] },
@@ -26,8 +27,6 @@ test.each<[string, object, object]>([
 const now = '2030-01-01T00:00:00.000Z'
 /** Hides what follows, turns it round, erases the line, and begins a field. */
 const evil = '\u001b[2K\u202e\u200b\ue000\ufeff\u3164\r\nStatus:  True'
-/** A description can have several lines. */
-const inOneLine = evil.replace('\r\n', '')
 const hides = (text: string): boolean =>
   ['\u001b', '\u202e', '\u200b', '\ue000', '\ufeff', '\u3164', '\r', '\n'].some((one) => text.includes(one))
 
@@ -68,7 +67,7 @@ describe('a launcher hides nothing in a status or an event', () => {
     ['a field and values that drift', { ...running, specDrift: [{ field: evil, spec: evil, libvirt: [evil] }] }],
     ['a medium that was refused', { ...running, generation: 2, mediaFailure: evil }],
     ['the tags of file systems', { ...running, lostFilesystems: [evil] }],
-    ['the domain', { ...running, domain: { [evil]: inOneLine, other: [inOneLine], ...withAlias(inOneLine) } }],
+    ['the domain', { ...running, domain: { [evil]: evil, other: [evil], ...withAlias(evil) } }],
     ['the guest', { ...running, agent: 'connected', guest: { hostname: evil, os: { name: evil, id: evil } } }],
     ['a snapshot', { ...running, frozen: { id: evil, state: 'Failed', message: evil } }],
   ])('%s', (_, sent) => {

@@ -232,9 +232,13 @@ function newDomain(
 
 function domainOf(report: DomainReport): JsonObject | undefined {
   const { domain } = report
-  if (domain === undefined || Buffer.byteLength(JSON.stringify(domain)) > maxDomainBytes) return undefined
-  return countValues(domain) > maxDomainValues ? undefined : shownDomain(domain)
+  if (domain === undefined || isLarge(domain) || countValues(domain) > maxDomainValues) return undefined
+  // A character that is replaced takes up to three times the space.
+  const shown = shownDomain(domain)
+  return isLarge(shown) ? undefined : shown
 }
+
+const isLarge = (domain: JsonObject): boolean => Buffer.byteLength(JSON.stringify(domain)) > maxDomainBytes
 
 /** The number of objects, lists and scalars in `value`, itself included. */
 export function countValues(value: unknown): number {

@@ -1,8 +1,10 @@
 /**
  * Control characters, those that are invisible or change the direction, private ones, halves of surrogate pairs, and
- * other separators of lines. `\n` is none of these.
+ * other separators of lines. `\n` is none of these, nor are the joiners and the selectors with which scripts other than
+ * the Latin one and emoji are written.
  */
-const hidden = /(?!\n)[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+const hidden =
+  /(?!\n|(?<=[[\p{L}\p{M}\p{Emoji}]--\p{ASCII}])[\u200C\u200D](?=[[\p{L}\p{M}\p{Emoji}]--\p{ASCII}])|(?<=[\p{Emoji}--\p{ASCII}])\uFE0F)[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gv
 
 /**
  * Text that a guest, a launcher or another user decides, as it is stored and shown on terminals and web pages: each
