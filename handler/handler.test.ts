@@ -323,11 +323,11 @@ describe('a launcher that violates the contract', () => {
     )
     const atMs = clock.monotonic()
     await until(
-      () => given() >= 9,
+      () => given() >= 11,
       () => clock.advance(1000),
     )
-    // 900,000 bytes at 64 KiB/s take 13 s.
-    expect(clock.monotonic() - atMs).toBeGreaterThan(20_000)
+    // 900,000 bytes at 64 KiB/s take 13 s; the clock can advance by some seconds before the launcher receives them.
+    expect(clock.monotonic() - atMs).toBeGreaterThan(35_000)
   })
 
   test('closes its event stream at once: it is reopened after a second', async () => {

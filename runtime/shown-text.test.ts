@@ -7,7 +7,11 @@ test.each([
   ['what overwrites a line', 'a\rb\bc\td', 'a\ufffdb\ufffdc\ufffdd'],
   ['text of the other direction', '\u202eabc\u2066', '\ufffdabc\ufffd'],
   ['invisible characters', 'a\u200bb\ufeffc\u00ad', 'a\ufffdb\ufffdc\ufffd'],
-  ['scripts and emoji with joiners', 'می\u200cخواهم क्\u200dष 👨\u200d👩 ❤\ufe0f', 'می\u200cخواهم क्\u200dष 👨\u200d👩 ❤\ufe0f'],
+  [
+    'scripts and emoji with joiners',
+    'می\u200cخواهم क्\u200dष 👨\u200d👩 ❤\ufe0f',
+    'می\u200cخواهم क्\u200dष 👨\u200d👩 ❤\ufe0f',
+  ],
   ['joiners that hide', 'pay\u200dpal म\u200d\u200dम', 'pay\ufffdpal म\ufffd\ufffdम'],
   ['letters without a form', 'a\u3164b\u034fc\ufe0fd', 'a\ufffdb\ufffdc\ufffdd'],
   ['other ends of lines', 'a\u2028b\u2029c\u0085', 'a\ufffdb\ufffdc\ufffd'],
