@@ -112,6 +112,10 @@ describe('requests', () => {
     server.fault = () => ({ status: 201, body: { status: { allowed: true } } })
     const review = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
     expect(await kube.request('POST', review, { spec: {} })).toEqual({ status: { allowed: true } })
+    const sent = server.requests.length
+    const signal = AbortSignal.abort(new Error('late'))
+    await expect(kube.request('POST', review, { spec: {} }, { signal })).rejects.toThrow('late')
+    expect(server.requests).toHaveLength(sent)
   })
 
   it('selects by label, field and namespace, and pages', async () => {

@@ -101,7 +101,12 @@ export interface KubeClient {
   /** Ends when the API server ends it; throws when it breaks. */
   watch<T extends KubeObject>(of: Resource<T>, options: WatchOptions): AsyncGenerator<WatchEvent>
   /** Any other request, such as a SubjectAccessReview. `path` can have a query. */
-  request(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<unknown>
+  request(
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+    path: string,
+    body?: object,
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<unknown>
   /** Ends watches at once, and waits for other requests. */
   close(): Promise<void>
 }
@@ -271,7 +276,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       for await (const line of parsed(jsonLines(response.body), name, signal)) yield watchEvent(line, name)
     },
 
-    request: (method, path, body) => request({ method, path, ...(body ? { body } : {}) }),
+    request: (method, path, body, { signal } = {}) => request({ method, path, ...(body ? { body } : {}), signal }),
 
     async close() {
       const old = pools
