@@ -38,8 +38,13 @@ export type Turn = () => Promise<void> | undefined
 
 /**
  * Returns synchronously, except for the few requests that need the API server, and while other requests are handled.
+ * The signal aborts when the response is no longer awaited; the result then does not matter.
  */
-export type AdmissionHandler = (request: AdmissionRequest, turn?: Turn) => AdmissionResult | Promise<AdmissionResult>
+export type AdmissionHandler = (
+  request: AdmissionRequest,
+  turn?: Turn,
+  signal?: AbortSignal,
+) => AdmissionResult | Promise<AdmissionResult>
 
 export interface AdmissionOptions {
   readonly mutate: AdmissionHandler
@@ -60,6 +65,9 @@ export interface AdmissionOptions {
   /** Exports spans of admission requests. */
   readonly tracer?: Tracer
 }
+
+/** Why what a request waits for is aborted. One for all, because an error has a stack trace, which takes time. */
+const ended = new Error('the admission request has ended')
 
 /** POST to `/mutate`, `/validate` and `/objects`, also below `admissionPath` for the aggregator. */
 export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
@@ -89,22 +97,25 @@ export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
     const startedMs = clock.monotonic()
     const leftMs = budgetMs(http.url) - (startedMs - (arrivals.get(http.raw) ?? startedMs))
     const { namespace, user } = request
-    let isOver = false
+    const over = new AbortController()
+    const { signal } = over
     const displaced = Promise.withResolvers<never>()
     // Without a handler, a rejection before anything awaits the promise would end the process.
     displaced.promise.catch(() => {})
     passOf(http.raw).assign(namespace, () => {
-      isOver = true
       displaced.reject(new BodyRejected('overloaded'))
+      over.abort(ended)
     })
-    if (isOver) return displaced.promise
+    if (signal.aborted) return displaced.promise
+    // Its place is free again, so what it waits for must not remain.
+    reply.raw.once('close', () => over.abort(ended))
     // A timer can fire a fraction of a millisecond before its time on the clock.
-    const isLate = () => isOver || clock.monotonic() - startedMs >= leftMs
+    const isLate = () => signal.aborted || clock.monotonic() - startedMs >= leftMs
     const turn = () => turns.take({ namespace, username: user.username }, isLate)
-    const pending = leftMs > 0 ? handle(span ? { ...request, onPart: span.part } : request, turn) : undefined
+    const pending = leftMs > 0 ? handle(span ? { ...request, onPart: span.part } : request, turn, signal) : undefined
     const result =
       pending instanceof Promise ? await Promise.race([inTime(pending, leftMs, clock), displaced.promise]) : pending
-    isOver = true
+    over.abort(ended)
     const durationMs = clock.monotonic() - startedMs
     span?.end(spanAttributes(request, result), result === undefined)
     if (result === undefined) {

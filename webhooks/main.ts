@@ -34,6 +34,7 @@ import { createSessionClient, isReachable } from './subresources/session-client.
 import { createPower } from './subresources/power.ts'
 import { createSessionMetrics } from './subresources/session-metrics.ts'
 import { createSessions } from './subresources/sessions.ts'
+import { createTenantRequests } from './tenant-requests.ts'
 import type { Tracer } from './tracing.ts'
 
 const clock = systemClock
@@ -117,7 +118,8 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     ? reconcileFirst(certificateOptions, shutdown.signal)
     : firstFromFiles(files, shutdown.signal))
   await Promise.all(reflectors.map((reflector) => reflector.synced(shutdown.signal)))
-  const mayAccess = createMayAccess(accessKube, clock)
+  const tenantRequests = createTenantRequests(accessKube)
+  const mayAccess = createMayAccess(tenantRequests, clock)
   const power = createPower(kube, clock)
   const sessions =
     source.handlerToken === undefined
@@ -136,7 +138,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const api = createApi({ power, ...optional, mayAccess, frontProxy: () => frontProxy.current(), log, clock })
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock })
-  const networkWarnings = createNetworkWarnings(accessKube, clock)
+  const networkWarnings = createNetworkWarnings(tenantRequests, clock)
   const cluster = { api, frontProxy, objectHandlers, networkWarnings }
   server = await serve(context, { key: first.key, cert: first.pem }, engine, cluster)
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }

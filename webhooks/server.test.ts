@@ -241,6 +241,44 @@ describe('the server', () => {
     never.resolve({ allowed: true })
   })
 
+  test('aborts what a request waits for when its response is late, or its caller is gone', async () => {
+    const signals: AbortSignal[] = []
+    const { post, authority } = await start((_request, _turn, signal) => {
+      if (signal !== undefined) signals.push(signal)
+      return new Promise(() => {})
+    })
+    expect((await post('/mutate?timeout=120ms', reviewOf({}))).code).toBe(504)
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true])
+    const caller = new Agent({ connect: { ca: authority.pem } })
+    const answer = post('/mutate', reviewOf({}), caller).catch(() => 'gone')
+    await until(() => signals.length === 2)
+    expect(signals[1]?.aborted).toBe(false)
+    await caller.destroy()
+    expect(await answer).toBe('gone')
+    await until(() => signals[1]?.aborted === true)
+  })
+
+  test('aborts what a request waits for when it loses its place', async () => {
+    const { promise: never, resolve } = Promise.withResolvers<AdmissionResult>()
+    const signals: AbortSignal[] = []
+    const handle: AdmissionHandler = ({ namespace }, _turn, signal) => {
+      if (namespace === 'calm') return { allowed: true }
+      if (signal !== undefined) signals.push(signal)
+      return never
+    }
+    const { post } = await start(handle, { requests: 4, bytes: 0 })
+    closing.push(async () => resolve({ allowed: true }))
+    const { request: plain, ...review } = JSON.parse(reviewOf({}))
+    const send = (namespace: string) =>
+      post('/mutate', JSON.stringify({ ...review, request: { ...plain, namespace } })).catch(() => undefined)
+    for (let count = 1; count <= 3; count++) {
+      void send('busy')
+      await until(() => signals.length === count)
+    }
+    expect((await send('calm'))?.code).toBe(200)
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false, true])
+  })
+
   test('lets a request wait for the turn of its user', async () => {
     const taken: { owner: Owner; isLate: () => boolean; start: () => void }[] = []
     const turns: Turns = {

@@ -5,6 +5,7 @@ import { decodeProvenance } from '../../completion/provenance.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
+import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -17,7 +18,9 @@ let webhooks: TestWebhooks
 
 beforeAll(async () => {
   api = await startApiServer()
-  webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
+  webhooks = await startWebhooks(api, (caches, kube) =>
+    createEngine(caches, createMayAccess(createTenantRequests(kube), systemClock)),
+  )
   await kubectl('', 'create', 'clusterrolebinding', 'jane', '--clusterrole=edit-everything', '--user=jane')
   const everything = [
     '--verb=*',

@@ -20,6 +20,7 @@ import type { WebhookServer } from '../../webhooks/server.ts'
 import { createApi } from '../../webhooks/subresources/api.ts'
 import { watchFrontProxy } from '../../webhooks/subresources/front-proxy.ts'
 import { createPower } from '../../webhooks/subresources/power.ts'
+import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -169,7 +170,7 @@ test('no request fails during twenty rotations under load, with new and expired 
       log,
       clock: systemClock,
       frontProxy,
-      api: createApi({ power, mayAccess: createMayAccess(kube, clock), frontProxy, log, clock }),
+      api: createApi({ power, mayAccess: createMayAccess(createTenantRequests(kube), clock), frontProxy, log, clock }),
     },
     0,
   )

@@ -12,6 +12,7 @@ import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
 import { createAuthorReviews } from '../../webhooks/objects/author-reviews.ts'
 import { settleConfiguration } from '../../webhooks/objects/configuration-controller.ts'
+import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 import { files, preset } from '../cli/files.ts'
 import { noSessions, runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
@@ -468,7 +469,11 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     if (webhooks === undefined) throw new Error('the webhooks are not started')
     const { options } = webhooks
     await eventually(async () => {
-      const reviews = createAuthorReviews(createMayAccess(options.kube, systemClock), options.log, systemClock)
+      const reviews = createAuthorReviews(
+        createMayAccess(createTenantRequests(options.kube), systemClock),
+        options.log,
+        systemClock,
+      )
       await settleConfiguration({ ...options, reviews })
       return (await permitted())?.status === 'False'
     })

@@ -7,6 +7,7 @@ import {
   runConfigurationController,
   type ConfigurationControllerOptions,
 } from '../../webhooks/objects/configuration-controller.ts'
+import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { runKubectl } from './kubectl.ts'
 import { system } from './service.ts'
@@ -22,11 +23,13 @@ export async function startObjectWebhooks(
   api: TestApiServer,
   accounts: readonly string[] = [],
 ): Promise<ObjectWebhooks> {
-  const webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
+  const webhooks = await startWebhooks(api, (caches, kube) =>
+    createEngine(caches, createMayAccess(createTenantRequests(kube), systemClock)),
+  )
   await runKubectl(api, '', 'apply', '-f', 'manifests/overlays/object-presets/configuration.yaml')
   const { kube, objects } = webhooks
   const log = createLogger({ process: 'webhooks', level: 'silent' })
-  const reviews = createAuthorReviews(createMayAccess(kube, systemClock), log, systemClock)
+  const reviews = createAuthorReviews(createMayAccess(createTenantRequests(kube), systemClock), log, systemClock)
   const exclusions = { namespaces: ['kube-system', system], accounts }
   const options = { kube, objects, exclusions, reviews, log, clock: systemClock }
   const stopping = new AbortController()

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../runtime/clock.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
+import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -19,7 +20,9 @@ let folder = ''
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'virtset-smuggling-'))
   api = await startApiServer()
-  webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
+  webhooks = await startWebhooks(api, (caches, kube) =>
+    createEngine(caches, createMayAccess(createTenantRequests(kube), systemClock)),
+  )
   for (const object of [vm('vm'), config('config', good), group('group', good)]) {
     const output = await kubectl(JSON.stringify(object), 'create', '-f', '-')
     if (output.code !== 0) throw new Error(output.err)

@@ -25,6 +25,7 @@ import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
 import { installWebhookService, system } from './service.ts'
 import { writePatch } from '../../webhooks/admission/patch.ts'
+import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 
 export interface TestWebhooks {
   readonly caches: WatchedCaches
@@ -117,7 +118,7 @@ export async function startWebhooks(
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, [`virtset-webhooks.${system}.svc`], Date.now())
   const power = createPower(kube, systemClock)
-  const mayAccess = createMayAccess(kube, systemClock)
+  const mayAccess = createMayAccess(createTenantRequests(kube), systemClock)
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock: systemClock })
   const trust = { controllers: trustedAccounts(system) }
   const handlers = createHandlers(engineOf(caches, kube), trust, objectHandlers)

@@ -109,6 +109,22 @@ test('only a main.ts or a script reads the environment or ends the process', () 
   expect(wrong).toEqual([])
 })
 
+/** Does not depend on how many requests tenants send. */
+const inBackground = 'webhooks/objects/configuration-controller.ts'
+
+test('admission and subresources use the API server only in lanes, where tenants take turns', () => {
+  const wrong = ['webhooks/admission', 'webhooks/objects', 'webhooks/subresources']
+    .flatMap(filesBelow)
+    .filter((file) => {
+      const source = readFileSync(resolve(root, file), 'utf8')
+      return (
+        /\bkube\.(get|list|listEach|create|update|patch|delete|request)\(/.test(source) &&
+        !/\bcreateLanes\(/.test(source)
+      )
+    })
+  expect(wrong).toEqual([inBackground])
+})
+
 /** The format of the launcher's reports is checked there. */
 const timestampFormat = 'runtime/launcher-api.ts'
 

@@ -27,7 +27,7 @@ const authorize = async (
   const caches = { ...cachesWithout(fakeClock()), candidates: candidatesOf(...presets) }
   const permissions = await requiredPermissions(
     caches,
-    async (_, access) => {
+    async (access) => {
       reviewed.push(access)
       return may(access)
     },

@@ -5,8 +5,8 @@ import type { Inventory } from '../../inventory/inventory.ts'
 import { exemptionsToAuthorize } from '../../presets/exclude.ts'
 import { needsGrant } from '../../presets/grant.ts'
 import { noPermissions } from './permission.ts'
-import type { MayAccess, Permissions } from './permission.ts'
-import type { AdmissionRequest, User } from './request.ts'
+import type { May, Permissions } from './permission.ts'
+import type { AdmissionRequest } from './request.ts'
 import { isSameJson } from './same-json.ts'
 
 /**
@@ -15,50 +15,57 @@ import { isSameJson } from './same-json.ts'
  */
 export function requiredPermissions(
   inventory: Pick<Inventory, 'candidates' | 'namespace'>,
-  mayAccess: MayAccess,
+  may: May,
   request: AdmissionRequest,
 ): Promise<Permissions> | undefined {
   const { kind, object, operation } = request
   if (!isRecord(object) || !isRecord(object['metadata'])) return undefined
-  if (kind === 'ClusterVirtualMachinePreset') return mayGrant(mayAccess, request)
+  if (kind === 'ClusterVirtualMachinePreset') return mayGrant(may, request)
   const annotations = stringsOf(object['metadata']['annotations'])
   // A stored VM is not completed again.
   const isNewVm = kind === 'VirtualMachine' && operation === 'CREATE'
   if (!isNewVm || annotations[excludePresetsAnnotation] === undefined) return undefined
   const labels = stringsOf(object['metadata']['labels'])
   const selected = inventory.candidates.select(labels, inventory.namespace(request.namespace))
-  return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), mayAccess, request.user).then(
-    (exempt) => ({ ...noPermissions, exempt }),
-  )
+  return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), may).then((exempt) => ({
+    ...noPermissions,
+    exempt,
+  }))
 }
+
+/** Of one request; more of a namespace are not sent at once. */
+const reviewsAtOnce = 4
 
 const presetResources = { namespaced: 'virtualmachinepresets', cluster: 'clustervirtualmachinepresets' }
 
-function mayGrant(mayAccess: MayAccess, request: AdmissionRequest): Promise<Permissions> | undefined {
+function mayGrant(may: May, request: AdmissionRequest): Promise<Permissions> | undefined {
   const parsed = parsePreset(request.object)
   if (!('preset' in parsed) || !needsGrant(parsed.preset)) return undefined
   // Users without the permission may change labels and annotations.
   if (isSpecUnchanged(request)) return Promise.resolve({ ...noPermissions, mayGrantHost: true })
   const access = { verb: 'grant-host', resource: 'clustervirtualmachinepresets', name: request.name }
-  return mayAccess(request.user, access).then((mayGrantHost) => ({ ...noPermissions, mayGrantHost }))
+  return may(access).then((mayGrantHost) => ({ ...noPermissions, mayGrantHost }))
 }
 
-/** The presets from which a user may exempt an object, of those with these IDs. */
+/** The presets from which the user may exempt an object, of those with these IDs. */
 export async function exemptFrom(
   resources: { readonly namespaced: string; readonly cluster: string },
   ids: readonly string[],
-  mayAccess: MayAccess,
-  user: User,
+  may: May,
 ): Promise<ReadonlySet<string>> {
-  const allowed = await Promise.all(
-    ids.map((id) => {
-      const [first = '', second] = id.split('/')
-      return second === undefined
-        ? mayAccess(user, { verb: 'exempt', resource: resources.cluster, name: first })
-        : mayAccess(user, { verb: 'exempt', resource: resources.namespaced, namespace: first, name: second })
-    }),
-  )
-  return new Set(ids.filter((_, index) => allowed[index] === true))
+  const mayExclude = (id: string): Promise<boolean> => {
+    const [first = '', second] = id.split('/')
+    return second === undefined
+      ? may({ verb: 'exempt', resource: resources.cluster, name: first })
+      : may({ verb: 'exempt', resource: resources.namespaced, namespace: first, name: second })
+  }
+  const exempt = new Set<string>()
+  const left = ids.values()
+  const review = async (): Promise<void> => {
+    for (const id of left) if (await mayExclude(id)) exempt.add(id)
+  }
+  await Promise.all(Array.from({ length: reviewsAtOnce }, review))
+  return exempt
 }
 
 export const isSpecUnchanged = ({ object, oldObject }: AdmissionRequest): boolean =>

@@ -2,6 +2,7 @@ import { emptyInventory, type Inventory } from '../../inventory/inventory.ts'
 import { watchInventory, type WatchedInventory } from '../../inventory/watched.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
+import { createLanes } from '../../runtime/lanes.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { startReflector, type Reflector } from '../../runtime/reflector.ts'
 import { namespaces, type KubeObject } from '../../runtime/resource.ts'
@@ -30,6 +31,9 @@ export interface WatchedCaches extends AdmissionCaches, Pick<WatchedInventory, '
   stop(): Promise<void>
 }
 
+/** Of requests for namespaces that the watch has not reported yet. */
+const namespaceLanes = { all: 4, perNamespace: 1 }
+
 export function startCaches(kube: KubeClient, log: Logger, clock: Clock): WatchedCaches {
   const arrivals = createPendingPresets(clock)
   const vms = watchVms(kube, log, clock)
@@ -38,10 +42,12 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
   const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers, slim: slimQuota })
   const inventory = watchInventory({ kube, log, clock, withMac: (address) => vms.store.byIndex('mac', address) })
   inventory.onPresetChange((id) => arrivals.arrived(id))
+  const reading = createLanes(namespaceLanes)
   const newNamespaces = createNewNamespaces(
     (name) => inventory.hasNamespace(name),
     async (name) => {
-      const { items } = await kube.list(namespaces, { fieldSelector: `metadata.name=${name}` })
+      const read = () => kube.list(namespaces, { fieldSelector: `metadata.name=${name}` })
+      const { items } = await reading.run(name, read)
       return items.map(({ metadata }) => ({ name, labels: metadata.labels ?? {} }))[0]
     },
     clock,

@@ -9,6 +9,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { keyOf } from '../../runtime/resource.ts'
 import { unmeasured } from '../metrics.ts'
 import type { CompletionMetrics, Phase } from '../metrics.ts'
+import { requesterOf } from '../tenant-requests.ts'
 import { auditAnnotations } from './audit.ts'
 import { isSpecUnchanged, requiredPermissions } from './authorize.ts'
 import type { AdmissionCaches } from './caches.ts'
@@ -16,7 +17,7 @@ import { claimWarnings } from './claim-use.ts'
 import { createCompletedVms } from './completed-vms.ts'
 import { patchBetween, writePatch, type Patch } from './patch.ts'
 import { noPermissions } from './permission.ts'
-import type { MayAccess, Permissions } from './permission.ts'
+import type { May, MayAccess, Permissions } from './permission.ts'
 import { checkPresetAmong } from './preset-findings.ts'
 import { quotaWarnings } from './quota.ts'
 import type { Audit, AdmissionRequest } from './request.ts'
@@ -25,9 +26,10 @@ import type { Audit, AdmissionRequest } from './request.ts'
 export interface Engine {
   /**
    * The permissions that the request needs beyond RBAC's own check, once every previously admitted preset and the
-   * namespace are known. Undefined if there is nothing to review or to wait for, which is the usual case.
+   * namespace are known. Undefined if there is nothing to review or to wait for, which is the usual case. Rejects with
+   * the signal's reason if that aborts during a review.
    */
-  permissions(request: AdmissionRequest): Promise<Permissions> | undefined
+  permissions(request: AdmissionRequest, signal?: AbortSignal): Promise<Permissions> | undefined
   /** Returns the complete VM with its provenance in the annotation. Equal requests have equal results. */
   complete(
     vm: VirtualMachine,
@@ -86,14 +88,16 @@ export function createEngine(
     return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...quota, ...claims]
   }
   return {
-    permissions(request) {
+    permissions(request, signal) {
+      const requester = requesterOf(request, signal)
+      const may: May = (access) => mayAccess(request.user, access, requester)
       const isNewVm = request.kind === 'VirtualMachine' && request.operation === 'CREATE'
       const waiting = isNewVm
         ? [caches.pendingPresets.wait(request.namespace), caches.newNamespaces.wait(request.namespace)]
         : []
       const pending = waiting.filter((one) => one !== undefined)
-      if (pending.length === 0) return requiredPermissions(caches, mayAccess, request)
-      return Promise.all(pending).then(() => requiredPermissions(caches, mayAccess, request) ?? noPermissions)
+      if (pending.length === 0) return requiredPermissions(caches, may, request)
+      return Promise.all(pending).then(() => requiredPermissions(caches, may, request) ?? noPermissions)
     },
     complete(vm, request, { exempt }, without = []) {
       const outcome = completeWith(caches, vm, { ...request, exempt }, { without, onPhase: timer(request) })

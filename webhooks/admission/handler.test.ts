@@ -196,7 +196,7 @@ describe('the webhooks', () => {
 
   test('look up the networks of a VM that a user creates', async () => {
     const looked: string[] = []
-    const handlers = createHandlers(titleEngine, trust, undefined, ({ metadata, spec }, namespace) => {
+    const handlers = createHandlers(titleEngine, trust, undefined, ({ metadata, spec }, { namespace }) => {
       looked.push(`${namespace}/${metadata.name} ${spec.domain.title}`)
       return Promise.resolve(['no network'])
     })

@@ -61,9 +61,9 @@ export function createHandlers(
 ): Pick<AdmissionOptions, 'mutate' | 'validate' | 'objects'> {
   const authorized =
     (handle: typeof mutate): AdmissionHandler =>
-    (request, turn) => {
+    (request, turn, signal) => {
       const handleWith = (granted: Permissions) => inTurn(turn, () => handle(request, engine, trust, granted))
-      const permissions = engine.permissions(handlerOf(request).authorize?.(request) ?? request)
+      const permissions = engine.permissions(handlerOf(request).authorize?.(request) ?? request, signal)
       return permissions === undefined ? handleWith(noPermissions) : permissions.then(handleWith)
     }
   /** No webhook runs after this one, so an allowed preset is stored unchanged. */
@@ -74,28 +74,30 @@ export function createHandlers(
   }
   const validateOwn = authorized(validateAndExpect)
   const authorizedMutate = authorized(mutate)
-  const mutateOwn: AdmissionHandler = (request, turn) => {
+  const mutateOwn: AdmissionHandler = (request, turn, signal) => {
+    const result = authorizedMutate(request, turn, signal)
     // Nobody reads the warnings of virtset itself.
-    if (trust.controllers.includes(request.user.username)) return authorizedMutate(request, turn)
-    const result = authorizedMutate(request, turn)
-    const warned = (given: AdmissionResult) => withNetworkWarnings(given, request.namespace, networkWarnings)
+    if (trust.controllers.includes(request.user.username)) return result
+    const warned = (given: AdmissionResult) => withNetworkWarnings(given, request, networkWarnings, signal)
     return result instanceof Promise ? result.then(warned) : warned(result)
   }
   if (objects === undefined) return { mutate: mutateOwn, validate: validateOwn }
   return {
-    mutate: (request, turn) => (isObjectKind(request.kind) ? objects.mutate(request, turn) : mutateOwn(request, turn)),
-    validate: (request, turn) =>
-      isObjectKind(request.kind) ? objects.validate(request, turn) : validateOwn(request, turn),
+    mutate: (request, ...rest) =>
+      isObjectKind(request.kind) ? objects.mutate(request, ...rest) : mutateOwn(request, ...rest),
+    validate: (request, ...rest) =>
+      isObjectKind(request.kind) ? objects.validate(request, ...rest) : validateOwn(request, ...rest),
     objects: objects.complete,
   }
 }
 
 function withNetworkWarnings(
   result: AdmissionResult,
-  namespace: string,
+  request: AdmissionRequest,
   networkWarnings: NetworkWarnings,
+  signal: AbortSignal | undefined,
 ): AdmissionResult | Promise<AdmissionResult> {
-  const more = result.allowed && result.vm !== undefined ? networkWarnings(result.vm, namespace) : undefined
+  const more = result.allowed && result.vm !== undefined ? networkWarnings(result.vm, request, signal) : undefined
   return more?.then((warnings) => ({ ...result, warnings: [...(result.warnings ?? []), ...warnings] })) ?? result
 }
 

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest'
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
 import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { storedVm } from '../../test/stored-vm.ts'
+import { createTenantRequests } from '../tenant-requests.ts'
 import { createNetworkWarnings } from './network-warnings.ts'
 
 const error = (code: number, reason: string) => new ApiError('GET', { code, reason, message: reason })
@@ -25,13 +28,23 @@ const pathOf = (namespace: string) =>
 function world(results: Readonly<Record<string, unknown>>) {
   const clock = fakeClock()
   const asked: string[] = []
-  const request = (_: 'GET', path: string): Promise<unknown> => {
+  const aborted: string[] = []
+  const request: KubeClient['request'] = (_method, path, _body, { signal } = {}) => {
     asked.push(path)
     const result = results[path]
     if (result instanceof Error) return Promise.reject(result)
-    return result === undefined ? new Promise(() => {}) : Promise.resolve(result)
+    if (result !== undefined) return Promise.resolve(result)
+    return new Promise((_resolve, reject) => {
+      signal?.addEventListener('abort', () => {
+        aborted.push(path)
+        reject(signal.reason)
+      })
+    })
   }
-  return { clock, asked, warningsOf: createNetworkWarnings({ request }, clock) }
+  const warnings = createNetworkWarnings(createTenantRequests({ request }), clock)
+  const warningsOf = (of: VirtualMachine, namespace: string, signal?: AbortSignal) =>
+    warnings(of, { namespace, user: { username: 'jane', groups: [], extra: {} } }, signal)
+  return { clock, asked, aborted, warningsOf }
 }
 
 test('warns of the networks of taps in use that do not exist', async () => {
@@ -51,11 +64,46 @@ test('is silent where it may not read them, or the API server does not respond',
 })
 
 test('does not wait for long', async () => {
-  const { clock, warningsOf } = world({ [pathOf('infra')]: error(404, 'NotFound') })
+  const { clock, aborted, warningsOf } = world({ [pathOf('infra')]: error(404, 'NotFound') })
   const warnings = warningsOf(vm, 'shop')
   await settle()
   await clock.advance(1000)
   expect(await warnings).toHaveLength(1)
+  expect([aborted, clock.pending()]).toEqual([[pathOf('shop')], 0])
+})
+
+test('leaves nothing behind when the request is over', async () => {
+  const { aborted, warningsOf } = world({})
+  const over = new AbortController()
+  const warnings = warningsOf(vm, 'shop', over.signal)
+  await settle()
+  over.abort()
+  expect(await warnings).toEqual([])
+  expect(aborted).toEqual([pathOf('shop'), pathOf('infra')])
+})
+
+/** A VM whose taps are in these networks. */
+const vmIn = (...networks: readonly string[]) => {
+  const devs = networks.map((network, index) => ({ dev: `tap${index}`, plugin: 'redirect', network }))
+  const used = devs.map(({ dev }, index) => ({
+    type: 'ethernet' as const,
+    target: { dev, managed: false },
+    mac: { address: `52:54:00:00:00:0${index}` },
+  }))
+  return storedVm({ spec: { domain: { devices: { interfaces: used } }, taps: devs } })
+}
+
+test('asks once for each network, and warns of each tap', async () => {
+  const { asked, warningsOf } = world({ [pathOf('shop')]: error(404, 'NotFound') })
+  expect(await warningsOf(vmIn('lab', 'lab', 'shop/lab'), 'shop')).toHaveLength(3)
+  expect(asked).toEqual([pathOf('shop')])
+})
+
+test('asks for the first four networks only', async () => {
+  const missing = Object.fromEntries(['a', 'b', 'c', 'd', 'e'].map((of) => [pathOf(of), error(404, 'NotFound')]))
+  const { asked, warningsOf } = world(missing)
+  expect(await warningsOf(vmIn('a/lab', 'b/lab', 'c/lab', 'd/lab', 'e/lab'), 'shop')).toHaveLength(4)
+  expect(asked).toHaveLength(4)
 })
 
 test('asks nothing about a VM without such networks', () => {

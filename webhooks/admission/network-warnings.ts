@@ -2,39 +2,46 @@ import { networkRef, usedTaps } from '../../api/tap.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { isNotFound } from '../../runtime/api-error.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { inTime } from '../deadline.ts'
+import { requesterOf, type TenantRequests } from '../tenant-requests.ts'
+import type { AdmissionRequest } from './request.ts'
 
 /** Admission waits at most that long to warn. */
 const waitMs = 1000
+/** A VM with more networks is warned of the first ones. */
+const maxNetworks = 4
 
 /** Warnings about networks of a VM that do not exist; undefined if it has none. Never rejects. */
-export type NetworkWarnings = (vm: VirtualMachine, namespace: string) => Promise<readonly string[]> | undefined
+export type NetworkWarnings = (
+  vm: VirtualMachine,
+  request: Pick<AdmissionRequest, 'namespace' | 'user'>,
+  signal?: AbortSignal,
+) => Promise<readonly string[]> | undefined
 
 /**
  * Warns of NetworkAttachmentDefinitions that do not exist: Multus lets the pod wait for them. Only these VMs need the
  * request, so nothing is cached. Where the webhooks may not read them, there are no warnings.
  */
-export function createNetworkWarnings(
-  kube: { request(method: 'GET', path: string): Promise<unknown> },
-  clock: Clock,
-): NetworkWarnings {
-  const warningOf = async (index: number, network: string, ofVm: string): Promise<string[]> => {
-    const { namespace, name } = networkRef(network, ofVm)
-    const path = `/apis/k8s.cni.cncf.io/v1/namespaces/${namespace}/network-attachment-definitions/${name}`
-    try {
-      await inTime(kube.request('GET', path), waitMs, clock)
-      return []
-    } catch (error) {
-      if (!isNotFound(error)) return []
-      const what = `there is no NetworkAttachmentDefinition ${name} in the namespace ${namespace}`
-      return [`spec.taps[${index}].network: ${what}; the VM waits until it exists`]
-    }
-  }
-  return ({ spec }, ofVm) => {
+export function createNetworkWarnings(client: TenantRequests, clock: Clock): NetworkWarnings {
+  return ({ spec }, request, signal) => {
     const used = new Set(usedTaps(spec).map(({ dev }) => dev))
-    const looked = (spec.taps ?? []).flatMap(({ dev, network }, index) =>
-      network === undefined || !used.has(dev) ? [] : [warningOf(index, network, ofVm)],
-    )
-    return looked.length === 0 ? undefined : Promise.all(looked).then((warnings) => warnings.flat())
+    const asked = (spec.taps ?? []).flatMap(({ dev, network }, index) => {
+      if (network === undefined || !used.has(dev)) return []
+      const { namespace, name } = networkRef(network, request.namespace)
+      const path = `/apis/k8s.cni.cncf.io/v1/namespaces/${namespace}/network-attachment-definitions/${name}`
+      const what = `there is no NetworkAttachmentDefinition ${name} in the namespace ${namespace}`
+      return [{ path, warning: `spec.taps[${index}].network: ${what}; the VM waits until it exists` }]
+    })
+    if (asked.length === 0) return undefined
+    const paths = [...new Set(asked.map(({ path }) => path))].slice(0, maxNetworks)
+    const late = new AbortController()
+    const cancel = clock.after(waitMs, () => late.abort())
+    const requester = requesterOf(request, signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]))
+    const isMissing = (path: string): Promise<boolean> =>
+      client.request(requester, 'GET', path).then(() => false, isNotFound)
+    return Promise.all(paths.map(isMissing))
+      .finally(cancel)
+      .then((missing) =>
+        asked.filter(({ path }) => missing[paths.indexOf(path)] === true).map(({ warning }) => warning),
+      )
   }
 }

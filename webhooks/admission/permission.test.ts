@@ -1,8 +1,19 @@
 import { expect, test } from 'vitest'
-import { fakeClock } from '../../test/fake-clock.ts'
-import { createMayAccess } from './permission.ts'
+import { fakeClock, settle } from '../../test/fake-clock.ts'
+import { createTenantRequests } from '../tenant-requests.ts'
+import { createMayAccess as createMayAccessOf, type Access } from './permission.ts'
+import type { User } from './request.ts'
 
 const jane = { username: 'jane', groups: ['a'], uid: 'u', extra: { scopes: ['x'] } }
+/** For requests of one tenant. */
+function createMayAccess(
+  kube: Parameters<typeof createTenantRequests>[0],
+  clock: Parameters<typeof createMayAccessOf>[1],
+) {
+  const mayAccess = createMayAccessOf(createTenantRequests(kube), clock)
+  return (user: User, wanted: Access, tenant = 'shop') => mayAccess(user, wanted, { tenant })
+}
+
 const access = { verb: 'exempt', resource: 'virtualmachinepresets', namespace: 'shop', name: 'small' }
 
 test('sends a SubjectAccessReview with the whole user, and caches its result for ten seconds', async () => {
@@ -70,22 +81,37 @@ test('sends one request for concurrent equal reviews, and another one after a fa
   }
   const mayAccess = createMayAccess({ request }, fakeClock())
   const failing = [mayAccess(jane, access), mayAccess(jane, access)]
+  await settle()
   expect(sent.length).toBe(1)
   sent[0]?.reject(new Error('away'))
   expect((await Promise.allSettled(failing)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   const both = [mayAccess(jane, access), mayAccess(jane, access)]
+  await settle()
   expect(sent.length).toBe(2)
   sent[1]?.resolve({ status: { allowed: true } })
   expect(await Promise.all(both)).toEqual([true, true])
 })
 
-test('caches a thousand results', async () => {
+test('caches 128 results of each tenant, and no tenant displaces those of another', async () => {
   let sent = 0
   const request = () => Promise.resolve({ status: { allowed: sent++ >= 0 } })
   const mayAccess = createMayAccess({ request }, fakeClock())
-  for (let index = 0; index <= 1000; index++) await mayAccess(jane, { ...access, name: `p${index}` })
+  await mayAccess(jane, access, 'other')
+  for (let index = 0; index <= 128; index++) await mayAccess(jane, { ...access, name: `p${index}` })
+  await mayAccess(jane, access, 'other')
   await mayAccess(jane, { ...access, name: 'p1' })
-  expect(sent).toBe(1001)
+  expect(sent).toBe(130)
   await mayAccess(jane, { ...access, name: 'p0' })
-  expect(sent).toBe(1002)
+  expect(sent).toBe(131)
+})
+
+test('caches the results of 128 tenants', async () => {
+  let sent = 0
+  const request = () => Promise.resolve({ status: { allowed: sent++ >= 0 } })
+  const mayAccess = createMayAccess({ request }, fakeClock())
+  for (let index = 0; index <= 128; index++) await mayAccess(jane, access, `t${index}`)
+  await mayAccess(jane, access, 't1')
+  expect(sent).toBe(129)
+  await mayAccess(jane, access, 't0')
+  expect(sent).toBe(130)
 })

@@ -5,7 +5,7 @@ import type { WatchedObjects } from '../../inventory/objects.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { keyOf, type Persisted } from '../../runtime/resource.ts'
-import type { MayAccess } from '../admission/permission.ts'
+import type { May, MayAccess } from '../admission/permission.ts'
 import { authorOf, type Author } from './author.ts'
 import { missingPermissions } from './preset-permission.ts'
 
@@ -29,6 +29,8 @@ const freshMs = 10 * 60_000
 const roundPresets = 2000
 const roundReviews = 32
 const maxKnown = 10_000
+/** One for all presets, which are reviewed one by one: no tenant delays the reviews of the others. */
+const requester = { tenant: 'authors of presets' }
 
 interface Known extends Review {
   readonly atMs: number
@@ -43,7 +45,8 @@ export function createAuthorReviews(mayAccess: MayAccess, log: Logger, clock: Cl
     const entry = objects.target(targetText(preset.spec.target))
     if (entry === undefined || !('kind' in entry)) return
     const atMs = clock.monotonic()
-    const causes = await missingPermissions(author, preset, entry, mayAccess)
+    const may: May = (access) => mayAccess(author, access, requester)
+    const causes = await missingPermissions(preset, entry, may)
     known.set(keyFor(preset, author), { author, causes, atMs })
   }
 

@@ -13,6 +13,7 @@ import { restrictedWarnings } from '../../presets/restricted.ts'
 import { checkPresetTarget } from '../../presets/target-check.ts'
 import { ApiUnreachable } from '../../runtime/api-error.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
+import { createLanes } from '../../runtime/lanes.ts'
 import { keyOf, type Persisted } from '../../runtime/resource.ts'
 import { pick } from '../../runtime/slim.ts'
 import type { AdmissionHandler, Turn } from '../admission-routes.ts'
@@ -20,9 +21,10 @@ import { exemptFrom, isSpecUnchanged, stringsOf } from '../admission/authorize.t
 import { isReleased, refuse, unlessTooDeep } from '../admission/kind.ts'
 import type { NewNamespaces } from '../admission/new-namespaces.ts'
 import { createPendingPresets } from '../admission/pending-presets.ts'
-import type { MayAccess } from '../admission/permission.ts'
+import type { May, MayAccess } from '../admission/permission.ts'
 import { namespaceSizeCauses, overlapWarnings } from '../admission/preset-findings.ts'
 import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
+import { requesterOf } from '../tenant-requests.ts'
 import { recordAuthor } from './author.ts'
 import { completeObject } from './complete-object.ts'
 import { missingPermissions } from './preset-permission.ts'
@@ -55,15 +57,23 @@ export const isObjectKind = (kind: string): boolean =>
  * Before each further look for a target that was created with the preset. Together shorter than the API server waits.
  */
 const pausesMs = [50, 150, 400, 900]
+/** Of requests for the schemas of kinds, which have megabytes. */
+const schemaLanes = { all: 2, perNamespace: 1 }
 
 export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHandlers {
   const { objects, namespaces, mayAccess, clock } = options
   const pending = createPendingPresets(clock)
+  const reading = createLanes(schemaLanes)
   objects.onChange((id) => {
     if (id !== undefined) pending.arrived(id)
   })
 
-  const complete: AdmissionHandler = async (request, turn) => {
+  const mayOf =
+    (request: AdmissionRequest, signal: AbortSignal | undefined): May =>
+    (access) =>
+      mayAccess(request.user, access, requesterOf(request, signal))
+
+  const complete: AdmissionHandler = async (request, turn, signal) => {
     const entry = objects.target(targetText(kindOf(request)))
     // A target that was just deleted, or updates, which are not completed.
     if (entry === undefined || request.operation !== 'CREATE') return { allowed: true }
@@ -75,22 +85,23 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     const tooDeep = unlessTooDeep(request)
     if (tooDeep !== undefined) return tooDeep
     const ofNamespace = isNamespaced ? namespaces.namespace(namespace) : { name: '', labels: {} }
-    const exempt = await exemptionsOf(request, entry, ofNamespace)
+    const exempt = await exemptionsOf(request, entry, ofNamespace, mayOf(request, signal))
     await turn?.()
     return completeObject(request, entry, ofNamespace, exempt)
   }
 
   /** Few objects exclude presets, and only these need the API server. */
   const exemptionsOf = async (
-    { object, user }: AdmissionRequest,
+    { object }: AdmissionRequest,
     { candidates }: ObjectTarget,
     namespace: Namespace,
+    may: May,
   ): Promise<ReadonlySet<string>> => {
     const metadata = isRecord(object) && isRecord(object['metadata']) ? object['metadata'] : {}
     const annotations = stringsOf(metadata['annotations'])
     if (annotations[excludePresetsAnnotation] === undefined) return new Set()
     const selected = candidates.select(stringsOf(metadata['labels']), namespace)
-    return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), mayAccess, user)
+    return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), may)
   }
 
   /** Waits for a target whose schema is not read yet, which a user may have created a moment ago. */
@@ -114,7 +125,11 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
   }
 
   /** Takes a turn for each piece of work between two waits: to check a large preset takes tens of milliseconds. */
-  const validatePreset = async (request: AdmissionRequest, turn?: Turn): Promise<AdmissionResult> => {
+  const validatePreset = async (
+    request: AdmissionRequest,
+    turn?: Turn,
+    signal?: AbortSignal,
+  ): Promise<AdmissionResult> => {
     await turn?.()
     const parsed = parseObjectPreset(request.object)
     if ('causes' in parsed) return refuse(parsed.causes)
@@ -125,7 +140,7 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     const compiled = compileObjectPreset(preset, kindsOf(entry), entry.target.spec.restricted)
     if ('quarantined' in compiled) return refuse(compiled.quarantined.causes)
     // Users without the permissions may change labels and annotations.
-    const causes = isSpecUnchanged(request) ? [] : await missingPermissions(request.user, preset, entry, mayAccess)
+    const causes = isSpecUnchanged(request) ? [] : await missingPermissions(preset, entry, mayOf(request, signal))
     await turn?.()
     const tooMuch = namespaceSizeCauses(preset, sizesOf(objects.storedPresets(), preset.metadata.namespace))
     if (causes.length + tooMuch.length > 0) return refuse([...causes, ...tooMuch], compiled.warnings)
@@ -133,11 +148,16 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     return { allowed: true, warnings: [...compiled.warnings, ...overlaps] }
   }
 
-  const validateTarget = async (request: AdmissionRequest, turn?: Turn): Promise<AdmissionResult> => {
+  const validateTarget = async (
+    request: AdmissionRequest,
+    turn?: Turn,
+    signal?: AbortSignal,
+  ): Promise<AdmissionResult> => {
     const parsed = parsePresetTarget(request.object)
     if ('causes' in parsed) return refuse(parsed.causes)
     const { spec } = parsed.target
-    const served = await objects.read(spec)
+    const { tenant } = requesterOf(request)
+    const served = await reading.run(tenant, () => objects.read(spec), signal)
     await turn?.()
     const causes = checkPresetTarget(parsed.target, served)
     if (causes.length > 0) return refuse(causes)
@@ -148,12 +168,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
   return {
     complete,
     mutate: recordAuthor,
-    async validate(request, turn) {
+    async validate(request, turn, signal) {
       if (isReleased(request)) return { allowed: true }
       const tooDeep = unlessTooDeep(request)
       if (tooDeep !== undefined) return tooDeep
-      if (request.kind === 'PresetTarget') return validateTarget(request, turn)
-      const result = await validatePreset(request, turn)
+      if (request.kind === 'PresetTarget') return validateTarget(request, turn, signal)
+      const result = await validatePreset(request, turn, signal)
       const { name, namespace } = request
       if (result.allowed && !request.isDryRun && name !== '' && !isSpecUnchanged(request)) {
         pending.expect(keyOf(namespace === '' ? { name } : { namespace, name }))

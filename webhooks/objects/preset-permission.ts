@@ -3,30 +3,27 @@ import type { ObjectPreset } from '../../api/object-preset.ts'
 import { groupOf } from '../../api/preset-target.ts'
 import type { ObjectTarget } from '../../inventory/objects.ts'
 import { restrictedCause, restrictedUses } from '../../presets/restricted.ts'
-import type { MayAccess } from '../admission/permission.ts'
-import type { User } from '../admission/request.ts'
+import type { May } from '../admission/permission.ts'
 
 /**
  * The permissions that a user lacks to write a preset. Authors of presets decide what others create, so they must be
- * allowed to create and update such objects in the scope of the preset. @throws what `mayAccess` throws
+ * allowed to create and update such objects in the scope of the preset. @throws what `may` throws
  */
 export async function missingPermissions(
-  user: User,
   { kind, metadata, spec }: ObjectPreset,
   { resource, target, kind: { structure, isNamespaced } }: ObjectTarget,
-  mayAccess: MayAccess,
+  may: May,
 ): Promise<readonly Cause[]> {
   const scope = kind === 'ObjectPreset' ? { namespace: metadata.namespace ?? '' } : {}
   const access = { group: groupOf(spec.target.apiVersion), resource, name: '', ...scope }
   const verbs = ['create', 'update']
-  const allowed = await Promise.all(verbs.map((verb) => mayAccess(user, { ...access, verb })))
+  const allowed = await Promise.all(verbs.map((verb) => may({ ...access, verb })))
   const missing = verbs.filter((_, index) => allowed[index] !== true)
   const uses = kind === 'ObjectPreset' ? [] : restrictedUses(spec, target.spec.restricted ?? [], structure)
   const name = metadata.name ?? ''
   const everywhere = isNamespaced ? ' in all namespaces' : ''
   const where = kind === 'ObjectPreset' ? ` in namespace "${metadata.namespace}"` : everywhere
-  const mayGrant =
-    uses.length === 0 || (await mayAccess(user, { verb: 'grant-host', resource: 'clusterobjectpresets', name }))
+  const mayGrant = uses.length === 0 || (await may({ verb: 'grant-host', resource: 'clusterobjectpresets', name }))
   return [
     ...(missing.length === 0 ? [] : [mayNotWrite(missing, resource, where)]),
     ...(mayGrant ? [] : uses.map((use) => restrictedCause(use, grantMissing))),

@@ -18,6 +18,7 @@ import { route } from './route.ts'
 import type { PowerRequest } from './route.ts'
 import type { Sessions } from './sessions.ts'
 import { createShares } from '../../runtime/shares.ts'
+import { userTenant } from '../tenant-requests.ts'
 import { tenantOf } from './tenant.ts'
 
 export interface ApiOptions {
@@ -65,12 +66,14 @@ export function createApi(options: ApiOptions): Api {
       return sessions === undefined ? send(reply, noSessions) : sessions.respond(user, found.request, reply)
     }
     const wanted = found.request
-    if (!(await mayAccess(user, accessOf(wanted)))) return send(reply, forbidden(user, wanted))
-    const leave = namespaces.take(wanted.namespace)
-    if (leave === undefined) return send(reply, tooMany)
     const disconnected = new AbortController()
     reply.raw.once('close', () => disconnected.abort())
-    const response = await power(wanted, disconnected.signal).finally(leave)
+    const { signal } = disconnected
+    const isAllowed = await mayAccess(user, accessOf(wanted), { tenant: userTenant(user), signal })
+    if (!isAllowed) return send(reply, forbidden(user, wanted))
+    const leave = namespaces.take(wanted.namespace)
+    if (leave === undefined) return send(reply, tooMany)
+    const response = await power(wanted, signal).finally(leave)
     const code = 'refused' in response ? response.refused.code : response.code
     log.info({ ...wanted, user: user.username, code }, 'subresource request')
     return sendResponse(reply, wanted, response)

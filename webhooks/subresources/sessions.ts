@@ -20,6 +20,7 @@ import {
 } from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
+import { userTenant } from '../tenant-requests.ts'
 import { group } from './discovery.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
@@ -88,25 +89,29 @@ export function createSessions(options: SessionOptions): Sessions {
   /** By what ends them. */
   const open = new Set<(ending: Ending) => void>()
 
-  const find = (wanted: SessionRequest): Promise<Persisted<VirtualMachine>> =>
-    inTurn.run(wanted.namespace, async () => {
+  const find = (wanted: SessionRequest, signal?: AbortSignal): Promise<Persisted<VirtualMachine>> => {
+    const options = signal === undefined ? {} : { signal }
+    const run = async () => {
       const { namespace, name } = wanted
-      if (wanted.resource === 'virtualmachines') return kube.get(virtualMachines, { namespace, name })
-      const config = await kube.get(virtualMachineConfigs, { namespace, name })
-      const vm = await unlessNotFound(kube.get(virtualMachines, { namespace, name }))
+      if (wanted.resource === 'virtualmachines') return kube.get(virtualMachines, { namespace, name }, options)
+      const config = await kube.get(virtualMachineConfigs, { namespace, name }, options)
+      const vm = await unlessNotFound(kube.get(virtualMachines, { namespace, name }, options))
       // A permission for the config must not reach a VM of the same name that another user has created.
       if (vm === undefined || !isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata })) {
         throw noVm(wanted)
       }
       return vm
-    })
+    }
+    return inTurn.run(wanted.namespace, run, signal)
+  }
 
-  const openSession = async (user: User, wanted: SessionRequest): Promise<Opened> => {
+  const openSession = async (user: User, wanted: SessionRequest, signal: AbortSignal): Promise<Opened> => {
     places.attempt(user)
-    if (!(await mayAccess(user, accessOfSession(wanted)))) throw forbidden(user, wanted)
+    const isAllowed = await mayAccess(user, accessOfSession(wanted), { tenant: userTenant(user), signal })
+    if (!isAllowed) throw forbidden(user, wanted)
     const place = places.take(user, wanted)
     try {
-      const vm = await find(wanted)
+      const vm = await find(wanted, signal)
       const { phase = 'Pending', nodeName: node, podUID } = vm.status ?? {}
       if (phase !== 'Running' || node === undefined || podUID === undefined) throw notRunning(wanted, phase)
       const endpoint = endpointOf(node)
@@ -139,12 +144,13 @@ export function createSessions(options: SessionOptions): Sessions {
 
   /** Ends the session when its user loses the permission. Returns what stops the reviews. */
   const reviewAgain = (user: User, wanted: SessionRequest, end: (ending: Ending) => void): (() => void) => {
+    const stopped = new AbortController()
+    const requester = { tenant: userTenant(user), signal: stopped.signal }
     let cancel = () => {}
-    let isStopped = false
     const review = async () => {
       // An API server that does not respond revokes nothing.
-      const isAllowed = await mayAccess(user, accessOfSession(wanted)).catch(() => true)
-      if (isStopped) return
+      const isAllowed = await mayAccess(user, accessOfSession(wanted), requester).catch(() => true)
+      if (stopped.signal.aborted) return
       if (isAllowed) schedule()
       else end(revoked)
     }
@@ -153,7 +159,7 @@ export function createSessions(options: SessionOptions): Sessions {
     }
     schedule()
     return () => {
-      isStopped = true
+      stopped.abort()
       cancel()
     }
   }
@@ -205,14 +211,25 @@ export function createSessions(options: SessionOptions): Sessions {
     log[level]({ ...line, ...outcome }, 'a session has ended')
   }
 
-  const counted = async (user: User, wanted: SessionRequest, auditID: AuditID): Promise<Opened> => {
+  /** @param client what closes when the client disconnects */
+  const counted = async (
+    user: User,
+    wanted: SessionRequest,
+    auditID: AuditID,
+    client: Duplex | FastifyReply['raw'],
+  ): Promise<Opened> => {
+    const disconnected = new AbortController()
+    const abort = () => disconnected.abort()
+    client.once('close', abort)
     try {
-      return await openSession(user, wanted)
+      return await openSession(user, wanted, disconnected.signal)
     } catch (error) {
       const code = error instanceof SessionRefusal ? error.status.code : 500
       metrics.refused(wanted.kind, code)
       log.info({ ...recordOf(user, wanted, auditID), code, err: error }, 'a session was refused')
       throw error
+    } finally {
+      client.off('close', abort)
     }
   }
 
@@ -234,7 +251,7 @@ export function createSessions(options: SessionOptions): Sessions {
       const { [wanted.kind]: content } = contents
       if (content === undefined) throw notWebSocket
       const auditID = auditOf(reply.request.raw)
-      const opened = await counted(user, wanted, auditID)
+      const opened = await counted(user, wanted, auditID, reply.raw)
       reply.hijack()
       // The client has gone meanwhile, and emits no further event.
       if (reply.raw.destroyed) {
@@ -258,7 +275,7 @@ export function createSessions(options: SessionOptions): Sessions {
       if (contents[wanted.kind] !== undefined || request.headers.upgrade?.toLowerCase() !== 'websocket')
         throw notWebSocket
       const auditID = auditOf(request)
-      const opened = await counted(user, wanted, auditID)
+      const opened = await counted(user, wanted, auditID, socket)
       try {
         const client = await toWebSocket(request, socket, head, opened)
         const { ended: running, close } = bridge(client, opened.socket, {

@@ -1,0 +1,44 @@
+import type { KubeClient } from '../runtime/kube.ts'
+import { createLanes } from '../runtime/lanes.ts'
+import type { AdmissionRequest } from './admission/request.ts'
+import { tenantOf } from './subresources/tenant.ts'
+
+/** For whom a request is sent to the API server, and how long its response is of use. */
+export interface Requester {
+  /** Tenants take turns. */
+  readonly tenant: string
+  readonly signal?: AbortSignal
+}
+
+/** Requests to the API server that requests of tenants cause. */
+export interface TenantRequests {
+  /** Rejects with the signal's reason if that aborts; a request that still waits is then never sent. */
+  request(requester: Requester, method: 'GET' | 'POST', path: string, body?: object): Promise<unknown>
+}
+
+/** As many as the client has connections: further ones would wait in the client, in the order of their arrival. */
+const defaultLimits = { all: 8, perNamespace: 4 }
+
+/**
+ * One admission request can cause 64 requests to the API server. Tenants take turns for the connections of the client,
+ * so these delay other tenants by a few requests only, however many wait.
+ */
+export function createTenantRequests(kube: Pick<KubeClient, 'request'>, limits = defaultLimits): TenantRequests {
+  const lanes = createLanes(limits)
+  return {
+    request: ({ tenant, signal }, method, path, body) =>
+      lanes.run(tenant, () => kube.request(method, path, body, signal === undefined ? {} : { signal }), signal),
+  }
+}
+
+/** The API server has authorized the request in its namespace. For a request without one, its user counts. */
+export const requesterOf = (
+  { namespace, user }: Pick<AdmissionRequest, 'namespace' | 'user'>,
+  signal?: AbortSignal,
+): Requester => ({
+  tenant: namespace === '' ? userTenant(user) : `namespace ${namespace}`,
+  ...(signal === undefined ? {} : { signal }),
+})
+
+/** For a user who is not authorized for any namespace yet. */
+export const userTenant = (user: Parameters<typeof tenantOf>[0]): string => `user ${tenantOf(user)}`
