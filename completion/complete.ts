@@ -346,8 +346,7 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
   const isDefault = defaultsAlone(vm, reaching, grants, fillings)
   const isFilled = (field: string) => !grants.isCut(field) && isDefault(field)
   const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isFilled(field))
-  const onNode = (one: Capabilities) => checkRules(spec, { ...context, capabilities: one }).causes
-  const named = nameNodes(causes, provided, onNode)
+  const named = nameNodes(causes, provided, spec, checked.causesOn)
   return { causes: named.causes, warnings: [...checked.warnings, ...named.warnings] }
 }
 

@@ -31,6 +31,12 @@ test.each<[string, Parameters<typeof nodeCapabilities>[0], VirtualMachineSpec, s
   ['not a node whose labels show that it does not have the CPU', cpus, kvm({ name: 'svm' }), []],
   ['a node whose CPU has what the VM forbids', cpus, kvm({ name: 'svm', policy: 'forbid' }), ['amd']],
   [
+    'the nodes for which a large VM is not checked',
+    [...two, nodeProfile('newest', { ...bundledCapabilities, version: '11.0.0' }), nodeProfile('other', { ...old })],
+    { ...spec('pc-q35-10.0'), tolerations: Array.from({ length: 33_000 }, () => ({ key: 'a', operator: 'Exists' })) },
+    ['newest', 'old', 'other'],
+  ],
+  [
     'not an outlier that the VM selects',
     three,
     spec('pc-q35-9.2', { nodeSelector: { 'kubernetes.io/hostname': 'old' } }),

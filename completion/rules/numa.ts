@@ -150,7 +150,8 @@ const numatune: Rule = {
 
 function* missingNodes(nodeset: string | undefined, field: string, count: number | undefined): Iterable<Finding> {
   if (count === undefined) return
-  const missing = numbersOf(nodeset).find((node) => node >= count)
+  // The numbers ascend, so one that is too large is among the first ones.
+  const missing = numbersOf(nodeset, count + 1).find((node) => node >= count)
   if (missing === undefined) return
   const message = `the node has no NUMA node ${missing}, only 0 to ${count - 1}`
   yield missingCapability(`NUMA node ${missing}`, notFound(field, nodeset, message))

@@ -4,7 +4,10 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { renderCause } from '../../api/refusal.ts'
 import { shorten } from '../../api/shorten.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
-import { rules } from './rules.ts'
+import { sizeOf } from '../../api/steps.ts'
+import { byUser } from '../../presets/source.ts'
+import { mostKinds } from '../checked-groups.ts'
+import { rules, runRules } from './rules.ts'
 
 /**
  * Rules that check one place only: a part that breaks them breaks them in every VM that contains it. Other rules need
@@ -35,9 +38,11 @@ const local: ReadonlySet<string> = new Set([
 ])
 
 /** Other reasons depend on the VM, which can add a missing field or remove a conflicting one. */
-const final: readonly string[] = ['FieldValueInvalid', 'FieldValueNotSupported', 'FieldValueTooLong']
+const finalReasons: readonly string[] = ['FieldValueInvalid', 'FieldValueNotSupported', 'FieldValueTooLong']
 
 const maxCharacters = 119
+
+const localRules = rules.filter(({ id }) => local.has(id))
 
 /**
  * Why a VM that gets this part from a preset can never be valid, one line each.
@@ -45,24 +50,21 @@ const maxCharacters = 119
  */
 export function neverValid(domain: Domain, [first, ...others]: readonly Capabilities[]): readonly string[] {
   if (first === undefined) return []
-  const elsewhere = others.map((one) => broken(domain, one))
-  const isEverywhere = ({ rule, field }: Cause): boolean =>
-    elsewhere.every((causes) => causes.some((one) => one.rule === rule && one.field === field))
-  return broken(domain, first)
+  const part = { originOf: () => byUser, isGranted: () => true, spec: { domain }, domain: canonicalSpelling(domain) }
+  const { causes, reading } = runRules(localRules, { ...part, capabilities: first })
+  const final = causes.filter(({ rule, reason }) => local.has(rule) && finalReasons.includes(reason))
+  const asked = reading.filter(({ id }) => final.some(({ rule }) => rule === id))
+  // A cause on a part of the nodes is no cause.
+  const isChecked = asked.length === 0 || others.length <= mostKinds(sizeOf(domain))
+  const elsewhere = (isChecked ? others : []).map(
+    (capabilities) => new Set(runRules(asked, { ...part, capabilities }).causes.map(keyOf)),
+  )
+  const dependent = new Set(asked.map(({ id }) => id))
+  const isEverywhere = (cause: Cause): boolean =>
+    !dependent.has(cause.rule) || (isChecked && elsewhere.every((keys) => keys.has(keyOf(cause))))
+  return final
     .filter(isEverywhere)
     .map((cause) => shorten(`no VM with this can run: ${cause.field}: ${renderCause(cause)}`, maxCharacters))
 }
 
-function broken(domain: Domain, capabilities: Capabilities): readonly Cause[] {
-  const subject = {
-    capabilities,
-    originOf: () => ({ by: 'user' }) as const,
-    isGranted: () => true,
-    spec: { domain },
-    domain: canonicalSpelling(domain),
-  }
-  return rules
-    .filter(({ id }) => local.has(id))
-    .flatMap(({ id, check }) => [...check(subject)].map((finding) => ({ rule: id, ...finding })))
-    .filter(({ reason }) => final.includes(reason))
-}
+const keyOf = ({ rule, field, reason }: Cause): string => `${rule} ${field} ${finalReasons.includes(reason)}`

@@ -4,6 +4,7 @@ import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
 
 export interface RuleContext {
+  /** A rule that reads them is checked for each kind of node, all others once. */
   readonly capabilities: Capabilities
   /** The origin of the value at a path (`spec.domain.…`): user, preset or default. */
   readonly originOf: (path: string) => Origin

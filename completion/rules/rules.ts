@@ -1,3 +1,4 @@
+import type { Capabilities } from '../../api/capabilities.ts'
 import type { Cause } from '../../api/cause.ts'
 import { listCauses, maxCauses, noCauses } from '../../api/causes.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
@@ -155,39 +156,76 @@ export const rules: readonly Rule[] = [
 
 const rulesAbout = indexRules(rules)
 
-/** The causes against a completed spec, and warnings about values that are valid but probably not intended. */
-export function checkRules(
-  spec: VirtualMachineSpec,
-  context: RuleContext,
-): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] } {
-  const domain = canonicalSpelling(spec.domain)
-  const { without = [] } = context
+export interface Findings {
+  readonly causes: readonly Cause[]
+  /** About values that are valid but probably not intended. */
+  readonly warnings: readonly string[]
+  /**
+   * The causes on a node with other capabilities, but only those of rules that read capabilities: the causes of the
+   * other rules do not depend on the node.
+   */
+  readonly causesOn: (capabilities: Capabilities) => readonly Cause[]
+}
+
+/** The causes against a completed spec, and warnings. */
+export function checkRules(spec: VirtualMachineSpec, context: RuleContext): Findings {
+  const whole = { ...context, spec, domain: canonicalSpelling(spec.domain) }
+  const keys = keysWithin(whole.domain)
+  const { causes, reading } = runRules(rulesAbout(keys), whole)
+  return {
+    causes,
+    warnings: warningsOf(whole, keys),
+    causesOn: (capabilities) => runRules(reading, { ...whole, capabilities }).causes,
+  }
+}
+
+/**
+ * The causes of some rules. `reading` has those that have read the capabilities; the others would find the same with
+ * different ones.
+ */
+export function runRules(
+  selected: readonly Rule[],
+  { capabilities, ...others }: Subject,
+): { readonly causes: readonly Cause[]; readonly reading: readonly Rule[] } {
+  const { without = [], originOf } = others
   const causes = noCauses()
-  const whole: Subject = { ...context, spec, domain }
-  const keys = keysWithin(domain)
+  const reading: Rule[] = []
   const isSure = sureWithout(without)
-  for (const { id, check } of rulesAbout(keys)) {
+  let hasRead = false
+  const whole: Subject = {
+    ...others,
+    get capabilities() {
+      hasRead = true
+      return capabilities
+    },
+  }
+  for (const rule of selected) {
     const misses: string[] = []
     // Each rule gets its own proxy, because values cached per domain would hide which rule reads a missing member.
     const subject = without.length === 0 ? whole : watchedSubject(whole, without, misses)
-    const findings = [...check(subject)]
+    hasRead = false
+    const findings = [...rule.check(subject)]
+    if (hasRead) reading.push(rule)
     if (misses.length > 0) continue
     for (const finding of findings) {
       if (causes.list.length >= maxCauses) {
         causes.more += 1
         continue
       }
-      const cause = { rule: id, ...finding, origin: context.originOf(finding.field) }
+      const cause = { rule: rule.id, ...finding, origin: originOf(finding.field) }
       if (isSure(cause)) causes.list.push(cause)
     }
   }
-  return { causes: listCauses(causes, 'spec'), warnings: warningsOf(whole, keys) }
+  return { causes: listCauses(causes, 'spec'), reading }
 }
 
 const watchedSubject = (whole: Subject, without: readonly string[], misses: string[]): Subject => ({
   ...whole,
   spec: watched(whole.spec, 'spec', without, misses),
   domain: watched(whole.domain, 'spec.domain', without, misses),
+  get capabilities() {
+    return whole.capabilities
+  },
 })
 
 /**
