@@ -91,3 +91,51 @@ test('the refusals of every VM are cached until it is deleted', () => {
   round()
   expect(engine.calls).toBe(3001)
 })
+
+/** Counts how often the nodes are determined. */
+function countingNodes(nodes: () => readonly string[]) {
+  let calls = 0
+  const engine: Engine = {
+    ...counting(),
+    unfitNodes() {
+      calls += 1
+      return nodes()
+    },
+  }
+  return { engine, calls: () => calls }
+}
+
+test.each<[string, (inventory: { -readonly [K in keyof Inventory]: Inventory[K] }) => VirtualMachine, number]>([
+  ['nothing', () => withMetadata({}), 1],
+  ['a label', () => withMetadata({ labels: { app: 'web' } }), 1],
+  ['only the status', () => ({ ...vm, status: { phase: 'Pending' } }), 1],
+  ['the spec', () => withMetadata({ generation: 2 }), 2],
+  [
+    'what nodes can do',
+    (inventory) => {
+      const capabilities = { ...inventory.capabilities() }
+      inventory.capabilities = () => capabilities
+      return vm
+    },
+    2,
+  ],
+])('the nodes that cannot run a waiting VM, when %s changes', (_, change, calls) => {
+  const inventory = { ...emptyInventory() }
+  const counted = countingNodes(() => ['n1'])
+  const cached = cacheRefusals(counted.engine, inventory)
+  expect([cached.unfitNodes(vm), cached.unfitNodes(vm), cached.unfitNodes(change(inventory))]).toEqual([
+    ['n1'],
+    ['n1'],
+    ['n1'],
+  ])
+  expect(counted.calls()).toBe(calls)
+})
+
+test('VMs that avoid the same nodes share one list, and a deleted VM is forgotten', () => {
+  const counted = countingNodes(() => ['n1', 'n2'])
+  const cached = cacheRefusals(counted.engine, emptyInventory())
+  expect(cached.unfitNodes(withMetadata({ uid: 'a' }))).toBe(cached.unfitNodes(withMetadata({ uid: 'b' })))
+  cached.forget('a')
+  cached.unfitNodes(withMetadata({ uid: 'a' }))
+  expect(counted.calls()).toBe(3)
+})

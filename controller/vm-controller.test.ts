@@ -425,6 +425,37 @@ describe('controller', () => {
     expect(server.objects('/api/v1/events').map((event) => event['reason'])).toContain('FailedCreate')
   })
 
+  it('waits to create a refused pod again, even if labels of the VM change each second, but not if its spec does', async () => {
+    const { server, clock, start } = await setUp()
+    let attempts = 0
+    server.fault = ({ method, path }) => {
+      if (method !== 'POST' || !path.endsWith('/pods')) return undefined
+      attempts++
+      const body = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota: pods' }
+      return { status: 403, body }
+    }
+    const { controller } = start()
+    const isIdle = () => controller.statistics()?.working === 0 && controller.statistics()?.waiting === 0
+    create(server)
+    await until(() => vm(server)?.status?.reason === 'FailedCreate')
+    await until(() => controller.vms.store.get('default/vm1')?.status?.reason === 'FailedCreate')
+    await until(isIdle)
+    const write = async (label: string, generation: number) => {
+      const object = server.find(vms, 'default', 'vm1')!
+      server.put(vms, { ...object, metadata: { ...object.metadata, labels: { label }, generation } })
+      await until(() => controller.vms.store.get('default/vm1')?.metadata.labels?.['label'] === label)
+    }
+    for (let second = 0; second < 20; second++) {
+      await write(`${second}`, 1)
+      await clock.advance(1000)
+      await until(isIdle)
+    }
+    expect(attempts).toBeLessThanOrEqual(5)
+    const before = attempts
+    await write('spec', 2)
+    await until(() => attempts > before)
+  })
+
   it('retries to create a pod while its quota is being counted', async () => {
     const { server, clock, start } = await setUp()
     let conflicts = 3

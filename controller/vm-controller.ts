@@ -37,6 +37,7 @@ import type { Claim, Pod } from './pod.ts'
 import { isWhole, slimPod, slimStartingPod } from './slim-pod.ts'
 import { awaitsStart, vmSlimmer } from './slim-vm.ts'
 import type { CachedVm } from './slim-vm.ts'
+import { createRefusedPods } from './refused-pods.ts'
 import { createStartingVms } from './starting-vms.ts'
 import { createStopwatch } from './stopwatch.ts'
 import type { Action } from './vm-action.ts'
@@ -123,6 +124,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   const endedPods = new Set<string>()
   /** Uids of VMs whose claims this process marked as filled. An entry is removed with its VM. */
   const filledVms = new Set<string>()
+  const refusedPods = createRefusedPods(clock)
 
   /** Queues the VM with this key after a change of it or of a pod. */
   const note = (change: Change<KubeObject>, key: string) => {
@@ -138,6 +140,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       engine.forget(object.metadata.uid)
       endedPods.delete(object.status?.podUID ?? '')
       filledVms.delete(object.metadata.uid)
+      refusedPods.forget(object.metadata.uid)
     }
     note(change, keyOf(object.metadata))
   })
@@ -178,8 +181,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   const observe = async (vm: Vm): Promise<Observed> => {
     const found = podsOf(vm, await findNamedPod(vm))
     const node = stateOf(nodeCache.store.get(vm.status?.nodeName ?? ''))
-    // To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn.
-    if (awaitsStart(vm)) await turns.take({ namespace: vm.metadata.namespace ?? '', username: '' })
+    if (awaitsStart(vm)) await inTurn(vm)
     const completion = completionOf(vm)
     const elapsed = stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node))
     const overdue = (elapsed.get('creating') ?? 0) < creationOverdueMs ? undefined : creatingPod(vm, found.pods)
@@ -199,6 +201,10 @@ export function startVmController(options: VmControllerOptions): VmController {
       now: timestamp(clock),
     }
   }
+
+  /** To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn. */
+  const inTurn = ({ metadata: { namespace = '' } }: Vm): Promise<void> | undefined =>
+    turns.take({ namespace, username: '' })
 
   const podsOf = (vm: Vm, named: Persisted<Pod> | undefined) => {
     const name = podName(vm)
@@ -285,7 +291,7 @@ export function startVmController(options: VmControllerOptions): VmController {
         await markFilled(vm)
         return undefined
       case 'createPod':
-        return createPod(observed, excludeNodes(action.pod, engine.unfitNodes(vm)))
+        return createPod(observed, action.pod)
       case 'deletePod':
         await unlessNotFound(kube.delete(pods, refOf(keyOf(action.pod.metadata)), deletionOf(vm, action.pod)))
         return undefined
@@ -293,17 +299,26 @@ export function startVmController(options: VmControllerOptions): VmController {
   }
 
   const createPod = async (observed: Observed, pod: Pod): Promise<readonly Action[] | undefined> => {
+    const { vm } = observed
+    const leftMs = refusedPods.leftMs(vm)
+    if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
+    await inTurn(vm)
+    const unfit = engine.unfitNodes(vm)
+    loop.assertLeading()
     try {
-      await unlessCounting(kube.create(pods, pod))
+      await unlessCounting(kube.create(pods, excludeNodes(pod, unfit)))
+      refusedPods.forget(vm.metadata.uid)
       return undefined
     } catch (error) {
       const isRefused = isForbidden(error) || isInvalid(error)
       if (!isRefused && !isAlreadyExists(error)) throw error
       // Admission may refuse the pod before the API server notices that it exists.
-      const existing = await readNamedPod(observed.vm)
+      const existing = await readNamedPod(vm)
       if (existing !== undefined) return plan({ ...observed, ...podsOf(observed.vm, existing) })
-      if (isRefused) return refusedToCreate(observed, error.status.message)
-      return [{ do: 'requeueAfter', afterMs: goneMs }]
+      if (!isRefused) return [{ do: 'requeueAfter', afterMs: goneMs }]
+      const actions = refusedToCreate(observed, error.status.message)
+      for (const action of actions) if (action.do === 'requeueAfter') refusedPods.note(vm, action.afterMs)
+      return actions
     }
   }
 

@@ -1,0 +1,28 @@
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import type { Clock } from '../runtime/clock.ts'
+
+/**
+ * When the API server refused the pod of a VM. A user can change labels of the VM many times a second, and each change
+ * leads to a pass; the pod is not created again before its time, unless the spec has changed. This is no decision: a
+ * new process tries at once.
+ */
+export interface RefusedPods {
+  note(vm: VirtualMachine, afterMs: number): void
+  /** Zero or less: the pod may be created. */
+  leftMs(vm: VirtualMachine): number
+  forget(uid: string): void
+}
+
+export function createRefusedPods(clock: Pick<Clock, 'monotonic'>): RefusedPods {
+  const refused = new Map<string, { readonly generation: number | undefined; readonly untilMs: number }>()
+  return {
+    note({ metadata: { uid = '', generation } }, afterMs) {
+      refused.set(uid, { generation, untilMs: clock.monotonic() + afterMs })
+    },
+    leftMs({ metadata: { uid = '', generation } }) {
+      const known = refused.get(uid)
+      return known === undefined || known.generation !== generation ? 0 : known.untilMs - clock.monotonic()
+    },
+    forget: (uid) => void refused.delete(uid),
+  }
+}
