@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { Capabilities } from '../api/capabilities.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
-import { bundledCapabilities } from './capabilities.ts'
+import { bundledCapabilities, imageOf } from './capabilities.ts'
 import { fitsOn } from './fit.ts'
 import { intersect } from './intersect.ts'
 import { outliersOf, type NodeGroup } from './outliers.ts'
@@ -11,7 +11,10 @@ import { outliersOf, type NodeGroup } from './outliers.ts'
 /** The capabilities that the nodes of a cluster have published. */
 export interface NodeCapabilities {
   readonly providedFor: (spec: VirtualMachineSpec) => Provided
-  /** All known capabilities, ending with the bundled ones, which apply until a node publishes its own. */
+  /**
+   * For each known image, the capabilities of one kind of node, ending with the bundled ones, which apply until a node
+   * publishes its own. Defaults depend on nothing else.
+   */
   readonly known: readonly Capabilities[]
   /** The same without the bundled ones, unless no node has published any. */
   readonly published: readonly Capabilities[]
@@ -43,7 +46,7 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
   const distinct = [...new Set(profiles.map(({ spec }) => spec.capabilities))]
   const cached = new LRUCache<string, Provided>({ max: maxCached })
   return {
-    known: [...distinct, bundledCapabilities],
+    known: oneOfEach([...distinct, bundledCapabilities]),
     published: distinct.length === 0 ? [bundledCapabilities] : distinct,
     census: () => ({
       nodes: profiles.length,
@@ -102,4 +105,8 @@ function provide(fitting: readonly NodeProfile[], isKvm: boolean): Provided {
   const [first, ...rest] = counted.map(({ capabilities }) => capabilities)
   const capabilities = first === undefined ? bundledCapabilities : intersect([first, ...rest])
   return { capabilities, groups: counted, outliers }
+}
+
+function oneOfEach(capabilities: readonly Capabilities[]): readonly Capabilities[] {
+  return [...Map.groupBy(capabilities, imageOf).values()].flatMap((same) => same.slice(0, 1))
 }

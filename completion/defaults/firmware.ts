@@ -1,7 +1,7 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import type { Capabilities, Firmware } from '../../api/capabilities.ts'
+import type { Firmware } from '../../api/capabilities.ts'
 import { nvramDirectory } from '../../api/nvram-directory.ts'
-import { machineType } from '../capabilities.ts'
+import { machineType, type ImageCapabilities } from '../capabilities.ts'
 import { isOn } from './reading.ts'
 import { appendTo, fill, rule, type Context, type Rule, type Values } from './rule.ts'
 
@@ -39,7 +39,7 @@ const formatOf = ({ firmware, loader, nvram }: Os, { isNew }: Context): string |
 const hasStatedFeature = ({ firmwareSelection }: Os, name: string): boolean | undefined =>
   isOn(firmwareSelection?.features?.find((feature) => feature.name === name)?.enabled)
 
-const matches = (firmware: Firmware, request: Request, capabilities: Capabilities): boolean => {
+const matches = (firmware: Firmware, request: Request, capabilities: ImageCapabilities): boolean => {
   const { features } = firmware
   return (
     firmware.interfaces.includes(request.interface) &&
@@ -58,7 +58,7 @@ const matches = (firmware: Firmware, request: Request, capabilities: Capabilitie
   )
 }
 
-const runsOn = ({ targets }: Firmware, { type }: Os, capabilities: Capabilities): boolean => {
+const runsOn = ({ targets }: Firmware, { type }: Os, capabilities: ImageCapabilities): boolean => {
   const machine = machineType(capabilities, type?.machine ?? '')?.name ?? type?.machine ?? ''
   return targets.some(
     ({ architecture, machines }) =>
@@ -139,7 +139,7 @@ const choose = (domain: Domain, context: Context): Firmware | undefined => {
 }
 
 /** The firmware of the node that meets all requirements of a complete domain; undefined if there is none. */
-export const firmwareFor = (domain: Domain, capabilities: Capabilities): Firmware | undefined =>
+export const firmwareFor = (domain: Domain, capabilities: ImageCapabilities): Firmware | undefined =>
   choose(domain, { capabilities, entropy: { uid: '' } })
 
 export const firmware: Rule = {

@@ -1,7 +1,7 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import type { Port } from '../../api/port.ts'
 import type { Tap } from '../../api/tap.ts'
-import type { Capabilities } from '../../api/capabilities.ts'
+import type { ImageCapabilities } from '../capabilities.ts'
 
 /** The source of identities: the same uid gives the same identities. */
 export interface Entropy {
@@ -20,7 +20,8 @@ export interface PreviousIdentity {
 }
 
 export interface Context {
-  readonly capabilities: Capabilities
+  /** Not those of the hardware: a VM is completed once for all nodes with the same image. */
+  readonly capabilities: ImageCapabilities
   readonly entropy: Entropy
   /** The name of the VM, for a domain without a name. */
   readonly name?: string
