@@ -1,4 +1,6 @@
 import { isRecord } from '../api/schema.ts'
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { nodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset, type CompiledPreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -8,6 +10,7 @@ import { noPermissions } from '../webhooks/admission/permission.ts'
 import { admissionReviewOf, parseAdmissionReview } from '../webhooks/admission/request.ts'
 import { mutate, validate } from '../webhooks/admission/handler.ts'
 import { chance, exampleSpecs, type Chance } from './chance.ts'
+import { nodeProfile, olderCapabilities } from './node-profile.ts'
 import { operationsOf } from './operations.ts'
 import { patched } from './fuzz.ts'
 
@@ -270,7 +273,16 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
       distances: { siblings: Array.from({ length: 128 }, (_item, sibling) => ({ id: sibling, value: 20 })) },
     }))
     const pins = Array.from({ length: pick([255, 4096]) ?? 1 }, (_, vcpu) => ({ vcpu, cpuset: '0-4095,^1,^3' }))
+    const memnodes = Array.from({ length: pick([64, 1024]) ?? 1 }, (_, cellid) => ({ cellid, nodeset: '0-4095,^1,^3' }))
+    const features = Array.from({ length: pick([2, 512]) ?? 2 }, (_, index) => ({
+      name: `feature${index}`,
+      policy: pick(['require', 'forbid', 'disable']),
+    }))
     const parts: Json[] = [
+      { os: { type: { os: 'hvm', machine: 'pc-q35-99.9' } } },
+      { numatune: { memnodes }, cpu: { numa: { cells } } },
+      { cpu: { mode: 'host-model', features } },
+      { memoryBacking: { hugepages: { pages: pins.map(({ vcpu }) => ({ size: vcpu + 3, unit: 'KiB' })) } } },
       { cpu: { numa: { cells } } },
       { cputune: { vcpupins: pins }, vcpu: { value: 4096 } },
       { vcpus: { vcpus: Array.from({ length: 4096 }, (_, id) => ({ id, enabled: true })) }, vcpu: { value: 4096 } },
@@ -366,8 +378,22 @@ const reviewText = (object: Json, oldObject?: unknown): string =>
     },
   })
 
+/** A cluster with many kinds of nodes: half of them have an older QEMU, and each has other CPUs and NUMA nodes. */
+const nodes = nodeCapabilities(
+  Array.from({ length: 20 }, (_, index) => {
+    const image = index % 2 === 0 ? bundledCapabilities : olderCapabilities('10.0')
+    const { cpuModels = [] } = image.accelerators.kvm ?? {}
+    const kvm = { cpuModels, cpuFeatures: ['aes', `feature${index}`] }
+    const host = { numaNodes: 1 + index, pageSizes: [4, 2048] }
+    return nodeProfile(`n${index}`, { ...image, accelerators: { ...image.accelerators, kvm }, host })
+  }),
+)
+
 const engineWith = (presets: readonly CompiledPreset[]) =>
-  createEngine({ ...cachesWithout(systemClock), candidates: createCandidates(presets) }, () => Promise.resolve(false))
+  createEngine(
+    { ...cachesWithout(systemClock), candidates: createCandidates(presets), capabilities: () => nodes },
+    () => Promise.resolve(false),
+  )
 
 const plainVm: Json = {
   apiVersion: 'virtset.io/v1alpha1',
