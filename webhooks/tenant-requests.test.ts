@@ -41,7 +41,7 @@ function fakeClient() {
     waiting,
     request,
     /** The API server responds to the oldest request. */
-    async respond() {
+    respond: async () => {
       inProgress.shift()?.()
       pump()
       await settle()

@@ -11,6 +11,7 @@ import { systemClock } from '../../runtime/clock.ts'
 import { createLogger } from '../../runtime/log.ts'
 import type { Access } from '../admission/permission.ts'
 import { until } from '../../test/until.ts'
+import { userTenant, type Requester } from '../tenant-requests.ts'
 import { createApi, type ApiOptions } from './api.ts'
 import { SessionRefusal } from './session-client.ts'
 import type { PowerResponse } from './power.ts'
@@ -226,6 +227,25 @@ test('a finished request makes room for the next one', async () => {
   const codes: number[] = []
   for (let count = 0; count < 3; count++) codes.push((await post()).code)
   expect(codes).toEqual([202, 202, 202])
+})
+
+test('the review of a permission counts for the user, and ends when the client disconnects', async () => {
+  const requesters: Requester[] = []
+  const mayAccess: ApiOptions['mayAccess'] = (_user, _access, requester) => {
+    requesters.push(requester)
+    return new Promise((_resolve, reject) => {
+      requester.signal?.addEventListener('abort', () => reject(requester.signal?.reason))
+    })
+  }
+  const { post, performed } = await start({ mayAccess })
+  const client = new AbortController()
+  const answer = post({ signal: client.signal }).catch(() => 'gone')
+  await until(() => requesters.length === 1)
+  expect(requesters[0]?.tenant).toBe(userTenant({ username: 'jane', groups: [] }))
+  client.abort()
+  expect(await answer).toBe('gone')
+  await until(() => requesters[0]?.signal?.aborted === true)
+  expect(performed).toEqual([])
 })
 
 test('the service accounts of a namespace have one share until their requests are authorized', async () => {

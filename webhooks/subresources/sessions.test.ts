@@ -14,6 +14,7 @@ import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import type { Access } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
+import { userTenant, type Requester } from '../tenant-requests.ts'
 import { SessionRefusal, type EndpointRequest } from './session-client.ts'
 import { createSessionMetrics } from './session-metrics.ts'
 import type { SessionRequest } from './session-request.ts'
@@ -44,6 +45,7 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   const guests: Duplex[] = []
   const asked: EndpointRequest[] = []
   const checked: Access[] = []
+  const requesters: Requester[] = []
   const state: {
     status: object | undefined
     uid: string
@@ -88,8 +90,9 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
         return { metadata, status: state.status } as never
       },
     },
-    mayAccess: async (_, access) => {
+    mayAccess: async (_, access, requester) => {
       checked.push(access)
+      requesters.push(requester)
       await state.waits
       return state.isAllowed
     },
@@ -163,7 +166,7 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
       const request = get(`http://127.0.0.1:${port}/${path}`, { agent: false }, resolve).on('error', reject)
       closing.push(() => request.destroy())
     })
-  return { clock, guests, asked, checked, connections, state, lines, registry, sessions, attach, read }
+  return { clock, guests, asked, checked, requesters, connections, state, lines, registry, sessions, attach, read }
 }
 
 const perVm = (most: number) => ({ ports: most, others: most })
@@ -184,6 +187,21 @@ test('a console is authorized, opened at the node of the VM, and carried', async
   guests[0]?.write('login: ')
   await until(() => heard === 'login: ')
   expect(heard).toBe('login: ')
+})
+
+test('what a session waits for counts for its user, and ends when its client disconnects', async () => {
+  const { requesters, state, asked, connections, lines, read } = await start()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  state.waits = promise
+  void read().catch(() => {})
+  await until(() => requesters.length === 1)
+  expect(requesters[0]).toEqual({ tenant: userTenant({ username: 'jane', groups: [] }), signal: expect.anything() })
+  expect(requesters[0]?.signal?.aborted).toBe(false)
+  connections[0]?.destroy()
+  await until(() => requesters[0]?.signal?.aborted === true)
+  resolve()
+  await until(() => lines.some(({ msg }) => msg === 'a session was refused'))
+  expect([asked, requesters[0]?.signal?.reason]).toEqual([[], expect.any(SessionRefusal)])
 })
 
 test.each<[string, Partial<Awaited<ReturnType<typeof start>>['state']>, number, string]>([

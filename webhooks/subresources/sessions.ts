@@ -219,7 +219,7 @@ export function createSessions(options: SessionOptions): Sessions {
     client: Duplex | FastifyReply['raw'],
   ): Promise<Opened> => {
     const disconnected = new AbortController()
-    const abort = () => disconnected.abort()
+    const abort = () => disconnected.abort(gone)
     client.once('close', abort)
     try {
       return await openSession(user, wanted, disconnected.signal)
@@ -365,6 +365,8 @@ const notWebSocket = refusal(
   'BadRequest',
   'attach and portforward require a WebSocket (Upgrade: websocket); log, screenshot and metrics require a request without an upgrade',
 )
+
+const gone = refusal(400, 'BadRequest', 'the client has disconnected')
 
 const notRunning = ({ namespace, name }: SessionRequest, phase: string): SessionRefusal =>
   refusal(
