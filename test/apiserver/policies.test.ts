@@ -750,6 +750,7 @@ describe('the controller', () => {
 describe('a launcher pod', () => {
   const uid = 'a1b2c3d4-0000-4000-8000-000000000001'
   const labels = { 'virtset.io/vm-uid': uid }
+  const unnamed = { 'virtset.io/vm-uid': '' }
   const vm = (over: object = {}) => ({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -787,6 +788,7 @@ describe('a launcher pod', () => {
       '',
     ],
     ['a user creates one with the label', podWith({ labels }), jane, 403, ownLabel],
+    ['a user creates one with an empty label', podWith({ labels: unnamed }), jane, 403, ownLabel],
     ['a user creates one with the owner', podWith({ ownerReferences: [vm()] }), jane, 403, ownOwner],
     [
       'a user creates one whose owner does not control it',
@@ -805,6 +807,7 @@ describe('a launcher pod', () => {
 
   test.each<[string, boolean, object, { readonly user: string }, number, string]>([
     ['a user labels a pod of their own as one', false, { labels }, jane, 403, ownLabel],
+    ['a user gives a pod of their own an empty label', false, { labels: unnamed }, jane, 403, ownLabel],
     ['a user makes a VM the owner of a pod of their own', false, { ownerReferences: [vm()] }, jane, 403, ownOwner],
     ['a user labels it', true, { labels: { a: 'b' } }, jane, 200, ''],
     ['a user removes its label', true, { labels: { 'virtset.io/vm-uid': null } }, jane, 403, ownLabel],
