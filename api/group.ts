@@ -74,6 +74,14 @@ export const groupSpecSchema = bounded(
   ),
 )
 
+const sharedAttachment: Cause = {
+  rule: 'group-attached-volume',
+  field: 'spec.template.spec.attachedVolumes',
+  reason: 'FieldValueForbidden',
+  message: 'is not supported: all VMs of the group would have the same claims',
+  suggestion: 'use spec.claimTemplates, or attach claims to single VMs',
+}
+
 /** Parses a group. Reports everything that is wrong with its shape, its selector and its template. */
 export function parseGroup(value: unknown): { readonly group: VirtualMachineGroup } | { readonly causes: Cause[] } {
   if (!isRecord(value)) return { causes: [wrongType('', value, 'an object')] }
@@ -85,6 +93,7 @@ export function parseGroup(value: unknown): { readonly group: VirtualMachineGrou
   const { selector, template } = group.spec
   causes.push(...checkSelector(selector, 'spec.selector'), ...checkTemplate(template, 'spec.template'))
   causes.push(...claimCauses(group))
+  if ((template.spec.attachedVolumes ?? []).length > 0) causes.push(sharedAttachment)
   if (isEmpty(selector)) causes.push(selectorEmpty)
   causes.push(...selectorSizeCauses(selector))
   return causes.length > 0 ? { causes } : { group }

@@ -1,3 +1,4 @@
+import { attachedVolumeStatuses, attachmentPods } from './attached-volume.ts'
 import { configPhases } from './config.ts'
 import { defaultMaxItems } from './domain/limits.ts'
 import { guestIPs, guestStatus } from './guest.ts'
@@ -94,6 +95,8 @@ export const virtualMachineStatusSchema = withDefault(
       },
       ['id', 'state'],
     ),
+    attachedVolumes: attachedVolumeStatuses,
+    attachmentPods,
     phaseTransitionTimestamps: list(
       'When each phase was entered.',
       closed('A phase and its time.', { phase: phase('The phase.'), time: time('When it was entered.') }, [

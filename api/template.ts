@@ -1,3 +1,4 @@
+import { checkAttachedVolumes } from './attached-volume.ts'
 import type { Cause } from './cause.ts'
 import { validateDomain } from './domain/validate.ts'
 import { checkLabels, cutName } from './label.ts'
@@ -75,6 +76,7 @@ export function checkTemplate({ metadata = {}, spec }: VirtualMachineTemplate, f
     ...checkPorts(spec.ports ?? [], `${field}.spec.ports`),
     ...checkProbes(spec, `${field}.spec`),
     ...checkPlacement(spec, `${field}.spec`),
+    ...checkAttachedVolumes(spec.attachedVolumes ?? [], `${field}.spec.attachedVolumes`),
   ]
 }
 

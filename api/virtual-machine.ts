@@ -1,3 +1,10 @@
+import {
+  attachedVolumes,
+  checkAttachedVolumes,
+  type AttachedVolume,
+  type AttachedVolumeStatus,
+  type AttachmentPod,
+} from './attached-volume.ts'
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
 import { canonicalValue } from './domain/scalar-value.ts'
@@ -32,6 +39,8 @@ export interface VirtualMachineSpec extends Placement, Probes {
   readonly hostDevices?: readonly HostDevice[]
   /** Host-reaching. */
   readonly resourceClaims?: readonly ResourceClaim[]
+  /** The only field that presets cannot set: it changes while the VM runs. */
+  readonly attachedVolumes?: readonly AttachedVolume[]
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -87,6 +96,8 @@ export interface VirtualMachineStatus {
   readonly guest?: GuestStatus
   readonly freeze?: FreezeRequest
   readonly frozen?: FreezeStatus
+  readonly attachedVolumes?: readonly AttachedVolumeStatus[]
+  readonly attachmentPods?: readonly AttachmentPod[]
   readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
   /** For printer columns: the applied presets, machine type, memory, virtual CPUs. */
   readonly presets?: string
@@ -131,15 +142,15 @@ export const specFields = {
   hostDevices,
   resourceClaims,
   ...placement,
-} satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
+} satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain' | 'attachedVolumes'>>
 
 export const specKeys = Object.keys(specFields) as readonly (keyof typeof specFields)[]
 
 /** The schema of `spec`. The domain has a schema of its own. */
 const specSchema: Schema = bounded(
   open(
-    'The virtual machine to run. Immutable once persisted.',
-    { domain: opaque("The virtual machine: libvirt's Domain XML as JSON."), ...specFields },
+    'The virtual machine to run. Immutable once persisted, except for `attachedVolumes` and the media of CD drives.',
+    { domain: opaque("The virtual machine: libvirt's Domain XML as JSON."), ...specFields, attachedVolumes },
     ['domain'],
   ),
 )
@@ -206,6 +217,7 @@ function vmCauses(value: unknown): readonly Cause[] {
     ...checkResourceClaims(spec.resourceClaims ?? [], 'spec.resourceClaims'),
     ...checkProbes(spec, 'spec'),
     ...checkPlacement(spec, 'spec'),
+    ...checkAttachedVolumes(spec.attachedVolumes ?? [], 'spec.attachedVolumes'),
   ]
   return capCauses(found, 'spec')
 }

@@ -7,6 +7,7 @@ import { imageVolumesOf } from '../api/volume.ts'
 import { canonicalSpelling } from '../api/domain/canonical.ts'
 import { hostPaths } from '../presets/grant.ts'
 import { maxSteps, maxStepsAgain, sizeOf, unmetered, within } from '../api/steps.ts'
+import { fillAttachedVolumes } from './attached-volume.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
 import { canRemove } from '../presets/remove-path.ts'
@@ -294,7 +295,7 @@ function fill(
   const { steps = unmetered } = options
   steps.spend(sizeOf(spec.domain))
   const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, spec, capabilities, options))
-  return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
+  return { spec: fillAttachedVolumes(added.size === 0 ? spec : { ...spec, domain }), added }
 }
 
 /** The context of default rules, besides the domain. */

@@ -88,6 +88,7 @@ function slimSpec({ spec, status }: VirtualMachine): VirtualMachine['spec'] {
     domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
     ...(volumes.length === 0 ? {} : { volumes }),
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
+    ...pick(spec, 'attachedVolumes'),
     ...slimProbes(spec),
   }
 }

@@ -36,12 +36,13 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
 
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
-  const { terminationGracePeriodSeconds: grace, taps } = vm.spec
+  const { terminationGracePeriodSeconds: grace, taps, attachedVolumes } = vm.spec
   const interfaces = interfacesOf(vm)
   const spec = {
     domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
     ...(taps === undefined ? {} : { taps }),
+    ...(attachedVolumes === undefined ? {} : { attachedVolumes }),
     ...slimProbes(vm.spec),
   }
   return { ...vm, spec, isPartial: true }

@@ -64,7 +64,7 @@ export const revisionOf = (spec: unknown): string =>
     .digest('hex')
     .slice(0, 16)
 
-const contentKeys: readonly (keyof VirtualMachineSpec)[] = ['domain', ...specKeys]
+const contentKeys: readonly Exclude<keyof VirtualMachineSpec, 'attachedVolumes'>[] = ['domain', ...specKeys]
 
 /**
  * Compiles a preset from the watch cache or a file. A broken preset is returned as quarantined; this never throws.

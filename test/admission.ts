@@ -39,6 +39,7 @@ export const titleEngine: Engine = {
     const whole = { ...vm, metadata: { ...vm.metadata, annotations }, spec: { ...vm.spec, domain } }
     return { completed: { ...nothingElse, vm: whole }, warnings: ['completed'], audit: { title: 'good' } }
   },
+  attachmentWarnings: () => [],
   checkPreset: ({ spec: { domain } }) => ({
     causes: domain?.title === 'bad' ? [badTitle] : [],
     warnings: ['checked'],

@@ -21,6 +21,7 @@ const besideDomain = [
   'ports',
   'taps',
   'deviceStateVolume',
+  'attachedVolumes',
   'dedicatedCPUs',
   'memoryRequest',
   'hostDevices',

@@ -5,6 +5,7 @@ import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { indexRules, keysWithin } from './about.ts'
 import { addressRules } from './address.ts'
+import { attachedVolume } from './attached-volume.ts'
 import { audioRules } from './audio.ts'
 import { biosSerial } from './bios.ts'
 import { bootRules } from './boot.ts'
@@ -105,6 +106,7 @@ export const rules: readonly Rule[] = [
   ...seclabelRules,
   ...volumeRules,
   deviceStateVolume,
+  attachedVolume,
   dedicatedCpus,
   ...diskRules,
   ...diskDriverRules,

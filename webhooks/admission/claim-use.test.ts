@@ -30,6 +30,11 @@ test.each<[string, VirtualMachineSpec, boolean, boolean]>([
   expect(claimUses(spec)).toEqual([{ claim: 'c', isWriter, isShared }])
 })
 
+test.each([false, true])('an attached volume that is read-only: %s uses its claim alone', (readOnly) => {
+  const attachedVolumes = [{ name: 'a', persistentVolumeClaim: { claimName: 'c', readOnly } }]
+  expect(claimUses({ domain: {}, attachedVolumes })).toEqual([{ claim: 'c', isWriter: !readOnly, isShared: false }])
+})
+
 /** An index with one VM. */
 function userOf(name: string, spec: VirtualMachineSpec) {
   const keys = claimUses(spec).map((use) => claimKey('', use))

@@ -1,3 +1,4 @@
+import { mostAttached } from '../../api/attached-volume.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { filesystemVolumes } from '../../completion/rules/filesystem-volume.ts'
 
@@ -19,8 +20,11 @@ const readOnlyDevices = ['cdrom']
  */
 const mostClaims = 16
 
-/** The first `mostClaims` claims that the disks or file systems of a VM use, with the strictest of their uses. */
-export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonly ClaimUse[] {
+/**
+ * The first `mostClaims` claims that the disks or file systems of a VM use, with the strictest of their uses, and those
+ * of its attached volumes.
+ */
+export function claimUses({ domain, volumes = [], attachedVolumes = [] }: VirtualMachineSpec): readonly ClaimUse[] {
   const disks = (domain.devices?.disks ?? []).filter(({ type }) => type === 'volume')
   const disksOf = Map.groupBy(disks, ({ source }) => source?.volume)
   const shared = new Set(filesystemVolumes(domain).map((one) => one.name))
@@ -36,7 +40,14 @@ export function claimUses({ domain, volumes = [] }: VirtualMachineSpec): readonl
     const isShared = users.every(({ shareable }) => shareable !== undefined)
     return [{ claim: claim.claimName, isWriter, isShared }]
   })
-  return uses.slice(0, mostClaims)
+  const attached = attachedVolumes.slice(0, mostAttached).map(
+    ({ persistentVolumeClaim: { claimName, readOnly = false } }): ClaimUse => ({
+      claim: claimName,
+      isWriter: !readOnly,
+      isShared: false,
+    }),
+  )
+  return [...uses.slice(0, mostClaims), ...attached]
 }
 
 /** The namespace, the claim and the way in which a VM uses it: the VMs that use it otherwise are not looked at. */

@@ -1,7 +1,7 @@
 import type { Cause } from '../../api/cause.ts'
 import { launcherResources } from '../../api/launcher-resources.ts'
 import type { Preset } from '../../api/preset.ts'
-import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import type { VirtualMachine, VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import type { Completed } from '../../completion/complete.ts'
 import { completeWith } from '../../inventory/complete.ts'
 import { systemClock } from '../../runtime/clock.ts'
@@ -38,6 +38,12 @@ export interface Engine {
     /** Paths that were removed from the VM because they are malformed. */
     without?: readonly string[],
   ): Report & ({ readonly completed: Completed } | { readonly causes: readonly Cause[] })
+  /** Warnings for the claims that an update attaches to a VM. */
+  attachmentWarnings(
+    request: AdmissionRequest,
+    before: VirtualMachineSpec,
+    after: VirtualMachineSpec,
+  ): readonly string[]
   patch(
     before: { readonly [key: string]: unknown },
     after: { readonly [key: string]: unknown },
@@ -108,6 +114,11 @@ export function createEngine(
       }
       completedVms.add(request.namespace, outcome.vm)
       return { completed: outcome, warnings: warningsOf(outcome, request), audit: auditAnnotations(outcome) }
+    },
+    attachmentWarnings({ name, namespace }, before, after) {
+      const known = new Set((before.attachedVolumes ?? []).map((one) => one.name))
+      const attachedVolumes = (after.attachedVolumes ?? []).filter((one) => !known.has(one.name))
+      return claimWarnings({ domain: {}, attachedVolumes }, (use) => caches.claimUser(namespace, use, name))
     },
     patch(before, after, request) {
       const end = timer(request)

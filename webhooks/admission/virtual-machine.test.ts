@@ -336,6 +336,48 @@ describe('the medium in a drive', () => {
   })
 })
 
+describe('attached volumes', () => {
+  const attached = (name: string, target?: object) => ({ name, persistentVolumeClaim: { claimName: name }, target })
+  const withVolumes = (...attachedVolumes: object[]) =>
+    vm({ domain: { type: 'qemu', title: 'added' }, attachedVolumes }, ours)
+  const one = attached('a', { dev: 'vda', bus: 'virtio' })
+  const two = attached('b', { dev: 'vdb', bus: 'virtio' })
+
+  test.each<[string, object, string[], string[]]>([
+    ['can be added', withVolumes(one, two), ['allowed'], ['allowed']],
+    ['can be removed', withVolumes(), ['allowed'], ['allowed']],
+    [
+      'get their place',
+      withVolumes(one, attached('b')),
+      ['add /spec/attachedVolumes/1/target'],
+      ['spec-immutable spec.attachedVolumes[1].target'],
+    ],
+    [
+      'cannot be changed',
+      withVolumes({ ...one, serial: 'x' }),
+      ['attached-volume spec.attachedVolumes[0]'],
+      ['attached-volume spec.attachedVolumes[0]'],
+    ],
+    [
+      'are checked like those of a new VM',
+      withVolumes(one, attached('b', { dev: 'sda', bus: 'sata' })),
+      ['attached-volume spec.attachedVolumes[1].target.bus'],
+      ['attached-volume spec.attachedVolumes[1].target.bus'],
+    ],
+    [
+      'must have their type',
+      withVolumes({ name: 7 }),
+      ['type spec.attachedVolumes[0].name'],
+      ['type spec.attachedVolumes[0].name'],
+    ],
+  ])('%s', (_, object, mutated, validated) => {
+    const stored = withVolumes(one)
+    const sent = JSON.parse(JSON.stringify(object))
+    expect(outcomeOf(mutate(requestFor(sent, stored), engine, trust))).toEqual(expect.arrayContaining(mutated))
+    expect(outcomeOf(validate(requestFor(sent, stored), engine, trust))).toEqual(expect.arrayContaining(validated))
+  })
+})
+
 describe('the medium that a preset enforces', () => {
   const lockedWith = (more: object, source: object) => {
     const sda = { disks: { 0: { source: { volume: 0 } } } }

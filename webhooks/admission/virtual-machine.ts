@@ -4,6 +4,7 @@ import { checkMetadata } from '../../api/metadata.ts'
 import { isRecord } from '../../api/schema.ts'
 import { completedByAnnotation, launcherPodFinalizer, parseVirtualMachine } from '../../api/virtual-machine.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { attachedVolumeCauses, withAttachedVolumesOf } from '../../completion/attached-volume.ts'
 import { labelsSizeCauses } from '../../completion/labels-size.ts'
 import { keptMedia, mediaCauses, withMediaOf } from '../../completion/media.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
@@ -23,7 +24,7 @@ const mutate: Handle = (request, engine, trust, permissions) => {
   const stored = storedVm(request)
   return stored === undefined
     ? mutateNew(request, engine, trust, permissions)
-    : mutateStored(request, stored, trust.controllers.includes(request.user.username))
+    : mutateStored(request, stored, engine, trust.controllers.includes(request.user.username))
 }
 
 const validate: Handle = (request, engine, trust, permissions) => {
@@ -51,8 +52,16 @@ function mutateNew(request: AdmissionRequest, engine: Engine, trust: Trust, perm
   return { allowed: true, patch, warnings, audit, vm: vm.completed.vm }
 }
 
-/** Restores what completion added and the manifest omits, and refuses other changes of the spec than of media. */
-function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
+/**
+ * Restores what completion added and the manifest omits, and refuses other changes of the spec than of media and
+ * attached volumes.
+ */
+function mutateStored(
+  request: AdmissionRequest,
+  stored: VirtualMachine,
+  engine: Engine,
+  isTrusted: boolean,
+): AdmissionResult {
   const { object } = request
   if (isTrusted || !isRecord(object) || !isRecord(object['metadata'])) return { allowed: true }
   const unfinished = restoreMetadata(object['metadata'], stored, isBeingDeleted(request))
@@ -61,8 +70,8 @@ function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrust
   }
   const origins = recordedOrigins(stored)
   const enforced = restoreEnforced(unfinished, stored, origins)
-  const changed = withMediaOf(object['spec'], stored.spec, origins)
-  const outcome = restoreSpec(object['spec'], changed, origins)
+  const changed = withAttachedVolumesOf(object['spec'], withMediaOf(object['spec'], stored.spec, origins))
+  const outcome = restoreSpec(withoutAttachedVolumes(object['spec']), withoutAttachedVolumes(changed), origins)
   const causes = [
     ...[enforced, outcome].flatMap((one) => ('causes' in one ? one.causes : [])),
     ...changeCauses(changed, stored),
@@ -70,15 +79,26 @@ function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrust
   if ('causes' in outcome || 'causes' in enforced || causes.length > 0) return refuse(causes)
   const { metadata } = enforced
   const kept = remainWarnings(keptMedia(object['spec'], stored.spec, origins))
-  const patch = writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored }))
-  return { allowed: true, patch, warnings: [...enforced.warnings, ...kept] }
+  const { attachedVolumes } = changed
+  const spec = isRecord(outcome.restored) && attachedVolumes ? { ...outcome.restored, attachedVolumes } : outcome.restored
+  const patch = writePatch(patchBetween(object, { ...object, metadata, spec }))
+  const claims = engine.attachmentWarnings(request, stored.spec, changed)
+  return { allowed: true, patch, warnings: [...enforced.warnings, ...kept, ...claims] }
+}
+
+/** These are compared by name, not by place. */
+function withoutAttachedVolumes(spec: unknown): unknown {
+  if (!isRecord(spec)) return spec
+  const { attachedVolumes: _, ...rest } = spec
+  return rest
 }
 
 /** The stored VM can be invalid, if it was stored without the webhooks. */
 function changeCauses(changed: VirtualMachine['spec'], stored: VirtualMachine): readonly Cause[] {
   if (changed === stored.spec) return []
   const parsed = parseVirtualMachine({ ...stored, spec: changed })
-  return 'causes' in parsed ? parsed.causes : mediaCauses(changed, stored.spec)
+  if ('causes' in parsed) return parsed.causes
+  return [...mediaCauses(changed, stored.spec), ...attachedVolumeCauses(changed, stored.spec)]
 }
 
 /**
@@ -103,15 +123,16 @@ function restoreMetadata(sent: { readonly [key: string]: unknown }, stored: Virt
 }
 
 /**
- * The spec is immutable, except for the media of its drives, and that a trusted account may complete a VM that was
- * stored without completion.
+ * The spec is immutable, except for the media of its drives and its attached volumes, and that a trusted account may
+ * complete a VM that was stored without completion.
  */
 function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
   if (!isRecord(object)) return refuse([wrongType('', object, 'an object')])
   const mayComplete = isTrusted && !isCompleted(stored)
   if (!mayComplete && !isSameJson(stored.spec, object['spec'])) {
     const { enforced } = recordedOrigins(stored)
-    const changed = withMediaOf(object['spec'], stored.spec, { ...nothingRecorded, enforced })
+    const inDrives = withMediaOf(object['spec'], stored.spec, { ...nothingRecorded, enforced })
+    const changed = withAttachedVolumesOf(object['spec'], inDrives)
     const causes = changeCauses(changed, stored)
     if (causes.length > 0) return refuse(causes)
     if (!isSameJson(changed, object['spec'])) {

@@ -1,0 +1,150 @@
+import type { Cause } from './cause.ts'
+import { invalidValue } from './field-error.ts'
+import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
+import { boolean, closed, list, open, string, type SchemasOf } from './schema.ts'
+
+/** A claim that a guest gets as a disk while it runs. */
+export interface AttachedVolume {
+  /** Unique among these and `volumes`. */
+  readonly name: string
+  readonly persistentVolumeClaim: AttachedClaim
+  /** Complete in a stored VM. */
+  readonly target?: AttachedTarget
+  readonly serial?: string
+}
+
+export interface AttachedClaim {
+  readonly claimName: string
+  readonly readOnly?: boolean
+}
+
+/** The name and the bus of the disk, in libvirt's terms. */
+export interface AttachedTarget {
+  readonly dev?: string
+  readonly bus?: string
+}
+
+export const attachedPhases = ['Attaching', 'Attached', 'Detaching', 'Failed'] as const
+export type AttachedPhase = (typeof attachedPhases)[number]
+
+/** What the handler reports of an attached volume. */
+export interface AttachedVolumeStatus {
+  readonly name: string
+  readonly claimName: string
+  readonly phase: AttachedPhase
+  readonly reason?: string
+  readonly message?: string
+  readonly target?: AttachedTarget
+  /** The UID of a pod of `attachmentPods` that is missing, once its containers have ended on the node. */
+  readonly endedPodUID?: string
+}
+
+/** A pod that serves a claim to the launcher, and what the controller knows of it. */
+export interface AttachmentPod {
+  /** That of the attached volume. */
+  readonly name: string
+  readonly claimName: string
+  readonly readOnly?: boolean
+  readonly podName: string
+  /** Absent until the pod exists. */
+  readonly podUID?: string
+  /** Whether the pod no longer exists, and its containers can still run. */
+  readonly missing?: boolean
+  readonly reason?: string
+  readonly message?: string
+}
+
+/** A VM can have as many. */
+export const mostAttached = 16
+/** Those that are being detached are not in the spec any more. */
+const mostReported = 2 * mostAttached
+
+const asMap = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] } as const
+
+export const attachedVolumes = list(
+  'Claims that the guest gets as disks while it runs. Items can be added and removed as long as the VM exists; everything else of the spec is immutable.',
+  open(
+    'A claim that is a disk of the running guest.',
+    {
+      name: string('The unique name, which no volume in `volumes` has.', { minLength: 1, maxLength: 63 }),
+      persistentVolumeClaim: open(
+        'A claim of the namespace that no other volume of the VM uses. A claim of volume mode Filesystem has its disk in the file disk.img, which is created if the claim is empty.',
+        {
+          claimName: string('The name of the claim.', { minLength: 1, maxLength: 253 }),
+          readOnly: boolean('Whether the guest can only read the disk.'),
+        } satisfies SchemasOf<AttachedClaim>,
+        ['claimName'],
+      ),
+      target: open('Where the guest sees the disk.', {
+        dev: string('vd or sd and letters, such as `vdb`; the next free name of the bus if absent.', {
+          pattern: '^[a-z]{3,5}$',
+        }),
+        bus: string('`virtio` or `scsi`. If absent: that of `dev`, or virtio.', { minLength: 1, maxLength: 16 }),
+      } satisfies SchemasOf<AttachedTarget>),
+      serial: string('The serial number of the disk, by which the guest can find it.', {
+        pattern: '^[A-Za-z0-9_.+-]{1,36}$',
+      }),
+    } satisfies SchemasOf<AttachedVolume>,
+    ['name', 'persistentVolumeClaim'],
+  ),
+  { ...asMap, maxItems: mostAttached },
+)
+
+export const attachedVolumeStatuses = list(
+  'The disks of `spec.attachedVolumes`, and those that are being detached.',
+  closed(
+    'A disk.',
+    {
+      name: string('The name in `spec.attachedVolumes`.'),
+      claimName: string('The claim.'),
+      phase: string('Detaching: it is still a disk of the guest. Failed: libvirt refused it; it is tried again.', {
+        enum: [...attachedPhases],
+      }),
+      reason: string('Why it is not attached, or not detached, as a word in camel case.'),
+      message: string('The same in a sentence.'),
+      target: closed('Where the guest sees it.', { dev: string('The name.'), bus: string('The bus.') }),
+      endedPodUID: string('The UID of a missing pod whose containers have ended.'),
+    } satisfies SchemasOf<AttachedVolumeStatus>,
+    ['name', 'claimName', 'phase'],
+  ),
+  { ...asMap, maxItems: mostReported },
+)
+
+export const attachmentPods = list(
+  'The pods that serve the claims of `spec.attachedVolumes` to the launcher.',
+  closed(
+    'A pod.',
+    {
+      name: string('The name in `spec.attachedVolumes`.'),
+      claimName: string('The claim that it serves.'),
+      readOnly: boolean('Whether it only reads the claim.'),
+      podName: string('Its name.'),
+      podUID: string('Its UID, once it exists.'),
+      missing: boolean('Whether it no longer exists, and its node has not confirmed that its containers have ended.'),
+      reason: string('Why it does not serve the claim, as a word in camel case.'),
+      message: string('The same in a sentence.'),
+    } satisfies SchemasOf<AttachmentPod>,
+    ['name', 'claimName', 'podName'],
+  ),
+  { 'x-kubernetes-list-type': 'atomic', maxItems: mostReported },
+)
+
+/** Checks items that match their schema, each by itself. */
+export const checkAttachedVolumes = (given: readonly AttachedVolume[], field: string): Cause[] =>
+  given.flatMap(({ name, persistentVolumeClaim: { claimName } }, index) => {
+    const at = `${field}[${index}]`
+    return [
+      ...(isDnsLabel(name) ? [] : [invalidValue('attached-volume-name', `${at}.name`, name, dnsLabelRule)]),
+      ...(isDnsSubdomain(claimName)
+        ? []
+        : [
+            invalidValue('attached-volume-claim', `${at}.persistentVolumeClaim.claimName`, claimName, dnsSubdomainRule),
+          ]),
+    ]
+  })
+
+/** Whether both are the same claim under the same name, used in the same way. */
+export const isSameAttachment = (
+  { name, persistentVolumeClaim: { claimName, readOnly = false } }: AttachedVolume,
+  other: Pick<AttachmentPod, 'name' | 'claimName' | 'readOnly'>,
+): boolean => name === other.name && claimName === other.claimName && readOnly === (other.readOnly ?? false)
