@@ -12,9 +12,12 @@ import type { Container, Pod } from './pod.ts'
  * compared: resources, pull policy, termination message policy, grace period, size limits.
  */
 export function differenceFrom({ spec: expected }: Pod, { spec }: Pod): string | undefined {
-  const [compute] = spec.containers.filter(({ name }) => name === 'compute')
-  const replaced = replacing.find((key) => compute !== undefined && Object.hasOwn(compute, key))
-  if (replaced !== undefined) return `spec.containers[compute].${replaced}`
+  const [own] = expected.containers
+  const [found] = spec.containers.filter(({ name }) => name === own?.name)
+  const replaced = replacing.find(
+    (key) => found !== undefined && Object.hasOwn(found, key) && own !== undefined && !Object.hasOwn(own, key),
+  )
+  if (replaced !== undefined) return `spec.containers[${own?.name}].${replaced}`
   const { terminationGracePeriodSeconds: _grace, containers, volumes, ...rest } = expected
   const stated = { ...rest, containers: containers.map(compared), volumes: volumes.map(withoutLimit) }
   const budget = { left: comparisonsPerValue * (sizeOf(stated) + sizeOf(spec)) }

@@ -9,6 +9,7 @@ import { createLogger, type Logger } from '../runtime/log.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
+import { startAttachmentController } from './attachment-controller.ts'
 import { startConfigController } from './config-controller.ts'
 import { createEngine } from './engine.ts'
 import { startGroupController } from './group-controller.ts'
@@ -45,6 +46,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const configs = startConfigController({ ...context, vms })
   const groups = startGroupController({ ...context, vms })
   const snapshots = startSnapshotController(context)
+  const attachments = startAttachmentController({ ...context, vms, pods: controller.pods, image: launcherImage })
   inventory.onChange((namespace) => controller.reconsiderIncomplete(namespace))
 
   const lead = async (): Promise<void> => {
@@ -54,6 +56,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     await presets.lead()
     await groups.lead()
     await snapshots.lead()
+    await attachments.lead()
     await orphans.lead()
   }
   const onLeading = () => {
@@ -71,6 +74,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     groups.budgets,
     controller.nodes,
     snapshots.snapshots,
+    attachments.attachments,
   ]
   /** Among others because no VM must be completed, and no usage counted, before all presets are loaded. */
   const ready = (signal: AbortSignal) =>
@@ -85,7 +89,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     groups: groups.groups,
     presets: inventory,
     profiles: () => inventory.capabilities().census(),
-    queues: { vms: controller, configs, groups, presets, orphans, snapshots },
+    queues: { vms: controller, configs, groups, presets, orphans, snapshots, attachments },
     isLeader,
   })
   const hasSynced = () => own.every((reflector) => reflector.hasSynced()) && inventory.hasSynced()
@@ -98,6 +102,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
 
   shutdown.step('presets', () => presets.stop())
   shutdown.step('orphans', () => orphans.stop())
+  shutdown.step('attachments', () => attachments.stop())
   shutdown.step('snapshots', () => snapshots.stop())
   shutdown.step('groups', () => groups.stop())
   shutdown.step('configs', () => configs.stop())

@@ -19,7 +19,7 @@ export interface Pod {
 
 interface PodSpec {
   readonly nodeName?: string
-  readonly restartPolicy?: 'Never'
+  readonly restartPolicy?: 'Never' | 'Always'
   readonly automountServiceAccountToken?: boolean
   readonly enableServiceLinks?: boolean
   readonly terminationGracePeriodSeconds?: number
@@ -37,6 +37,7 @@ interface PodSpec {
 export interface Container extends Probes {
   readonly name: string
   readonly image?: string
+  readonly command?: readonly string[]
   readonly imagePullPolicy?: 'IfNotPresent'
   /** The end of the log becomes the termination message of a container that wrote none. */
   readonly terminationMessagePolicy?: 'FallbackToLogsOnError'
@@ -74,15 +75,19 @@ export interface ContainerStatus {
   readonly name: string
   /** Whether the startup probe, if there is one, has succeeded; false while the container does not run. */
   readonly started?: boolean
-  readonly state?: {
-    readonly waiting?: { readonly reason?: string; readonly message?: string }
-    readonly terminated?: {
-      readonly exitCode: number
-      readonly signal?: number
-      readonly reason?: string
-      readonly message?: string
-      readonly finishedAt?: string
-    }
+  readonly state?: ContainerState
+  /** Of the run before. */
+  readonly lastState?: ContainerState
+}
+
+interface ContainerState {
+  readonly waiting?: { readonly reason?: string; readonly message?: string }
+  readonly terminated?: {
+    readonly exitCode: number
+    readonly signal?: number
+    readonly reason?: string
+    readonly message?: string
+    readonly finishedAt?: string
   }
 }
 

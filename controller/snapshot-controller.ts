@@ -2,6 +2,7 @@ import { claimNameOf } from '../api/claim-template.ts'
 import { apiVersion, group } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
+import type { Volume } from '../api/volume.ts'
 import {
   isAlreadyExists,
   isConflict,
@@ -51,6 +52,15 @@ const concurrency = 8
 
 /** When to look again after another client has changed, deleted or counted what was about to be written. */
 const outdatedMs = 500
+
+/** Those of its disks, also of the ones that it got while it ran. */
+const volumesOf = ({ spec }: VirtualMachine): readonly Volume[] => [
+  ...(spec.volumes ?? []),
+  ...(spec.attachedVolumes ?? []).map(({ name, persistentVolumeClaim: { claimName } }) => ({
+    name,
+    persistentVolumeClaim: { claimName },
+  })),
+]
 
 export function startSnapshotController(options: ControllerContext): SnapshotController {
   const { kube, log, clock } = options
@@ -105,7 +115,7 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
   const sourceOf = async ({ metadata, spec }: Snapshot): Promise<Source | undefined> => {
     const ref = { ...refOf(keyOf(metadata)), name: spec.source.name }
     const vm = await unlessNotFound(kube.get(virtualMachines, ref))
-    if (vm !== undefined) return { vm, uid: vm.metadata.uid, volumes: vm.spec.volumes ?? [] }
+    if (vm !== undefined) return { vm, uid: vm.metadata.uid, volumes: volumesOf(vm) }
     if (spec.source.kind !== 'VirtualMachineConfig') return undefined
     const config = await unlessNotFound(kube.get(virtualMachineConfigs, ref))
     if (config === undefined) return undefined

@@ -12,7 +12,13 @@ const stuckMs = 60_000
 /** The VM is deleted: its pods go first, then the finalizer. */
 export function terminate(observed: Observed): Action[] {
   const { vm, pods, elapsed } = observed
-  if (pods.length === 0) return hasFinalizer(vm) ? (confirmEnd(observed) ?? [{ do: 'removeFinalizer' }]) : []
+  if (pods.length === 0) {
+    if (!hasFinalizer(vm)) return []
+    const waiting = confirmEnd(observed)
+    if (waiting !== undefined) return waiting
+    // A VM of this name must not use the claims while they are still served to this one.
+    return (vm.status?.attachmentPods ?? []).length > 0 ? [] : [{ do: 'removeFinalizer' }]
+  }
   const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   if (live.length > 0) {
     return live.flatMap((pod): Action[] => [

@@ -7,6 +7,7 @@ import { accountOf } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import type { VirtualMachineGroup } from '../../api/group.ts'
+import { attachmentPod } from '../../controller/attachment-pod.ts'
 import { budgetOf } from '../../controller/budget.ts'
 import { excludeNodes } from '../../controller/exclude-nodes.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
@@ -728,12 +729,66 @@ describe('the controller', () => {
     expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 
+  const attachment = attachmentPod(
+    storedVm({ status: { nodeName: 'node1' } }),
+    { name: 'a', persistentVolumeClaim: { claimName: 'a', readOnly: true } },
+    { image: 'virtset-launcher', claim: { metadata: {}, spec: { resources: { requests: { storage: '1Gi' } } } } },
+  )
+  const attachmentWith = (over: object, container: object = {}): Pod => ({
+    ...attachment,
+    spec: {
+      ...attachment.spec,
+      containers: attachment.spec.containers.map((one) => ({ ...one, ...container })),
+      ...over,
+    },
+  })
+  const own = { 'virtset.io/attached-to': attachment.metadata.labels?.['virtset.io/attached-to'] }
+  const ofTwo = [...attachment.spec.volumes, { name: 'd', persistentVolumeClaim: { claimName: 'b' } }]
+
+  test.each<[string, object, number, string]>([
+    ['one claim', attachment, 201, ''],
+    [
+      'a claim of another VM',
+      { ...attachment, metadata: { ...attachment.metadata, labels: { 'virtset.io/attached-to': 'other' } } },
+      403,
+      'whose uid is in the label',
+    ],
+    [
+      'a claim as a launcher',
+      { ...attachment, metadata: { ...attachment.metadata, labels: { ...own, 'virtset.io/vm-uid': 'u' } } },
+      403,
+      'the label',
+    ],
+    ['two claims', attachmentWith({ volumes: ofTwo }), 403, 'must serve one claim'],
+    [
+      'a Secret',
+      attachmentWith({ volumes: [...attachment.spec.volumes, { name: 'd', projected: { sources: [] } }] }),
+      403,
+      'must serve one claim',
+    ],
+    ['a claim by another command', attachmentWith({}, { command: ['sh'] }), 403, 'without command'],
+    ['a claim as the launcher', attachmentWith({}, { command: undefined }), 403, 'without command'],
+    ['a claim with arguments', attachmentWith({}, { args: ['x'] }), 403, 'without command'],
+    [
+      'a claim with another variable',
+      attachmentWith({}, { env: [{ name: 'PATH', value: '/x' }] }),
+      403,
+      'must serve one claim',
+    ],
+    ['a claim on the network', attachmentWith({}, { ports: [{ containerPort: 1 }] }), 403, 'must serve one claim'],
+    ['a claim as root', attachmentWith({ securityContext: { runAsUser: 0 } }), 403, 'as user 107'],
+    ['a claim with a token', attachmentWith({ automountServiceAccountToken: true }), 403, 'must serve one claim'],
+  ])('creates a pod that serves %s', async (_, pod, code, message) => {
+    const response = await ask('POST', `${pods}?dryRun=All`, pod, controller)
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
   test('deletes launcher pods and no others', async () => {
     await ask('POST', pods, barePod('other'))
-    const { name = '' } = launcher().metadata
-    await ask('POST', pods, launcher(), controller)
+    const names = [launcher(), attachment].map(({ metadata: { name = '' } }) => name)
+    for (const pod of [launcher(), attachment]) await ask('POST', pods, pod, controller)
     const remove = async (one: string) => (await ask('DELETE', `${pods}/${one}`, {}, controller)).code
-    expect([await remove('other'), await remove(name)]).toEqual([403, 200])
+    expect(await Promise.all(['other', ...names].map(remove))).toEqual([403, 200, 200])
   })
 
   test.each<[string, string, number]>([
@@ -760,6 +815,7 @@ describe('a launcher pod', () => {
     ...over,
   })
   const ownLabel = 'set the label virtset.io/vm-uid'
+  const ownAttachment = 'set the label virtset.io/attached-to'
   const ownOwner = 'the VM that owns a pod'
   const replicaSets = { user: 'system:serviceaccount:kube-system:replicaset-controller' }
   const garbageCollector = { user: 'system:serviceaccount:kube-system:generic-garbage-collector' }
@@ -788,6 +844,13 @@ describe('a launcher pod', () => {
       '',
     ],
     ['a user creates one with the label', podWith({ labels }), jane, 403, ownLabel],
+    [
+      'a user creates one that serves a claim',
+      podWith({ labels: { 'virtset.io/attached-to': uid } }),
+      jane,
+      403,
+      ownAttachment,
+    ],
     ['a user creates one with an empty label', podWith({ labels: unnamed }), jane, 403, ownLabel],
     ['a user creates one with the owner', podWith({ ownerReferences: [vm()] }), jane, 403, ownOwner],
     [
@@ -810,6 +873,14 @@ describe('a launcher pod', () => {
     ['a user gives a pod of their own an empty label', false, { labels: unnamed }, jane, 403, ownLabel],
     ['a user makes a VM the owner of a pod of their own', false, { ownerReferences: [vm()] }, jane, 403, ownOwner],
     ['a user labels it', true, { labels: { a: 'b' } }, jane, 200, ''],
+    [
+      'a user labels a pod as one that serves a claim',
+      false,
+      { labels: { 'virtset.io/attached-to': '' } },
+      jane,
+      403,
+      ownAttachment,
+    ],
     ['a user removes its label', true, { labels: { 'virtset.io/vm-uid': null } }, jane, 403, ownLabel],
     ['a user gives it another label', true, { labels: { 'virtset.io/vm-uid': 'other' } }, jane, 403, ownLabel],
     ['a user removes its owner', true, { ownerReferences: null }, jane, 403, ownOwner],

@@ -1,0 +1,211 @@
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { isAlreadyExists, isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
+import { startReflector } from '../runtime/reflector.ts'
+import type { Reflector } from '../runtime/reflector.ts'
+import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
+import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
+import type { CommonAction } from './action.ts'
+import {
+  planAttachments,
+  refusedAttachment,
+  volumesWithoutPod,
+  type AttachmentAction,
+  type ObservedAttachments,
+} from './attachment-plan.ts'
+import { attachedToLabel } from './attachment-pod.ts'
+import { vmUidLabel } from './launcher-pod.ts'
+import { createLoop } from './loop.ts'
+import type { ControllerContext } from './loop.ts'
+import { hasEnded } from './own-pod.ts'
+import { persistentVolumeClaims, pods } from './pod.ts'
+import type { Claim, Pod } from './pod.ts'
+import type { CachedVm } from './slim-vm.ts'
+
+type Vm = Persisted<CachedVm>
+type OwnAction = Exclude<AttachmentAction, CommonAction<unknown>>
+
+interface AttachmentControllerOptions extends ControllerContext {
+  readonly vms: Reflector<CachedVm, 'uid'>
+  /** The launcher pods. */
+  readonly pods: Reflector<Pod, 'vm'>
+  /** The launcher's image. */
+  readonly image: string
+}
+
+/** Creates the pods that serve the claims of attached volumes to launchers, and deletes them. */
+interface AttachmentController {
+  readonly attachments: Reflector<Pod, 'attachedTo'>
+  lead(): Promise<void>
+  statistics(): WorkQueueStatistics | undefined
+  stop(): Promise<void>
+}
+
+/** Each waits for an API server. */
+const concurrency = 8
+/** A pod existed when it was created, and no longer when it was read. */
+const goneMs = 1000
+
+export function startAttachmentController(options: AttachmentControllerOptions): AttachmentController {
+  const { kube, log, clock, vms, image } = options
+  const attachments = startReflector({
+    kube,
+    resource: pods,
+    log,
+    clock,
+    labelSelector: attachedToLabel,
+    slim: slimAttachment,
+    indexers: { attachedTo: ({ metadata }: Pod) => [metadata.labels?.[attachedToLabel] ?? ''] },
+  })
+  /** Uids of removed pods whose containers this process saw end, by the uid of the VM. */
+  const endedPods = new Map<string, Set<string>>()
+
+  vms.onChange(({ kind, object }) => {
+    if (kind === 'deleted') {
+      loop.forget(object.metadata)
+      endedPods.delete(object.metadata.uid)
+    }
+    if (hasAttachments(object)) loop.add(keyOf(object.metadata))
+  })
+  attachments.onChange(({ kind, object }) => {
+    for (const { metadata } of vms.store.byIndex('uid', object.metadata.labels?.[attachedToLabel] ?? '')) {
+      if (kind === 'deleted' && hasEnded(object)) {
+        const ended = endedPods.get(metadata.uid) ?? new Set()
+        endedPods.set(metadata.uid, ended.add(object.metadata.uid))
+      }
+      loop.add(keyOf(metadata))
+    }
+  })
+  // The end of a launcher pod whose VM is being deleted.
+  options.pods.onChange(({ kind, object }) => {
+    if (kind !== 'deleted') return
+    for (const vm of vms.store.byIndex('uid', vmUidOfLabel(object)))
+      if (hasAttachments(vm)) loop.add(keyOf(vm.metadata))
+  })
+
+  const reconcile = async (key: string): Promise<void> => {
+    const cached = vms.store.get(key)
+    if (cached === undefined || cached.status?.podUID === undefined) return
+    const observed = await observe(loop.newest(cached))
+    if (observed === undefined) return
+    forgetEnded(observed)
+    const target = { resource: virtualMachines, object: observed.vm }
+    await loop.perform(target, planAttachments(observed), (action) => act(observed, action))
+  }
+
+  const observe = async (vm: Vm): Promise<ObservedAttachments | undefined> => {
+    const hasLauncher = options.pods.store.byIndex('vm', vm.metadata.uid).length > 0
+    const without = volumesWithoutPod({ vm, hasLauncher })
+    const whole = without.length === 0 ? vm : await readVm(vm)
+    if (whole === undefined) return undefined
+    const claims = new Map<string, Claim>()
+    for (const { persistentVolumeClaim } of without) {
+      const name = persistentVolumeClaim.claimName
+      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(vm.metadata)), name }))
+      if (claim !== undefined) claims.set(name, claim)
+    }
+    const own = attachments.store
+      .byIndex('attachedTo', vm.metadata.uid)
+      .filter(({ metadata }) => metadata.namespace === vm.metadata.namespace)
+    const ended = endedPods.get(vm.metadata.uid) ?? new Set()
+    return { vm: whole, pods: own, hasLauncher, claims, endedPods: ended, image }
+  }
+
+  const readVm = async (vm: Vm): Promise<Vm | undefined> => {
+    const found = await unlessNotFound(kube.get(virtualMachines, refOf(keyOf(vm.metadata))))
+    return found?.metadata.uid === vm.metadata.uid ? found : undefined
+  }
+
+  /** Those that the status does not name any more. */
+  const forgetEnded = ({ vm }: ObservedAttachments): void => {
+    const ended = endedPods.get(vm.metadata.uid)
+    if (ended === undefined) return
+    const named = new Set((vm.status?.attachmentPods ?? []).map(({ podUID }) => podUID))
+    for (const uid of ended) if (!named.has(uid)) ended.delete(uid)
+    if (ended.size === 0) endedPods.delete(vm.metadata.uid)
+  }
+
+  const act = async (
+    { vm }: ObservedAttachments,
+    action: OwnAction,
+  ): Promise<readonly AttachmentAction[] | undefined> => {
+    if (action.do === 'deleteAttachmentPod') {
+      const { metadata } = action.pod
+      await unlessNotFound(kube.delete(pods, refOf(keyOf(metadata)), { uid: metadata.uid }))
+      return undefined
+    }
+    try {
+      await unlessCounting(kube.create(pods, action.pod))
+      return undefined
+    } catch (error) {
+      if (isAlreadyExists(error)) return onTaken(vm, action)
+      if (!isForbidden(error) && !isInvalid(error)) throw error
+      return refusedAttachment(vm, action.entry, 'FailedCreate', error.status.message)
+    }
+  }
+
+  /** Its own pod comes with the next event. One without the label never comes. */
+  const onTaken = async (
+    vm: Vm,
+    { entry, pod }: OwnAction & { readonly do: 'createAttachmentPod' },
+  ): Promise<readonly AttachmentAction[]> => {
+    const ref = { ...refOf(keyOf(vm.metadata)), name: pod.metadata.name ?? '' }
+    const existing = await unlessNotFound(kube.get(pods, ref))
+    if (existing === undefined || existing.metadata.labels?.[attachedToLabel] === vm.metadata.uid)
+      return [{ do: 'requeueAfter', afterMs: goneMs }]
+    const message = `the pod ${ref.name} does not belong to this VM`
+    return refusedAttachment(vm, entry, 'PodNameTaken', message)
+  }
+
+  const loop = createLoop<CachedVm>({
+    ...options,
+    slim: slimWritten,
+    reconcile,
+    keys: () =>
+      vms.store
+        .list()
+        .filter(hasAttachments)
+        .map(({ metadata }) => keyOf(metadata)),
+    caches: [vms, options.pods, attachments],
+    concurrency,
+  })
+
+  return {
+    attachments,
+    lead: () => loop.lead(),
+    statistics: () => loop.statistics(),
+    async stop() {
+      await loop.stop()
+      await attachments.stop()
+    },
+  }
+}
+
+const hasAttachments = ({ spec, status }: VirtualMachine): boolean =>
+  (spec.attachedVolumes ?? []).length > 0 ||
+  status?.attachmentPods !== undefined ||
+  status?.attachedVolumes !== undefined
+
+const vmUidOfLabel = ({ metadata }: Pod): string => metadata.labels?.[vmUidLabel] ?? ''
+
+/** What a pass reads of a VM whose pods exist. A status is written field by field. */
+const slimWritten = (vm: Vm): Vm => ({
+  ...pick(vm, 'apiVersion', 'kind'),
+  metadata: slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
+  spec: { domain: {}, ...pick(vm.spec, 'attachedVolumes') },
+  status: pick(vm.status ?? {}, 'phase', 'podUID', 'nodeName', 'attachedVolumes', 'attachmentPods'),
+})
+
+/** A VM has at most 16 of them: their specs are kept, to be compared with what the controller would create. */
+function slimAttachment(pod: Persisted<Pod>): Persisted<Pod> {
+  const { metadata, status = {} } = pod
+  return {
+    ...pod,
+    metadata: {
+      ...slimMetadata(metadata, 'deletionTimestamp'),
+      ...slimMap(metadata, 'labels', attachedToLabel),
+    },
+    status: pick(status, 'phase', 'reason', 'message', 'conditions', 'containerStatuses'),
+  }
+}

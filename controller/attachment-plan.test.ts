@@ -1,0 +1,264 @@
+import { describe, expect, test } from 'vitest'
+import type { AttachedVolume, AttachmentPod } from '../api/attached-volume.ts'
+import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import { planAttachments, refusedAttachment, volumesWithoutPod, type ObservedAttachments } from './attachment-plan.ts'
+import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
+import type { Claim, Pod } from './pod.ts'
+
+const running = { phase: 'Running', nodeName: 'node1', podUID: 'launcher' } as const
+const data: AttachedVolume = { name: 'data', persistentVolumeClaim: { claimName: 'claim' } }
+const claim: Claim = { metadata: { name: 'claim' }, spec: { resources: { requests: { storage: '1Gi' } } } }
+const podName = attachmentPodName(storedVm(), 'claim')
+const entry: AttachmentPod = { name: 'data', claimName: 'claim', podName }
+const named: AttachmentPod = { ...entry, podUID: 'p1' }
+const shown = { name: 'data', claimName: 'claim', phase: 'Attached' } as const
+
+const vmWith = (
+  attachedVolumes: readonly AttachedVolume[],
+  status: VirtualMachineStatus = {},
+  metadata: object = {},
+): Persisted<VirtualMachine> =>
+  storedVm({
+    metadata: metadata as VirtualMachine['metadata'],
+    spec: { ...storedVm().spec, attachedVolumes },
+    status: { ...running, ...status },
+  })
+
+function podOf(over: Partial<Pod['status'] & object> = {}, metadata: object = {}, uid = 'p1'): Persisted<Pod> {
+  const pod = attachmentPod(vmWith([data]), data, { image: 'i', claim })
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, name: podName, uid, resourceVersion: '1', ...metadata },
+    status: { phase: 'Running', ...over },
+  }
+}
+
+/** The actions in words; of a status, what it has of the pods. */
+function planned(vm: Persisted<VirtualMachine>, more: Partial<ObservedAttachments> = {}): unknown[] {
+  const observed = {
+    vm,
+    pods: [],
+    hasLauncher: true,
+    claims: new Map([['claim', claim]]),
+    endedPods: new Set<string>(),
+    image: 'i',
+    ...more,
+  }
+  return planAttachments(observed).map((action) => {
+    switch (action.do) {
+      case 'updateStatus':
+        return (action.status.attachmentPods ?? []).map(({ podUID = '-', missing, reason = '' }) =>
+          [podUID, ...(missing === true ? ['missing'] : []), reason].join(' ').trim(),
+        )
+      case 'createAttachmentPod':
+        return `create ${action.pod.metadata.name}`
+      case 'deleteAttachmentPod':
+        return `delete ${action.pod.metadata.uid}`
+      case 'recordEvent':
+        return `${action.type} ${action.reason}`
+      case 'requeueAfter':
+        return action.afterMs
+    }
+  })
+}
+
+const create = `create ${podName}`
+const ending = { deletionTimestamp: '2030-01-01T00:00:00Z' }
+
+describe('a volume of the spec', () => {
+  test.each<[string, VirtualMachineStatus, Partial<ObservedAttachments>, unknown[]]>([
+    ['gets a pod', {}, {}, [['-'], create]],
+    ['waits for its claim', {}, { claims: new Map() }, [['- ClaimNotFound'], 'Warning ClaimNotFound', 10_000]],
+    [
+      'still waits for its claim',
+      { attachmentPods: [{ ...entry, reason: 'ClaimNotFound', message: 'persistentvolumeclaim "claim" not found' }] },
+      { claims: new Map() },
+      [10_000],
+    ],
+    ['waits until the guest runs', { phase: 'Scheduled' }, {}, []],
+    ['waits on a node that does not respond', { phase: 'Unknown' }, {}, []],
+    ['names its pod', { attachmentPods: [entry] }, { pods: [podOf()] }, [['p1']]],
+    ['is unchanged while its pod runs', { attachmentPods: [named] }, { pods: [podOf()] }, []],
+    [
+      'does not name a pod that another client made',
+      { attachmentPods: [entry] },
+      { pods: [{ ...podOf(), spec: { ...podOf().spec, automountServiceAccountToken: true } }] },
+      [['- PodNotOwn'], 'delete p1'],
+    ],
+    [
+      'does not name a pod that is being deleted',
+      { attachmentPods: [entry] },
+      { pods: [podOf({}, ending)] },
+      [['- PodTerminating']],
+    ],
+    [
+      'reports that its pod is being deleted',
+      { attachmentPods: [named] },
+      { pods: [podOf({}, ending)] },
+      [['p1 PodTerminating']],
+    ],
+    [
+      'reports that its pod fits on no node',
+      { attachmentPods: [named] },
+      {
+        pods: [
+          podOf({
+            phase: 'Pending',
+            conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'full' }],
+          }),
+        ],
+      },
+      [['p1 Unschedulable']],
+    ],
+    [
+      'reports why its pod ended',
+      { attachmentPods: [named] },
+      {
+        pods: [
+          podOf({
+            containerStatuses: [
+              {
+                name: 'volume',
+                state: { waiting: { reason: 'CrashLoopBackOff', message: 'back-off 10s' } },
+                lastState: { terminated: { exitCode: 1, message: 'no disk' } },
+              },
+            ],
+          }),
+        ],
+      },
+      [['p1 VolumeUnavailable']],
+    ],
+    [
+      'reports nothing of a pod that starts',
+      { attachmentPods: [named] },
+      {
+        pods: [podOf({ containerStatuses: [{ name: 'volume', state: { waiting: { reason: 'ContainerCreating' } } }] })],
+      },
+      [],
+    ],
+    [
+      'replaces a pod that was evicted',
+      { attachmentPods: [named] },
+      { pods: [podOf({ phase: 'Failed', reason: 'Evicted' })] },
+      [['p1 Evicted'], 'delete p1'],
+    ],
+    [
+      'has no second pod until the node confirms the end of the first',
+      { attachmentPods: [named] },
+      {},
+      [['p1 missing PodMissing']],
+    ],
+    [
+      'does not take a pod of the same name for it either',
+      { attachmentPods: [named] },
+      { pods: [podOf({}, {}, 'p2')] },
+      [['p1 missing PodMissing']],
+    ],
+    ['can have another once its end was seen', { attachmentPods: [named] }, { endedPods: new Set(['p1']) }, [['-']]],
+    [
+      'can have another once the handler has confirmed it',
+      { attachmentPods: [{ ...named, missing: true }], attachedVolumes: [{ ...shown, endedPodUID: 'p1' }] },
+      {},
+      [['-']],
+    ],
+    [
+      'is not confirmed by the end of another pod',
+      { attachmentPods: [named], attachedVolumes: [{ ...shown, endedPodUID: 'p0' }] },
+      {},
+      [['p1 missing PodMissing']],
+    ],
+  ])('%s', (_, status, more, expected) => expect(planned(vmWith([data], status), more)).toEqual(expected))
+
+  test.each<[string, AttachedVolume]>([
+    ['of the same name on another claim', { name: 'data', persistentVolumeClaim: { claimName: 'other' } }],
+    ['of the same claim under another name', { name: 'other', persistentVolumeClaim: { claimName: 'claim' } }],
+    ['that only reads', { name: 'data', persistentVolumeClaim: { claimName: 'claim', readOnly: true } }],
+  ])('%s waits until the one before is detached', (_, volume) => {
+    const vm = vmWith([volume], { attachmentPods: [named], attachedVolumes: [shown] })
+    expect(volumesWithoutPod({ vm, hasLauncher: true })).toEqual([])
+    expect(planned(vm, { pods: [podOf()] })).toEqual([])
+    expect(planned(vmWith([volume], { attachmentPods: [named] }), { pods: [podOf()] })).toEqual(['delete p1'])
+  })
+})
+
+describe('a volume that is not in the spec any more', () => {
+  test.each<[string, VirtualMachineStatus, Partial<ObservedAttachments>, unknown[]]>([
+    [
+      'keeps its pod while it is attached',
+      { attachedVolumes: [{ ...shown, phase: 'Detaching' }] },
+      { pods: [podOf()] },
+      [],
+    ],
+    ['loses its pod once it is detached', {}, { pods: [podOf()] }, ['delete p1']],
+    [
+      'loses its pod if it could not be attached',
+      { attachedVolumes: [{ ...shown, phase: 'Failed' }] },
+      { pods: [podOf()] },
+      ['delete p1'],
+    ],
+    ['waits for the end of its pod', {}, { pods: [podOf({}, ending)] }, []],
+    ['is forgotten once its pod has ended', {}, { endedPods: new Set(['p1']) }, [[]]],
+    ['is not forgotten while its pod may run', {}, {}, [['p1 missing']]],
+  ])('%s', (_, status, more, expected) =>
+    expect(planned(vmWith([], { attachmentPods: [named], ...status }), more)).toEqual(expected),
+  )
+
+  test('and whose pod was not named yet loses it', () => {
+    expect(planned(vmWith([]), { pods: [podOf()] })).toEqual(['delete p1'])
+  })
+})
+
+describe('a VM', () => {
+  test.each<[string, VirtualMachineStatus, object, Partial<ObservedAttachments>, unknown[]]>([
+    ['that has ended loses its pods', { phase: 'Succeeded' }, {}, { pods: [podOf()] }, ['delete p1']],
+    ['that has ended forgets them, without the handler', { phase: 'Failed', attachedVolumes: [shown] }, {}, {}, [[]]],
+    ['that is being deleted keeps them for its guest', {}, ending, { pods: [podOf()] }, []],
+    [
+      'that is being deleted loses them with its launcher pod',
+      {},
+      ending,
+      { pods: [podOf()], hasLauncher: false },
+      ['delete p1'],
+    ],
+  ])('%s', (_, status, metadata, more, expected) => {
+    const vm = vmWith([data], { attachmentPods: [named], attachedVolumes: [shown], ...status }, metadata)
+    expect(planned(vm, more)).toEqual(expected)
+  })
+
+  test('that has ended and has nothing left is not written again', () => {
+    expect(planned(vmWith([data], { phase: 'Failed' }))).toEqual([])
+  })
+})
+
+test('a refusal is stored once, and tried again', () => {
+  const vm = vmWith([data], { attachmentPods: [entry] })
+  const first = refusedAttachment(vm, entry, 'FailedCreate', 'exceeded quota')
+  expect(first.map((action) => action.do)).toEqual(['recordEvent', 'updateStatus', 'requeueAfter'])
+  const after = { ...entry, reason: 'FailedCreate', message: 'exceeded quota' }
+  const again = refusedAttachment(vmWith([data], { attachmentPods: [after] }), after, 'FailedCreate', 'exceeded quota')
+  expect(again.map((action) => action.do)).toEqual(['requeueAfter'])
+})
+
+test('its pod tolerates what its VM does, and a cordoned node, and has no label of the VM', () => {
+  const vm = vmWith([data], {}, { labels: { app: 'web' } })
+  const { metadata, spec } = attachmentPod({ ...vm, spec: { ...vm.spec, tolerations: [{ key: 'a' }] } }, data, {
+    image: 'i',
+    claim,
+  })
+  expect([metadata.labels, spec.tolerations, spec.volumes.at(-1)]).toEqual([
+    { 'virtset.io/attached-to': vm.metadata.uid },
+    [{ key: 'a' }, { key: 'node.kubernetes.io/unschedulable', operator: 'Exists', effect: 'NoSchedule' }],
+    { name: 'claim', persistentVolumeClaim: { claimName: 'claim' } },
+  ])
+})
+
+test('a block device is no file system in its pod', () => {
+  const block = { ...claim, spec: { volumeMode: 'Block' as const } }
+  const [container] = attachmentPod(vmWith([data]), data, { image: 'i', claim: block }).spec.containers
+  expect([container?.volumeMounts.map(({ name }) => name), container?.volumeDevices]).toEqual([
+    ['socket', 'tmp'],
+    [{ name: 'claim', devicePath: '/var/run/virtset/block' }],
+  ])
+})

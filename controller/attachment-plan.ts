@@ -1,0 +1,245 @@
+import { isDeepStrictEqual } from 'node:util'
+import { isSameAttachment, type AttachedVolume, type AttachmentPod } from '../api/attached-volume.ts'
+import { shorten } from '../api/shorten.ts'
+import { isFinished, type VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { statusMessage } from '../runtime/condition.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import type { CommonAction } from './action.ts'
+import { differenceFrom } from './adopt.ts'
+import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
+import { isTerminal } from './own-pod.ts'
+import type { Claim, Pod } from './pod.ts'
+import { lastLine } from './termination-message.ts'
+import type { Vm } from './vm-observed.ts'
+
+type OwnPod = Persisted<Pod>
+
+export interface ObservedAttachments {
+  /** Whole if `needsWhole`. */
+  readonly vm: Vm
+  /** The cached pods with the label of the VM. */
+  readonly pods: readonly OwnPod[]
+  /** Whether the API server has a pod that runs the VM, as far as the cache shows it. */
+  readonly hasLauncher: boolean
+  /** By name, those that exist, of the volumes without a pod. */
+  readonly claims: ReadonlyMap<string, Claim>
+  /** Uids of removed pods whose containers this process saw end. */
+  readonly endedPods: ReadonlySet<string>
+  readonly image: string
+}
+
+export type AttachmentAction =
+  | CommonAction<VirtualMachineStatus>
+  | { readonly do: 'createAttachmentPod'; readonly entry: AttachmentPod; readonly pod: Pod }
+  | { readonly do: 'deleteAttachmentPod'; readonly pod: OwnPod }
+
+/** A claim that does not exist sends no event, nor does a quota that has room again. */
+export const claimPollMs = 10_000
+
+/** Whether nothing of the VM runs any more, so that no pod needs to serve it. */
+const isOver = ({ vm, hasLauncher }: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>): boolean =>
+  isFinished(vm) || (vm.metadata.deletionTimestamp !== undefined && !hasLauncher)
+
+/** Those that the guest shall have. Before it runs, and on a node that does not respond, none gets a pod. */
+const wantedOf = (observed: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>): readonly AttachedVolume[] =>
+  isOver(observed) ? [] : (observed.vm.spec.attachedVolumes ?? [])
+
+const mayStart = ({ metadata, status }: Vm): boolean =>
+  status?.phase === 'Running' && status.nodeName !== undefined && metadata.deletionTimestamp === undefined
+
+/** The volumes for which a pod is to be created, or one that was created is to be recognized. */
+export const volumesWithoutPod = ({ vm, hasLauncher }: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>) =>
+  mayStart(vm)
+    ? wantedOf({ vm, hasLauncher }).filter((volume) => entryOf(vm, volume)?.podUID === undefined && !isHeld(vm, volume))
+    : []
+
+const entriesOf = ({ status }: Vm): readonly AttachmentPod[] => status?.attachmentPods ?? []
+
+const entryOf = (vm: Vm, volume: AttachedVolume): AttachmentPod | undefined =>
+  entriesOf(vm).find((entry) => isSameAttachment(volume, entry))
+
+/** Whether an attachment that ends still has the name or the claim of this one. */
+const isHeld = (vm: Vm, volume: AttachedVolume): boolean =>
+  entriesOf(vm).some(
+    (entry) =>
+      !isSameAttachment(volume, entry) &&
+      (entry.name === volume.name || entry.claimName === volume.persistentVolumeClaim.claimName),
+  )
+
+/**
+ * What to do for the attached volumes of a VM.
+ *
+ *     in the spec      → create its pod, once the claim exists and no earlier pod of this claim is left
+ *     pod exists       → name its UID in the status: only then the handler takes its socket
+ *     not in the spec  → once the handler has detached the disk, delete the pod
+ *     VM has ended     → delete all pods
+ *
+ * At most one pod serves a claim to a VM: their names are equal. Where the pod is gone and its containers were not seen
+ * to end, as after a forced deletion, another is created once the handler has confirmed that they have.
+ *
+ * `status.attachmentPods` is written only here, and `status.attachedVolumes` only by the handler.
+ */
+export function planAttachments(observed: ObservedAttachments): AttachmentAction[] {
+  const { vm, pods } = observed
+  const wanted = wantedOf(observed)
+  const staying = wanted.map((volume) => follow(observed, volume))
+  const leaving = entriesOf(vm)
+    .filter((entry) => !wanted.some((volume) => isSameAttachment(volume, entry)))
+    .map((entry) => release(observed, entry))
+  const steps = [...staying, ...leaving]
+  const entries = steps.flatMap(({ entry }) => entry ?? [])
+  const known = new Set(entries.map(({ podName }) => podName))
+  // A restored copy of a pod, or one whose volume was removed before it was noted.
+  const others = pods.filter(({ metadata }) => !known.has(metadata.name) && metadata.deletionTimestamp === undefined)
+  return [
+    ...updateEntries(vm, entries),
+    ...steps.flatMap(({ actions = [] }) => actions),
+    ...others.map((pod): AttachmentAction => ({ do: 'deleteAttachmentPod', pod })),
+  ]
+}
+
+/** What becomes of an entry of the status, and what else is to be done. */
+interface Step {
+  readonly entry?: AttachmentPod
+  readonly actions?: readonly AttachmentAction[]
+}
+
+function follow(observed: ObservedAttachments, volume: AttachedVolume): Step {
+  const { vm, pods } = observed
+  const { claimName, readOnly = false } = volume.persistentVolumeClaim
+  const podName = attachmentPodName(vm, claimName)
+  const before = entryOf(vm, volume)
+  const bare = { name: volume.name, claimName, ...(readOnly ? { readOnly } : {}), podName }
+  if (before === undefined && isHeld(vm, volume)) return {}
+  const pod = pods.find(({ metadata }) => metadata.name === podName)
+  if (before?.podUID !== undefined && pod?.metadata.uid !== before.podUID) return replace(observed, before, bare)
+  if (pod === undefined) return create(observed, volume, before ?? bare, bare)
+  if (before?.podUID === undefined) return recognize(observed, volume, pod, bare)
+  const entry = { ...bare, podUID: before.podUID, ...troubleOf(pod) }
+  const isReplaced = isTerminal(pod) && pod.metadata.deletionTimestamp === undefined
+  return { entry, actions: isReplaced ? [{ do: 'deleteAttachmentPod', pod }] : [] }
+}
+
+/** The pod that the status names is gone. */
+function replace(observed: ObservedAttachments, before: AttachmentPod, bare: AttachmentPod): Step {
+  if (hasEnded(observed, before)) return { entry: bare }
+  const reason = 'PodMissing'
+  const message = `the pod ${bare.podName} no longer exists; another is created when its node confirms that it has ended`
+  return { entry: { ...bare, ...pickUID(before), missing: true, reason, message } }
+}
+
+const pickUID = ({ podUID }: AttachmentPod) => (podUID === undefined ? {} : { podUID })
+
+/** Whether the containers of a pod that is gone have ended. Those on the node of a VM that has ended do not matter. */
+const hasEnded = ({ vm, endedPods }: ObservedAttachments, { name, podUID }: AttachmentPod): boolean =>
+  podUID === undefined ||
+  endedPods.has(podUID) ||
+  (vm.status?.attachedVolumes ?? []).some((one) => one.name === name && one.endedPodUID === podUID)
+
+function create(
+  { vm, claims, image }: ObservedAttachments,
+  volume: AttachedVolume,
+  before: AttachmentPod,
+  bare: AttachmentPod,
+): Step {
+  if (!mayStart(vm)) return {}
+  const { claimName } = bare
+  const claim = claims.get(claimName)
+  if (claim === undefined) {
+    const message = `persistentvolumeclaim "${claimName}" not found`
+    const entry = { ...bare, reason: 'ClaimNotFound', message }
+    return { entry, actions: [...warn(before, entry), { do: 'requeueAfter', afterMs: claimPollMs }] }
+  }
+  // The reason of an earlier attempt stays until the pod exists.
+  const pod = attachmentPod(vm, volume, { image, claim })
+  return { entry: before, actions: [{ do: 'createAttachmentPod', entry: before, pod }] }
+}
+
+/** A pod that the controller did not create must never be named in the status. */
+function recognize(
+  { vm, claims, image }: ObservedAttachments,
+  volume: AttachedVolume,
+  pod: OwnPod,
+  bare: AttachmentPod,
+): Step {
+  const claim = claims.get(bare.claimName)
+  if (pod.metadata.deletionTimestamp !== undefined) return { entry: { ...bare, ...ending(bare.podName) } }
+  const difference =
+    claim === undefined ? 'its claim' : differenceFrom(attachmentPod(vm, volume, { image, claim }), pod)
+  if (difference === undefined) return { entry: { ...bare, podUID: pod.metadata.uid, ...troubleOf(pod) } }
+  // Of an earlier attachment, or of a controller of another version.
+  const message = `the pod ${bare.podName} differs from the one that the controller would create: ${difference}; it is created again`
+  return { entry: { ...bare, reason: 'PodNotOwn', message }, actions: [{ do: 'deleteAttachmentPod', pod }] }
+}
+
+/** The volume is not in the spec any more, or the VM has ended. */
+function release(observed: ObservedAttachments, entry: AttachmentPod): Step {
+  const { vm, pods } = observed
+  const pod = pods.find(({ metadata }) => metadata.name === entry.podName)
+  const isUsed = (vm.status?.attachedVolumes ?? []).some(
+    ({ name, claimName, phase }) =>
+      name === entry.name && claimName === entry.claimName && phase !== 'Failed' && entry.missing !== true,
+  )
+  if (isUsed && !isOver(observed)) return { entry }
+  if (pod === undefined) {
+    if (isOver(observed) || hasEnded(observed, entry)) return {}
+    return { entry: { ...entry, missing: true } }
+  }
+  if (pod.metadata.deletionTimestamp !== undefined) return { entry }
+  return { entry, actions: [{ do: 'deleteAttachmentPod', pod }] }
+}
+
+/** The status with these entries, if they differ from the current ones. */
+function updateEntries({ status = {} }: Vm, entries: readonly AttachmentPod[]): AttachmentAction[] {
+  const { attachmentPods: before = [], ...others } = status
+  // The handler does not write the status of a VM that has ended.
+  const { attachedVolumes: _, ...ended } = others
+  const rest = isFinished({ status }) && entries.length === 0 ? ended : others
+  if (isDeepStrictEqual(before, entries) && Object.keys(rest).length === Object.keys(others).length) return []
+  return [{ do: 'updateStatus', status: entries.length === 0 ? rest : { ...rest, attachmentPods: entries } }]
+}
+
+/** The API server refused the pod: a quota, a policy, a terminating namespace. */
+export function refusedAttachment(vm: Vm, entry: AttachmentPod, reason: string, refusal: string): AttachmentAction[] {
+  const after = { ...entry, reason, message: textOf(refusal) }
+  const entries = entriesOf(vm).map((one) => (one.podName === entry.podName ? after : one))
+  return [...warn(entry, after), ...updateEntries(vm, entries), { do: 'requeueAfter', afterMs: 3 * claimPollMs }]
+}
+
+/** Once: from then on the status has it. */
+const warn = (before: AttachmentPod, { name, reason = '', message = '' }: AttachmentPod): AttachmentAction[] =>
+  before.reason === reason
+    ? []
+    : [{ do: 'recordEvent', type: 'Warning', reason, message: `attached volume "${name}": ${message}` }]
+
+const ending = (podName: string) => ({
+  reason: 'PodTerminating',
+  message: `the pod ${podName} is being deleted; another is created when it has ended`,
+})
+
+/** Why a pod does not serve its claim. Its starts are no trouble. */
+function troubleOf(pod: OwnPod): { readonly reason?: string; readonly message?: string } {
+  const { metadata, status = {} } = pod
+  if (metadata.deletionTimestamp !== undefined) return ending(metadata.name)
+  const scheduled = status.conditions?.find(({ type }) => type === 'PodScheduled')
+  if (scheduled?.status === 'False') {
+    return { reason: scheduled.reason ?? 'Unschedulable', message: textOf(scheduled.message ?? '') }
+  }
+  if (isTerminal(pod)) return { reason: status.reason ?? 'PodEnded', message: textOf(status.message ?? 'it has ended') }
+  const [container] = status.containerStatuses ?? []
+  const { waiting, terminated } = container?.state ?? {}
+  const last = lastLine((terminated ?? container?.lastState?.terminated)?.message)
+  // The wait before it is started again grows: its number would be a write each time.
+  if (terminated !== undefined || waiting?.reason === 'CrashLoopBackOff') {
+    return { reason: 'VolumeUnavailable', message: textOf(last ?? `the pod ${metadata.name} has ended`) }
+  }
+  if (waiting === undefined || starting.includes(waiting.reason ?? '')) return {}
+  return { reason: waiting.reason ?? 'Waiting', message: textOf(waiting.message ?? '') }
+}
+
+const starting = ['', 'ContainerCreating', 'PodInitializing']
+
+/** The status has up to 32 of them. */
+const longestText = 512
+
+const textOf = (text: string): string => shorten(statusMessage(text), longestText)
