@@ -16,6 +16,7 @@ import { askAgent } from './libvirt/guest-info.ts'
 import { Client } from './libvirt/client.ts'
 import { changeMedium } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import { noAttachedVolumes } from '../test/no-attached-volumes.ts'
 import { Media } from './media.ts'
 import { Refused } from './refused.ts'
 
@@ -90,6 +91,7 @@ function makeLife(vmUID?: string): void {
     onPrepared: () => onPrepared(),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
     renderDisks: ({ domain }) => domain.devices?.disks ?? [],
+    attachedVolumes: noAttachedVolumes,
     media: new Media({
       update: (dom, drive) => changeMedium(client, dom, writeDisk(drive)),
       clock,
@@ -165,7 +167,7 @@ describe('a VM', () => {
   test('is defined, started and reported', async () => {
     const report = await start(vm('idle'))
     expect(report).toEqual({
-      version: 6,
+      version: 7,
       generation: 1,
       vmUID: 'u-1',
       phase: 'Running',

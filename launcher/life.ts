@@ -7,10 +7,12 @@ import {
   type JsonObject,
   type LauncherExit,
   type SpecDrift,
+  type VolumeRequest,
   fillingDisk,
   launcherVersion,
   maxTextLength,
 } from '../runtime/launcher-api.ts'
+import type { AttachedVolumes } from './attached-volumes.ts'
 import type { OnProgress } from './claim-disk.ts'
 import type { GrowDisks } from './disk-growth.ts'
 import { type GuestAgent, isAgentOpen, withoutAgentState } from './guest-agent.ts'
@@ -76,6 +78,7 @@ interface LifeOptions {
   readonly agent: GuestAgent
   readonly guestFreeze: GuestFreeze
   readonly media: Media
+  readonly attachedVolumes: AttachedVolumes
   /** The disks of the VM, with files in place of the volumes that were prepared. */
   readonly renderDisks: (spec: VirtualMachineSpec) => readonly Disk[]
   readonly writeXml: (domain: Domain) => string
@@ -242,6 +245,16 @@ export class Life {
   /** Ends the freezing that was requested with this id. */
   thaw(id: string): void {
     this.#options.guestFreeze.thaw(id)
+  }
+
+  /**
+   * Requests that exactly these volumes are attached. Does not wait; later reports contain the outcome.
+   * @throws Refused if the guest does not run
+   */
+  attach(volumes: readonly VolumeRequest[]): void {
+    const dom = this.#mustHaveDomain()
+    if (this.#last?.phase !== 'Running') throw new Refused('NotReady', 'the guest does not run')
+    this.#options.attachedVolumes.request(dom, volumes)
   }
 
   /** The kubelet ends the pod: shuts down with the grace period of the spec. */
@@ -435,6 +448,7 @@ export class Life {
       ...this.#options.agent.report,
       ...this.#options.guestFreeze.report,
       ...this.#options.media.report,
+      ...this.#options.attachedVolumes.report,
     }
   }
 

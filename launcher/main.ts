@@ -6,7 +6,8 @@ import { canonical } from '../api/domain/canonical.ts'
 import { readDomain, writeDisk, writeDomain } from '../api/domain/xml.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { type Clock, systemClock } from '../runtime/clock.ts'
-import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
+import { attachedSocketDirectory, type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
+import type { AgentState } from '../runtime/guest-info.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
 import { terminatedExitCode } from '../runtime/probe.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
@@ -26,14 +27,27 @@ import type { Identity } from './identity.ts'
 import { GuestAgent } from './guest-agent.ts'
 import { createGuestMetrics } from './guest-metrics.ts'
 import { createGuestProbes } from './guest-probe.ts'
+import { AgentBusy, AttachedVolumes } from './attached-volumes.ts'
+import { createAttachedSockets } from './attached-sockets.ts'
 import { Life } from './life.ts'
 import { lostFilesystems } from './lost-filesystem.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
-import { changeMedium, openConsole, openScreenshot, readDiskSize, resizeDisk } from './libvirt/domain.ts'
+import {
+  attachDevice,
+  changeMedium,
+  detachDevice,
+  openConsole,
+  openScreenshot,
+  readDiskSize,
+  readXml,
+  resizeDisk,
+  type DomainRef,
+} from './libvirt/domain.ts'
+import type { Client } from './libvirt/client.ts'
 import type { OnProgress } from './claim-disk.ts'
 import { readStats } from './libvirt/domain-stats.ts'
 import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
-import { askAgent } from './libvirt/guest-info.ts'
+import { AgentUnresponsive, askAgent, readMounts } from './libvirt/guest-info.ts'
 import { consoleAlias } from './live-domain.ts'
 import { Media } from './media.ts'
 import { readMemoryUse } from './out-of-memory.ts'
@@ -71,6 +85,14 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     log,
     onChange,
   })
+  const agent = new GuestAgent({
+    ask: (dom, questions) => client.apart((connection) => askAgent(connection, dom, questions)),
+    isFrozen: () => guestFreeze.isActive,
+    clock,
+    log,
+    random: Math.random,
+    onChange,
+  })
   /** Of the volumes, once they are prepared. */
   const sources = new Map<string, VolumeSource>()
   const life: Life = new Life({
@@ -88,6 +110,19 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     }),
     // The first lines of a guest must not be lost, even if this process gets little CPU.
     onPrepared: () => hub.start(),
+    attachedVolumes: new AttachedVolumes({
+      attach: (dom, xml) => attachDevice(client, dom, xml),
+      detach: (dom, alias) => detachDevice(client, dom, alias),
+      hasDevice: async (dom, alias) => (await readXml(client, dom))?.includes(`'${alias}'`) ?? false,
+      readMounts: (dom, target) => mountsOf(client, dom, target, guestFreeze.isActive ? 'frozen' : agent.report.agent),
+      sockets: await createAttachedSockets(
+        join(settings.socketDirectory, attachedSocketDirectory),
+        settings.attachedSockets,
+      ),
+      clock,
+      log,
+      onChange,
+    }),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
     hasRoom,
     readLostFilesystems: (domain) => lostFilesystems(domain, { pidFiles: settings.libvirtState, processes: '/proc' }),
@@ -97,14 +132,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       resize: (dom, target, bytes) => resizeDisk(client, dom, target, bytes),
       log,
     }),
-    agent: new GuestAgent({
-      ask: (dom, questions) => client.apart((connection) => askAgent(connection, dom, questions)),
-      isFrozen: () => guestFreeze.isActive,
-      clock,
-      log,
-      random: Math.random,
-      onChange,
-    }),
+    agent,
     guestFreeze,
     // In libvirt's order: libvirt refuses a serial console after another console.
     writeXml: (domain) => writeDomain(canonical(domain)),
@@ -223,6 +251,23 @@ async function prepare(
   })
   const domain = placeDeviceState(rendered, state)
   return spec.dedicatedCPUs === true ? pinToDedicatedCpus(domain, await readAllowedCpus()) : domain
+}
+
+/** A frozen guest does not answer, nor does one that is busy: the disk may be mounted. */
+async function mountsOf(
+  client: Client,
+  dom: DomainRef,
+  target: string,
+  state: AgentState | 'frozen' | undefined,
+): Promise<readonly string[] | undefined> {
+  if (state === 'frozen') throw new AgentBusy('the guest is frozen for a snapshot')
+  if (state === undefined || state === 'disconnected') return undefined
+  try {
+    return await client.apart((connection) => readMounts(connection, dom, target))
+  } catch (error) {
+    if (error instanceof AgentUnresponsive) throw new AgentBusy('the agent in the guest does not answer')
+    throw error
+  }
 }
 
 /** The live domain for the status. Unknown elements must not prevent the rest of the report. */

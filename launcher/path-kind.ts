@@ -1,11 +1,12 @@
 import { lstat } from 'node:fs/promises'
 
 /** Symbolic links are `other`: whoever can write to a claim must not make the launcher read another file of the pod. */
-export async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'other' | 'absent'> {
+export async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'socket' | 'other' | 'absent'> {
   try {
     const found = await lstat(path)
     if (found.isFile()) return 'file'
     if (found.isDirectory()) return 'directory'
+    if (found.isSocket()) return 'socket'
     return found.isBlockDevice() ? 'block' : 'other'
   } catch {
     return 'absent'

@@ -28,6 +28,7 @@ import { GuestAgent } from './guest-agent.ts'
 import { Life } from './life.ts'
 import { Client } from './libvirt/client.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import { noAttachedVolumes } from '../test/no-attached-volumes.ts'
 import { Media } from './media.ts'
 import { Refused } from './refused.ts'
 import { launcherServer } from './server.ts'
@@ -82,6 +83,7 @@ beforeEach(async () => {
       onChange: () => {},
     }),
     renderDisks: () => [],
+    attachedVolumes: noAttachedVolumes,
     media: new Media({ update: () => Promise.resolve(), clock, log, onChange: () => {} }),
     prepare: async (spec) => spec.domain,
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,

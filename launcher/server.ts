@@ -17,6 +17,7 @@ import {
   parseFreezeRequest,
   parseJson,
   parseShutdownRequest,
+  parseVolumesRequest,
 } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import { InvalidNetworkMessage, parseTapAddresses, type TapAddress } from '../runtime/network-api.ts'
@@ -101,6 +102,10 @@ export function launcherServer(options: ServerOptions): Server {
     },
     'POST /thaw': async (body) => {
       life.thaw(parseFreezeRequest(await body()).id)
+      return accepted
+    },
+    'PUT /volumes': async (body) => {
+      life.attach(parseVolumesRequest(await body()))
       return accepted
     },
     'POST /final': async () => accepted,

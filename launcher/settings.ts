@@ -8,6 +8,8 @@ export interface Settings {
   /** The volume that the handler can access. */
   readonly socketDirectory: string
   readonly volumes: VolumeDirectories
+  /** The paths by which QEMU connects to the pods that serve attached volumes. */
+  readonly attachedSockets: string
   /** The environment of libvirtd, with its directories. */
   readonly libvirtd: { readonly [name: string]: string }
   readonly libvirtSocket: string
@@ -49,6 +51,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
       sources: env['VIRTSET_SOURCES_DIR'] ?? '/var/run/virtset/sources',
       scratch: env['VIRTSET_TMP_DIR'] ?? '/tmp',
     },
+    attachedSockets: at('attached'),
     libvirtd: {
       PATH: env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
       HOME: run,

@@ -1,3 +1,4 @@
+import { attachedPhases, mostAttached, type AttachedPhase } from '../api/attached-volume.ts'
 import { freezeStates, type FreezeStatus } from '../api/virtual-machine.ts'
 import { agentStates, boundGuestInfo, type AgentState, type GuestInfo } from './guest-info.ts'
 import { shownLine } from './shown-text.ts'
@@ -19,6 +20,8 @@ import { shownLine } from './shown-text.ts'
  *     POST /freeze     {id}                                    202: the guest is asked to freeze its file systems, once
  *                                                              for each id and for at most 30 s. Since version 3
  *     POST /thaw       {id}                                    202: the guest is asked to thaw them. Since version 3
+ *     PUT  /volumes    {volumes: VolumeRequest[]}          202: exactly these are to be attached to the running guest.
+ *                                                              Since version 7
  *     POST /final                                              202: the final state was read, the launcher can exit
  *     GET  /events                                             one line of JSON per change: a DomainReport without
  *                                                              `domain` and `specDrift`; or a heartbeat, every 10 s
@@ -48,9 +51,10 @@ import { shownLine } from './shown-text.ts'
 /**
  * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the
  * launcher accepts `PUT /capabilities`. 3: it accepts `POST /freeze` and `POST /thaw`. 4: it accepts `PUT /network`. 5: it serves
- * `dhcp6` of a tap. 6: it changes media, and reports `generation`.
+ * `dhcp6` of a tap. 6: it changes media, and reports `generation`. 7: it accepts
+ * `PUT /volumes`, and reports `volumes`.
  */
-export const launcherVersion = 6
+export const launcherVersion = 7
 
 /** JSON from the wire. */
 export type Json = null | boolean | number | string | Json[] | JsonObject
@@ -80,6 +84,28 @@ export interface CapabilitiesCache {
 
 /** The longest `CapabilitiesCache` as JSON. */
 export const maxCapabilitiesBytes = 1024 * 1024
+
+/** A claim that a pod serves, to be attached as a disk. */
+export interface VolumeRequest {
+  name: string
+  claimName: string
+  readOnly?: boolean
+  /** Of the pod that serves the claim: the handler has moved its socket to the launcher. */
+  podUID: string
+  dev: string
+  bus: string
+  serial?: string
+}
+
+/** What has become of a request, or of one that was made before. */
+export interface VolumeReport extends Omit<VolumeRequest, 'serial'> {
+  phase: AttachedPhase
+  reason?: string
+  message?: string
+}
+
+/** In the volume `sockets`: the directory for the sockets of pods that serve claims, each named UID.sock. */
+export const attachedSocketDirectory = 'volumes'
 
 /** The socket's name in the volume `sockets`. It appears, by rename, when libvirtd responds. */
 export const launcherSocketName = 'launcher.sock'
@@ -149,6 +175,8 @@ export interface DomainReport {
   generation?: number
   /** Why libvirt or the guest did not accept some of them; the launcher tries again. */
   mediaFailure?: string
+  /** The attached volumes, once there was a request for some. */
+  volumes?: VolumeReport[]
   /** The tags of file systems of a running guest whose virtiofsd has ended. */
   lostFilesystems?: string[]
   /** Whether the launcher was asked to terminate before the guest ended: its pod was deleted, evicted or drained. */
@@ -220,6 +248,7 @@ export function parseDomainReport(value: unknown): DomainReport {
   if (fields['mediaFailure'] !== undefined) {
     report.mediaFailure = parseText(fields['mediaFailure'], 'mediaFailure', maxTextLength)
   }
+  if (fields['volumes'] !== undefined) report.volumes = parseVolumeReports(fields['volumes'])
   if (fields['lostFilesystems'] !== undefined) report.lostFilesystems = parseTags(fields['lostFilesystems'])
   if (fields['isTerminated'] !== undefined) report.isTerminated = parseFlag(fields['isTerminated'], 'isTerminated')
   const agent = agentStates.find((state) => state === fields['agent'])
@@ -278,6 +307,59 @@ export function parseShutdownRequest(value: unknown): { gracePeriodSeconds: numb
  */
 export function parseFreezeRequest(value: unknown): { id: string } {
   return { id: parseText(parseObject(value, 'request')['id'], 'id', 64) }
+}
+
+/**
+ * The body of `PUT /volumes`. Its texts are used as names of files and in XML.
+ * @throws InvalidLauncherResponse
+ */
+export function parseVolumesRequest(value: unknown): VolumeRequest[] {
+  const { volumes } = parseObject(value, 'request')
+  if (!Array.isArray(volumes) || volumes.length > mostAttached)
+    throw new InvalidLauncherResponse(`volumes is not a list of at most ${mostAttached}`)
+  return volumes.map((item, index) => {
+    const at = `volumes[${index}]`
+    const fields = parseObject(item, at)
+    const { serial, readOnly } = fields
+    return {
+      ...parseVolume(fields, at),
+      ...(readOnly === undefined ? {} : { readOnly: parseFlag(readOnly, `${at}.readOnly`) }),
+      ...(serial === undefined ? {} : { serial: parseMatch(serial, `${at}.serial`, /^[A-Za-z0-9_.+-]{1,36}$/) }),
+    }
+  })
+}
+
+/** A launcher that a guest has taken over reports what it likes. */
+function parseVolumeReports(value: Json): VolumeReport[] {
+  const most = 2 * mostAttached
+  if (!Array.isArray(value) || value.length > most)
+    throw new InvalidLauncherResponse(`volumes is not a list of at most ${most}`)
+  return value.map((item, index) => {
+    const at = `volumes[${index}]`
+    const fields = parseObject(item, at)
+    const { reason, message, readOnly } = fields
+    return {
+      ...parseVolume(fields, at),
+      ...(readOnly === undefined ? {} : { readOnly: parseFlag(readOnly, `${at}.readOnly`) }),
+      phase: parseOneOf(fields['phase'], `${at}.phase`, attachedPhases),
+      ...(reason === undefined ? {} : { reason: parseMatch(reason, `${at}.reason`, /^[A-Za-z]{1,64}$/) }),
+      ...(message === undefined ? {} : { message: parseText(message, `${at}.message`, 1024) }),
+    }
+  })
+}
+
+const parseVolume = (fields: JsonObject, at: string) => ({
+  name: parseMatch(fields['name'], `${at}.name`, /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/),
+  claimName: parseMatch(fields['claimName'], `${at}.claimName`, /^[-a-z0-9.]{1,253}$/),
+  podUID: parseMatch(fields['podUID'], `${at}.podUID`, /^[0-9a-f-]{36}$/),
+  dev: parseMatch(fields['dev'], `${at}.dev`, /^[a-z]{3,5}$/),
+  bus: parseMatch(fields['bus'], `${at}.bus`, /^[a-z]{1,16}$/),
+})
+
+function parseMatch(value: Json | undefined, what: string, pattern: RegExp): string {
+  if (typeof value !== 'string' || !pattern.test(value))
+    throw new InvalidLauncherResponse(`${what} does not match ${pattern.source}`)
+  return value
 }
 
 /**

@@ -130,6 +130,18 @@ export async function changeMedium(client: Client, dom: DomainRef, xml: string):
   await client.mutate('domain_update_device_flags', { dom, xml, flags: affectLive | affectConfig }, mediumDeadlineMs)
 }
 
+/** Adds a device to the running guest, until it ends. */
+export async function attachDevice(client: Client, dom: DomainRef, xml: string): Promise<void> {
+  await client.mutate('domain_attach_device_flags', { dom, xml, flags: affectLive }, mediumDeadlineMs)
+}
+
+/**
+ * Asks the running guest to release a device, and waits some seconds for it. It can release it later, or never.
+ */
+export async function detachDevice(client: Client, dom: DomainRef, alias: string): Promise<void> {
+  await client.mutate('domain_detach_device_alias', { dom, alias, flags: affectLive }, mediumDeadlineMs)
+}
+
 /** Continues a paused guest. Operations on disks that failed are repeated. */
 export async function resumeDomain(client: Client, dom: DomainRef): Promise<void> {
   await client.mutate('domain_resume', { dom })

@@ -1,3 +1,4 @@
+import { shorten } from '../../api/shorten.ts'
 import type { Connection } from './connection.ts'
 import type { DomainRef } from './domain.ts'
 import { DeadlineExceeded, LibvirtError } from './errors.ts'
@@ -57,6 +58,43 @@ export async function askAgent(
     }
   }
   return answer
+}
+
+/** `types` of virDomainGetGuestInfo: the mounted file systems. */
+const filesystems = 16
+const maxFilesystems = 256
+const maxDisks = 64
+/** Characters of a mount point in a message. */
+const longestMountPoint = 128
+
+/**
+ * Where the guest has mounted file systems on the disk with this target, also on parts and combinations of it.
+ * Undefined if no agent answers the question.
+ * @throws AgentUnresponsive, ConnectionLost
+ */
+export async function readMounts(
+  connection: Pick<Connection, 'call'>,
+  dom: DomainRef,
+  target: string,
+): Promise<readonly string[] | undefined> {
+  try {
+    await connection.call('domain_agent_set_response_timeout', { dom, timeout: agentTimeoutSeconds, flags: 0 })
+    const reply = await connection.call('domain_get_guest_info', { dom, types: filesystems, flags: 0 }, deadlineMs)
+    const params = paramsOf(reply.params)
+    return upTo(params.get('fs.count'), maxFilesystems).flatMap((index) => {
+      const mountPoint = params.get(`fs.${index}.mountpoint`)
+      const isOnDisk = upTo(params.get(`fs.${index}.disk.count`), maxDisks).some(
+        (disk) => params.get(`fs.${index}.disk.${disk}.alias`) === target,
+      )
+      return isOnDisk && typeof mountPoint === 'string' ? [shorten(mountPoint, longestMountPoint)] : []
+    })
+  } catch (error) {
+    const isLate = error instanceof DeadlineExceeded
+    if (isLate || (error instanceof LibvirtError && error.code === errorCodes.agentUnresponsive))
+      throw new AgentUnresponsive('the agent did not answer the question for its file systems', { cause: error })
+    if (!(error instanceof LibvirtError)) throw error
+    return undefined
+  }
 }
 
 const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {

@@ -1,0 +1,188 @@
+import { beforeEach, expect, test } from 'vitest'
+import { createLogger } from '../runtime/log.ts'
+import type { VolumeRequest } from '../runtime/launcher-api.ts'
+import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
+import { AgentBusy, AttachedVolumes } from './attached-volumes.ts'
+import type { DomainRef } from './libvirt/domain.ts'
+import { ConnectionLost, LibvirtError } from './libvirt/errors.ts'
+
+const dom: DomainRef = { name: 'vm', uuid: new Uint8Array(16), id: 1 }
+const a: VolumeRequest = { name: 'a', claimName: 'claim-a', podUID: 'p1', dev: 'vdb', bus: 'virtio' }
+const b: VolumeRequest = {
+  ...a,
+  name: 'b',
+  claimName: 'claim-b',
+  podUID: 'p2',
+  dev: 'sda',
+  bus: 'scsi',
+  serial: 's',
+  readOnly: true,
+}
+
+let clock: FakeClock
+let volumes: AttachedVolumes
+let log: string[]
+/** What the guest has, by alias. */
+let devices: Set<string>
+let sockets: Set<string>
+let mounts: readonly string[] | undefined | Error
+let answers: (Error | undefined)[]
+/** Whether the guest releases what it is asked for. */
+let releases: boolean
+
+beforeEach(() => {
+  clock = fakeClock()
+  log = []
+  devices = new Set()
+  sockets = new Set(['p1', 'p2', 'p3'])
+  mounts = undefined
+  answers = []
+  releases = true
+  volumes = new AttachedVolumes({
+    attach: async (_, xml) => {
+      const alias = /<alias name='([^']+)'/.exec(xml)?.[1] ?? ''
+      log.push(`attach ${alias}`)
+      const answer = answers.shift()
+      if (answer !== undefined) throw answer
+      devices.add(alias)
+    },
+    detach: async (_, alias) => {
+      log.push(`detach ${alias}`)
+      const answer = answers.shift()
+      if (answer !== undefined) throw answer
+      if (releases) devices.delete(alias)
+    },
+    hasDevice: async (_, alias) => devices.has(alias),
+    readMounts: async () => {
+      if (mounts instanceof Error) throw mounts
+      return mounts
+    },
+    sockets: {
+      pathOf: (name) => `/${name}.sock`,
+      connect: async (name, podUID) => {
+        log.push(`connect ${name} to ${podUID}`)
+        return sockets.has(podUID)
+      },
+      remove: async (name, podUID) => void log.push(`remove ${name} of ${podUID}`),
+    },
+    clock,
+    log: createLogger({ process: 'launcher', level: 'silent' }),
+    onChange: () => {},
+  })
+})
+
+/** What was done, and what is reported then. */
+async function request(...wanted: readonly VolumeRequest[]): Promise<[string[], string[]]> {
+  volumes.request(dom, wanted)
+  await settle()
+  return told()
+}
+
+const told = (): [string[], string[]] => [
+  log.splice(0),
+  (volumes.report.volumes ?? []).map(({ name, podUID, phase, reason = '' }) =>
+    `${name} ${podUID} ${phase} ${reason}`.trim(),
+  ),
+]
+
+async function later(ms: number): Promise<[string[], string[]]> {
+  await clock.advance(ms)
+  await settle()
+  return told()
+}
+
+test('nothing is reported before a request', () => expect(volumes.report).toEqual({}))
+
+test('volumes are attached and detached, each by itself', async () => {
+  expect(await request(a)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+  expect(await request(a, b)).toEqual([
+    ['connect b to p2', 'attach ua-attached-b'],
+    ['a p1 Attached', 'b p2 Attached'],
+  ])
+  expect(await request(b)).toEqual([['detach ua-attached-a', 'remove a of p1'], ['b p2 Attached']])
+  expect(await request()).toEqual([['detach ua-attached-b', 'remove b of p2'], []])
+  expect(clock.pending()).toBe(0)
+})
+
+test('a volume is attached once the socket of its pod is there', async () => {
+  sockets.clear()
+  expect(await request(a)).toEqual([['connect a to p1'], ['a p1 Attaching']])
+  sockets.add('p1')
+  expect(await later(1000)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+})
+
+test('QEMU connects to another pod that serves the same claim', async () => {
+  await request(a)
+  expect(await request({ ...a, podUID: 'p3' })).toEqual([['connect a to p3'], ['a p3 Attached']])
+})
+
+test.each<[string, VolumeRequest]>([
+  ['claim', { ...a, claimName: 'other', podUID: 'p3' }],
+  ['target', { ...a, dev: 'vdc' }],
+  ['mode', { ...a, readOnly: true }],
+])('a volume with another %s is another disk', async (_, other) => {
+  await request(a)
+  const { podUID } = other
+  expect(await request(other)).toEqual([
+    ['detach ua-attached-a', 'remove a of p1', `connect a to ${podUID}`, 'attach ua-attached-a'],
+    [`a ${podUID} Attached`],
+  ])
+})
+
+test('what libvirt refuses to attach is reported, and tried less and less often', async () => {
+  const refused = new LibvirtError('No more available PCI slots', 1, 10)
+  answers = [refused, refused]
+  expect(await request(a)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Failed AttachRefused']])
+  expect(volumes.report.volumes?.[0]?.message).toBe('No more available PCI slots')
+  expect(await later(1000)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Failed AttachRefused']])
+  expect(await later(1999)).toEqual([[], ['a p1 Failed AttachRefused']])
+  expect(await later(1)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+})
+
+test('what libvirt refused is forgotten when it is not requested any more', async () => {
+  answers = [new LibvirtError('no', 1, 10)]
+  await request(a)
+  expect(await request()).toEqual([[], []])
+})
+
+test('an attempt whose outcome was lost is not repeated', async () => {
+  answers = [new ConnectionLost('libvirtd ended')]
+  expect(await request(a)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attaching']])
+  devices.add('ua-attached-a')
+  expect(await later(1000)).toEqual([[], ['a p1 Attached']])
+})
+
+test('a mounted volume is detached once it is unmounted', async () => {
+  await request(a)
+  mounts = ['/mnt', '/srv']
+  expect(await request()).toEqual([[], ['a p1 Detaching VolumeInUse']])
+  expect(volumes.report.volumes?.[0]?.message).toBe(
+    'the guest has mounted it at /mnt, /srv; it is detached once it is unmounted',
+  )
+  expect(await request(a)).toEqual([[], ['a p1 Attached']])
+  await request()
+  mounts = []
+  expect(await later(1000)).toEqual([['detach ua-attached-a', 'remove a of p1'], []])
+})
+
+test('a guest whose agent does not answer keeps its volume', async () => {
+  await request(a)
+  mounts = new AgentBusy('the guest is frozen for a snapshot')
+  expect(await request()).toEqual([[], ['a p1 Detaching VolumeInUse']])
+})
+
+test('a guest can release a volume late, and gets it again only then', async () => {
+  await request(a)
+  releases = false
+  expect(await request()).toEqual([['detach ua-attached-a'], ['a p1 Detaching GuestHoldsVolume']])
+  expect(await request(a)).toEqual([['detach ua-attached-a'], ['a p1 Detaching GuestHoldsVolume']])
+  devices.clear()
+  expect(await later(1000)).toEqual([['remove a of p1', 'connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+})
+
+test('what libvirt refuses to detach is reported, and tried again', async () => {
+  await request(a)
+  answers = [new LibvirtError('busy', 1, 10)]
+  expect(await request()).toEqual([['detach ua-attached-a'], ['a p1 Detaching DetachRefused']])
+  expect(await later(1000)).toEqual([['detach ua-attached-a', 'remove a of p1'], []])
+})

@@ -1,0 +1,256 @@
+import { shorten } from '../api/shorten.ts'
+import type { AttachedPhase } from '../api/attached-volume.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { VolumeReport, VolumeRequest } from '../runtime/launcher-api.ts'
+import type { Logger } from '../runtime/log.ts'
+import type { DomainRef } from './libvirt/domain.ts'
+import { LibvirtError } from './libvirt/errors.ts'
+
+interface AttachedVolumesOptions {
+  /** Attaches a disk to the running guest. @throws LibvirtError */
+  readonly attach: (dom: DomainRef, xml: string) => Promise<void>
+  /** Asks the guest to release the device with this alias. @throws LibvirtError */
+  readonly detach: (dom: DomainRef, alias: string) => Promise<void>
+  /** Whether the running guest has a device with this alias. */
+  readonly hasDevice: (dom: DomainRef, alias: string) => Promise<boolean>
+  /**
+   * Where the guest has mounted the disk with this target; undefined if no agent can tell.
+   * @throws AgentBusy if it will be able to tell later
+   */
+  readonly readMounts: (dom: DomainRef, target: string) => Promise<readonly string[] | undefined>
+  /** The sockets of the pods that serve the claims. */
+  readonly sockets: AttachedSockets
+  readonly clock: Clock
+  readonly log: Logger
+  readonly onChange: () => void
+}
+
+export interface AttachedSockets {
+  /** The path that QEMU connects to for a volume, also again. */
+  pathOf(name: string): string
+  /** Makes that path lead to the socket of a pod. Returns whether it is there. */
+  connect(name: string, podUID: string): Promise<boolean>
+  /** Removes the path, and the socket of the pod. */
+  remove(name: string, podUID: string): Promise<void>
+}
+
+/** The agent is there and does not answer now: the guest is frozen, or busy. */
+export class AgentBusy extends Error {
+  override name = 'AgentBusy'
+}
+
+/** A volume that the guest has, or may have. */
+interface Current {
+  request: VolumeRequest
+  phase: AttachedPhase
+  reason?: string | undefined
+  message?: string | undefined
+  /** The guest has been asked to release it, which it can do at any time. */
+  isUnplugging: boolean
+}
+
+/** The first and the longest wait before what failed is tried again. */
+const retryMs = { first: 1000, longest: 30_000 }
+/** libvirt's and QEMU's messages are shorter. */
+const longestMessage = 512
+
+/**
+ * How long QEMU waits for the pod that serves a claim, whose container may have been started again or whose pod replaced:
+ * meanwhile the guest waits too. Afterwards, its operations fail.
+ */
+const reconnectSeconds = 120
+
+/** Only the launcher uses aliases that begin like this. */
+export const aliasOf = (name: string): string => `ua-attached-${name}`
+
+/**
+ * The disks that the guest gets and loses while it runs. What libvirt has is read from the live domain, so that it does
+ * not matter when libvirtd, or a request to it, was lost.
+ */
+export class AttachedVolumes {
+  readonly #options: AttachedVolumesOptions
+  #wanted: ReadonlyMap<string, VolumeRequest> = new Map()
+  /** Those that could not be attached, and why. */
+  readonly #failures = new Map<string, { readonly reason: string; readonly message: string }>()
+  readonly #current = new Map<string, Current>()
+  #isUsed = false
+  #isBusy = false
+  #isChanged = false
+  #waitMs = retryMs.first
+  #cancelRetry = () => {}
+
+  constructor(options: AttachedVolumesOptions) {
+    this.#options = options
+  }
+
+  get report(): { readonly volumes?: VolumeReport[] } {
+    if (!this.#isUsed) return {}
+    const waiting = [...this.#wanted.values()].filter(({ name }) => !this.#current.has(name))
+    return {
+      volumes: [
+        ...[...this.#current.values()].map(({ request, phase, reason, message }) => ({
+          ...reportOf(request),
+          phase,
+          ...(reason === undefined ? {} : { reason }),
+          ...(message === undefined ? {} : { message }),
+        })),
+        ...waiting.map((request) => {
+          const failure = this.#failures.get(request.name)
+          return { ...reportOf(request), phase: failure ? ('Failed' as const) : ('Attaching' as const), ...failure }
+        }),
+      ],
+    }
+  }
+
+  /** Requests exactly these volumes. Does not wait; the report has the outcome. */
+  request(dom: DomainRef, volumes: readonly VolumeRequest[]): void {
+    this.#isUsed = true
+    this.#wanted = new Map(volumes.map((one) => [one.name, one]))
+    this.#waitMs = retryMs.first
+    void this.#apply(dom)
+  }
+
+  async #apply(dom: DomainRef): Promise<void> {
+    this.#isChanged = true
+    if (this.#isBusy) return
+    this.#isBusy = true
+    this.#cancelRetry()
+    let isDone = true
+    while (this.#isChanged) {
+      this.#isChanged = false
+      isDone = await this.#applyOnce(dom).catch((error: unknown) => {
+        this.#options.log.warn({ err: error }, 'could not attach or detach volumes')
+        return false
+      })
+      this.#options.onChange()
+    }
+    this.#isBusy = false
+    if (isDone) return
+    this.#cancelRetry = this.#options.clock.after(this.#waitMs, () => void this.#apply(dom))
+    this.#waitMs = Math.min(2 * this.#waitMs, retryMs.longest)
+  }
+
+  /** Returns whether nothing is left to do. */
+  async #applyOnce(dom: DomainRef): Promise<boolean> {
+    for (const name of this.#failures.keys()) if (!this.#wanted.has(name)) this.#failures.delete(name)
+    let isDone = true
+    for (const current of this.#current.values()) {
+      const wanted = this.#wanted.get(current.request.name)
+      const isKept = wanted !== undefined && !current.isUnplugging && isSameDisk(wanted, current.request)
+      if (isKept) isDone = (await this.#keep(current, wanted)) && isDone
+      else isDone = (await this.#detach(dom, current)) && isDone
+    }
+    for (const request of this.#wanted.values()) {
+      if (!this.#current.has(request.name)) isDone = (await this.#attach(dom, request)) && isDone
+    }
+    return isDone
+  }
+
+  /** Its pod may be another one. QEMU connects again, to the new socket. */
+  async #keep(current: Current, wanted: VolumeRequest): Promise<boolean> {
+    const { sockets, log } = this.#options
+    Object.assign(current, { phase: 'Attached', reason: undefined, message: undefined })
+    if (current.request.podUID === wanted.podUID) return true
+    if (!(await sockets.connect(wanted.name, wanted.podUID))) return false
+    log.info({ volume: wanted.name, podUID: wanted.podUID }, 'another pod serves the volume')
+    current.request = wanted
+    return true
+  }
+
+  async #attach(dom: DomainRef, request: VolumeRequest): Promise<boolean> {
+    const { attach, hasDevice, sockets, log } = this.#options
+    const { name, podUID } = request
+    const alias = aliasOf(name)
+    try {
+      // After a connection to libvirtd was lost, the outcome of an attempt is not known.
+      if (!(await hasDevice(dom, alias))) {
+        if (!(await sockets.connect(name, podUID))) return false
+        await attach(dom, diskXml(request, sockets.pathOf(name)))
+      }
+      this.#failures.delete(name)
+      this.#current.set(name, { request, phase: 'Attached', isUnplugging: false })
+      log.info({ volume: name, target: request.dev }, 'attached a volume')
+      return true
+    } catch (error) {
+      if (!(error instanceof LibvirtError)) throw error
+      this.#failures.set(name, { reason: 'AttachRefused', message: shorten(error.message, longestMessage) })
+      return false
+    }
+  }
+
+  async #detach(dom: DomainRef, current: Current): Promise<boolean> {
+    const { detach, hasDevice, sockets, log } = this.#options
+    const { name, podUID } = current.request
+    const alias = aliasOf(name)
+    current.phase = 'Detaching'
+    const wait = (reason: string, message: string): boolean => {
+      Object.assign(current, { reason, message: shorten(message, longestMessage) })
+      return false
+    }
+    if (!current.isUnplugging) {
+      const inUse = await this.#useOf(dom, current.request.dev)
+      if (inUse !== undefined) return wait('VolumeInUse', inUse)
+    }
+    let refusal: string | undefined
+    if (await hasDevice(dom, alias)) {
+      try {
+        await detach(dom, alias)
+        current.isUnplugging = true
+      } catch (error) {
+        if (!(error instanceof LibvirtError)) throw error
+        refusal = error.message
+      }
+    }
+    if (await hasDevice(dom, alias)) {
+      return refusal === undefined || current.isUnplugging
+        ? wait('GuestHoldsVolume', 'the guest has been asked to release the disk, and has not yet')
+        : wait('DetachRefused', refusal)
+    }
+    await sockets.remove(name, podUID)
+    this.#current.delete(name)
+    log.info({ volume: name }, 'detached a volume')
+    return true
+  }
+
+  /** Why the guest uses a disk, in words. */
+  async #useOf(dom: DomainRef, target: string): Promise<string | undefined> {
+    try {
+      const mounts = (await this.#options.readMounts(dom, target)) ?? []
+      return mounts.length === 0
+        ? undefined
+        : `the guest has mounted it at ${mounts.join(', ')}; it is detached once it is unmounted`
+    } catch (error) {
+      if (!(error instanceof AgentBusy)) throw error
+      return `${error.message}; it is detached once the agent reports that it is not mounted`
+    }
+  }
+}
+
+const reportOf = ({ name, claimName, readOnly = false, podUID, dev, bus }: VolumeRequest) => ({
+  name,
+  claimName,
+  ...(readOnly ? { readOnly } : {}),
+  podUID,
+  dev,
+  bus,
+})
+
+const isSameDisk = (one: VolumeRequest, other: VolumeRequest): boolean =>
+  one.claimName === other.claimName &&
+  (one.readOnly ?? false) === (other.readOnly ?? false) &&
+  one.dev === other.dev &&
+  one.bus === other.bus &&
+  one.serial === other.serial
+
+/** What is named in it has been checked to have no characters of XML (`parseVolumesRequest`). */
+const diskXml = ({ name, dev, bus, serial, readOnly = false }: VolumeRequest, socket: string): string =>
+  [
+    `<disk type='network' device='disk'>`,
+    `<driver name='qemu' type='raw' discard='unmap'/>`,
+    `<source protocol='nbd'><host transport='unix' socket='${socket}'/><reconnect delay='${reconnectSeconds}'/></source>`,
+    `<target dev='${dev}' bus='${bus}'/>`,
+    ...(readOnly ? ['<readonly/>'] : []),
+    ...(serial === undefined ? [] : [`<serial>${serial}</serial>`]),
+    `<alias name='${aliasOf(name)}'/>`,
+    `</disk>`,
+  ].join('')
