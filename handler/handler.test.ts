@@ -31,6 +31,8 @@ let launcher: FakeLauncher | undefined
 /** Of the launcher of the last round. */
 let budget: LauncherLimits | undefined
 let recorded: string[]
+/** The uids of pods whose sockets are there. */
+let sockets: Set<string>
 let logged: string[]
 
 beforeEach(async () => {
@@ -38,6 +40,7 @@ beforeEach(async () => {
   api = await startFakeApiServer()
   kube = createKubeClient({ access: api.access, userAgent: 'virtset-handler' })
   recorded = []
+  sockets = new Set()
   logged = []
   handler = start()
 })
@@ -63,6 +66,10 @@ function start(clock: Clock = systemClock, deadlines: Clock = systemClock): Hand
     addressesOf: (uid) => readPodAddresses(root, uid),
     readCapabilities: async (type) => `{"name":"${type}"}`,
     network: createNetworkClient(root),
+    attachments: {
+      place: async ({ podUID: uid }) => sockets.has(uid),
+      hasEnded: async (uid) => !sockets.has(uid),
+    },
     recordEvent: (_, type, reason) => recorded.push(`${type} ${reason}`),
     log: createLogger({ process: 'handler', to: { write: (line) => logged.push(line) } }),
     clock,
@@ -203,6 +210,32 @@ test('a later generation of a VM is handed to its launcher until the launcher re
   launcher.become({ mediaFailure: undefined } as unknown as Partial<DomainReport>)
   await until(() => conditions().includes('Synchronized=True:DomainDefined'))
   expect(launcher.asked).toHaveLength(asked)
+})
+
+test('attached volumes are requested once their pods serve them, and reported', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  launcher.become({ version: launcherVersion })
+  const helper = '0f0e0d0c-0b0a-4908-8706-050403020111'
+  const entry = { name: 'a', claimName: 'c', podName: 'p', podUID: helper }
+  const patch = (body: object, options: object = {}) =>
+    kube.patch(virtualMachines, { namespace: 'default', name: 'vm' }, { type: 'merge', body }, options)
+  schedule()
+  await until(() => phase() === 'Running')
+  const item = { name: 'a', persistentVolumeClaim: { claimName: 'c' }, target: { dev: 'vdb', bus: 'virtio' } }
+  await patch({ spec: { attachedVolumes: [item] } })
+  const shown = () => (stored()?.['status'] as VirtualMachineStatus | undefined)?.attachedVolumes
+  await until(() => shown()?.[0]?.phase === 'Attaching')
+  sockets.add(helper)
+  await patch({ status: { attachmentPods: [entry] } }, { subresource: 'status' })
+  await until(() => shown()?.[0]?.phase === 'Attached')
+  expect(launcher.volumes).toEqual([{ name: 'a', claimName: 'c', podUID: helper, dev: 'vdb', bus: 'virtio' }])
+  await patch({ spec: { attachedVolumes: [] } })
+  await until(() => shown() === undefined)
+  expect(launcher.volumes).toEqual([])
+  await patch({ status: { attachmentPods: [{ ...entry, missing: true }] } }, { subresource: 'status' })
+  sockets.delete(helper)
+  await until(() => shown()?.[0]?.endedPodUID === helper)
+  expect(recorded).toEqual(expect.arrayContaining(['Normal VolumeAttached']))
 })
 
 test('a deleted VM is shut down by its launcher, which ends it after the grace period', async () => {

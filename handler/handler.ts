@@ -5,7 +5,7 @@ import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { sleep, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { InvalidLauncherResponse, type DomainReport } from '../runtime/launcher-api.ts'
+import { InvalidLauncherResponse, type DomainReport, type VolumeRequest } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
@@ -13,6 +13,7 @@ import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { statusPatch } from '../runtime/status-patch.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
+import { attachmentPodsOf, type AttachmentSockets } from './attachment.ts'
 import {
   LauncherAbsent,
   LauncherRefusal,
@@ -38,6 +39,13 @@ interface HandlerOptions {
   /** libvirtd's cache for VMs of this type, as JSON; undefined while there is none. */
   readonly readCapabilities: (type: 'kvm' | 'qemu') => Promise<string | undefined>
   readonly network: NetworkClient
+  /** Of the pods that serve claims to launchers. */
+  readonly attachments: {
+    /** Hands the socket of a pod to the launcher. Returns whether the launcher has it. */
+    place(pods: { readonly podUID: string; readonly launcherUID: string }): Promise<boolean>
+    /** Whether the node has nothing of the pod any more. */
+    hasEnded(podUID: string): Promise<boolean>
+  }
   readonly recordEvent: (vm: Vm, type: 'Normal' | 'Warning', reason: string, message: string) => void
   readonly log: Logger
   readonly clock: Clock
@@ -259,6 +267,11 @@ export function startHandler(options: HandlerOptions): Handler {
           if (failure !== undefined) return perform(round, vm, failure)
           break
         }
+        case 'attachVolumes': {
+          const failure = await attachVolumes(round, action.volumes)
+          if (failure !== undefined) return perform(round, vm, failure)
+          break
+        }
         case 'shutDownGuest': {
           const failure = await shutDown(round, action.gracePeriodSeconds)
           if (failure !== undefined) return perform(round, vm, failure)
@@ -334,9 +347,41 @@ export function startHandler(options: HandlerOptions): Handler {
         podIPs: await options.addressesOf(podUID),
         tapIPs: tapIPsOf(entry.taps),
         ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
+        ...(attachmentPodsOf(vm).length > 0 && isAlive(report) ? { sockets: await placeSockets(podUID, vm) } : {}),
       }
     } catch (error) {
       return failureOf(entry, error)
+    }
+  }
+
+  /** The names of the pods are the controller's. */
+  async function placeSockets(launcherUID: string, vm: Vm): Promise<AttachmentSockets> {
+    const placed = new Set<string>()
+    const ended = new Set<string>()
+    for (const { podUID, missing } of attachmentPodsOf(vm)) {
+      if (podUID === undefined) continue
+      try {
+        if (await options.attachments.place({ podUID, launcherUID })) placed.add(podUID)
+        if (missing === true && (await options.attachments.hasEnded(podUID))) ended.add(podUID)
+      } catch (error) {
+        log.warn({ vm: keyOf(vm.metadata), podUID, err: error }, 'could not hand the socket of a pod to the launcher')
+      }
+    }
+    return { placed, ended }
+  }
+
+  /** An event of the launcher follows. A refusal changes nothing: the guest has just ended, or is being started. */
+  async function attachVolumes(
+    { key, launcher, entry }: Round,
+    volumes: readonly VolumeRequest[],
+  ): Promise<Observation | undefined> {
+    try {
+      await launcher.putVolumes(volumes)
+      return undefined
+    } catch (error) {
+      if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
+      log.info({ vm: key, err: error }, 'the launcher refused to attach volumes')
+      return undefined
     }
   }
 

@@ -10,6 +10,7 @@ import {
   parseLauncherError,
   parsePutResponse,
   type DomainReport,
+  type VolumeRequest,
   type LauncherErrorReason,
 } from '../runtime/launcher-api.ts'
 import type { Bucket } from '../runtime/bucket.ts'
@@ -55,6 +56,8 @@ export interface Launcher {
   /** What the launcher answers to the guest's DHCP clients. */
   putNetwork(taps: readonly TapAddress[]): Promise<void>
   put(vm: VirtualMachine): Promise<DomainReport>
+  /** Exactly these are to be attached. */
+  putVolumes(volumes: readonly VolumeRequest[]): Promise<void>
   report(): Promise<DomainReport>
   shutdown(gracePeriodSeconds: number): Promise<void>
   freeze(id: string): Promise<void>
@@ -130,6 +133,7 @@ export function launcherOf(
       parsePutResponse(
         await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }),
       ),
+    putVolumes: async (volumes) => void (await call('PUT', '/volumes', { volumes })),
     report: async () => parseDomainReport(await call('GET', '/domain')),
     shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
     freeze: async (id) => void (await call('POST', '/freeze', { id })),

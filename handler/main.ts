@@ -21,6 +21,7 @@ import { readPodAddresses } from './pod-address.ts'
 import { followProfilePod } from './profile-pod.ts'
 import { publishProfile } from './profile.ts'
 import { readSettings, type Settings } from './settings.ts'
+import { hasAttachmentVolume, placeAttachmentSocket } from './socket.ts'
 import { findUnknownGuests, observeUnknownGuests } from './unknown-guests.ts'
 
 /** The only account whose tokens open sessions. */
@@ -49,6 +50,10 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     readCapabilities: async (type) =>
       (await profilePod.read(`capabilities-${type}.json`, maxCapabilitiesBytes))?.toString(),
     network: createNetworkClient(settings.networkDirectory),
+    attachments: {
+      place: (pods) => placeAttachmentSocket(kubeletRoot, pods),
+      hasEnded: async (podUID) => !(await hasAttachmentVolume(kubeletRoot, podUID)),
+    },
     recordEvent: ({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) => {
       const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }
       recorder.record({ regarding, type, reason, message })

@@ -6,6 +6,7 @@ import {
   launcherVersion,
   type DomainReport,
   type LauncherErrorReason,
+  type VolumeRequest,
 } from '../runtime/launcher-api.ts'
 import { findCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
@@ -21,6 +22,13 @@ import {
   statusOf,
   withoutNetworkStatus,
 } from './status.ts'
+import {
+  attachmentEvents,
+  attachmentPollMs,
+  noSockets,
+  volumesToRequest,
+  type AttachmentSockets,
+} from './attachment.ts'
 import type { TapIPs } from './vm-network.ts'
 
 /**
@@ -56,6 +64,8 @@ export type Observation =
       readonly tapIPs?: TapIPs | undefined
       /** How the launcher's event stream violates the contract, although its responses do not. */
       readonly misbehavior?: string
+      /** Of the pods that serve claims to the launcher. */
+      readonly sockets?: AttachmentSockets
       /** How long the launcher has been starting the guest. */
       readonly startingForMs?: number
     }
@@ -65,6 +75,8 @@ export type Action =
   | { readonly do: 'startGuest' }
   /** Hand a later generation of the VM to the launcher, which reports the outcome. */
   | { readonly do: 'changeMedia' }
+  /** The launcher reports the outcome. */
+  | { readonly do: 'attachVolumes'; readonly volumes: readonly VolumeRequest[] }
   | { readonly do: 'shutDownGuest'; readonly gracePeriodSeconds: number }
   /** For a snapshot. The launcher reports the outcome. */
   | { readonly do: 'freezeGuest' | 'thawGuest'; readonly id: string }
@@ -236,7 +248,14 @@ function onIncompatibility(
 
 function onReport(
   vm: VirtualMachine,
-  { report: reported, podIPs = [], tapIPs, misbehavior, startingForMs = 0 }: Observation & { kind: 'report' },
+  {
+    report: reported,
+    podIPs = [],
+    tapIPs,
+    misbehavior,
+    sockets = noSockets,
+    startingForMs = 0,
+  }: Observation & { kind: 'report' },
   now: string,
 ): Action[] {
   const isDeleting = vm.metadata.deletionTimestamp !== undefined
@@ -255,7 +274,7 @@ function onReport(
     return failWith(vm, failure, report.message ?? '', now)
   }
   const violation = misbehavior === undefined ? undefined : misbehaviorMessage(misbehavior)
-  const status = statusOf(vm, report, podIPs, now, { tapIPs, misbehavior: violation })
+  const status = statusOf(vm, report, podIPs, now, { tapIPs, misbehavior: violation, sockets })
   if (report.phase === 'Defined' && report.exit === undefined && !hasRun) {
     return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]
   }
@@ -268,17 +287,36 @@ function onReport(
       : []
   // An event records the shutdown; the status follows with the end, which saves an update per VM.
   const isEnding = report.phase === 'ShuttingDown' && before === 'Running'
+  const updated = isEnding ? [] : updateStatus(vm, status)
   return [
-    ...(isEnding ? [] : updateStatus(vm, status)),
+    ...updated,
+    ...(updated.length === 0 ? [] : recordAttachments(vm, status)),
     ...(violation === undefined ? [] : recordOnce(vm, 'LauncherMisbehaving', violation)),
     ...started,
-    ...(isDeleting ? shutDown(vm, report) : [...changeMedia(vm, report), ...freezeOrThaw(vm, report)]),
+    ...(isDeleting
+      ? shutDown(vm, report)
+      : [...changeMedia(vm, report), ...attachVolumes(vm, report, sockets), ...freezeOrThaw(vm, report)]),
   ]
 }
 
 /** A launcher that reports no generation is of a version that does not change media. */
 const changeMedia = (vm: VirtualMachine, { phase, generation }: DomainReport): Action[] =>
   phase === 'Running' && generation !== undefined && generation < generationOf(vm) ? [{ do: 'changeMedia' }] : []
+
+function attachVolumes(vm: VirtualMachine, report: DomainReport, sockets: AttachmentSockets): Action[] {
+  const volumes = volumesToRequest(vm, report, sockets)
+  const afterMs = attachmentPollMs(vm, sockets)
+  return [
+    ...(volumes === undefined ? [] : [{ do: 'attachVolumes', volumes } as const]),
+    ...(afterMs === undefined ? [] : [{ do: 'requeueAfter', afterMs } as const]),
+  ]
+}
+
+const recordAttachments = ({ status: before = {} }: VirtualMachine, { attachedVolumes = [] }: VirtualMachineStatus) =>
+  attachmentEvents(before.attachedVolumes ?? [], attachedVolumes).map((event): Action => ({
+    do: 'recordEvent',
+    ...event,
+  }))
 
 /** The first version of a launcher that freezes its guest. The controller does not wait long for an older one. */
 const withFreeze = 3

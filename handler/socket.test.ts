@@ -1,11 +1,18 @@
 import { constants } from 'node:fs'
-import { mkdir, mkdtemp, open, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer, connect, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { once } from 'node:events'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { hasSocketVolume, openLauncherSocket, openPodHosts, pathOf } from './socket.ts'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  hasAttachmentVolume,
+  hasSocketVolume,
+  openLauncherSocket,
+  openPodHosts,
+  pathOf,
+  placeAttachmentSocket,
+} from './socket.ts'
 
 const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
 let root: string
@@ -111,4 +118,70 @@ test('reads the hosts file of the pod', async () => {
   const handle = await openPodHosts(root, uid)
   expect(await handle!.readFile('utf8')).toBe('10.244.0.7\ttestvm\n')
   await handle!.close()
+})
+
+describe('the socket of a pod that serves a claim', () => {
+  const helper = '0f0e0d0c-0b0a-4908-8706-050403020111'
+  const from = () => join(root, 'pods', helper, 'volumes/kubernetes.io~empty-dir/socket')
+  const to = () => join(volume(), 'volumes')
+  const place = () => placeAttachmentSocket(root, { podUID: helper, launcherUID: uid })
+  const kindsIn = async (directory: string) =>
+    (await readdir(directory, { withFileTypes: true })).map(
+      (one) => `${one.name} ${one.isSocket() ? 'socket' : one.isSymbolicLink() ? 'link' : 'other'}`,
+    )
+
+  beforeEach(async () => {
+    await mkdir(from(), { recursive: true })
+    await mkdir(to(), { recursive: true })
+  })
+
+  test('is moved to the launcher, and reached there', async () => {
+    expect(await place()).toBe(false)
+    await listen(join(from(), 'nbd.sock'))
+    expect(await place()).toBe(true)
+    expect([await kindsIn(from()), await kindsIn(to())]).toEqual([[], [`${helper}.sock socket`]])
+    const directory = await open(to(), constants.O_DIRECTORY)
+    const socket = connect(`${pathOf(directory)}/${helper}.sock`)
+    expect(String((await once(socket, 'data'))[0])).toBe('launcher')
+    await directory.close()
+    // It is still there when nothing new is.
+    expect(await place()).toBe(true)
+  })
+
+  test('takes the place of the one before', async () => {
+    await writeFile(join(to(), `${helper}.sock`), 'old')
+    expect(await place()).toBe(false)
+    await listen(join(from(), 'nbd.sock'))
+    expect(await place()).toBe(true)
+  })
+
+  test.each<[string, () => Promise<unknown>]>([
+    ['is a link', () => symlink('/etc/passwd', join(from(), 'nbd.sock'))],
+    ['is a file', () => writeFile(join(from(), 'nbd.sock'), '')],
+    [
+      'is in a directory that is a link',
+      async () => {
+        await rm(from(), { recursive: true })
+        await symlink(volume(), from())
+      },
+    ],
+  ])('that %s is not moved', async (_, make) => {
+    await make()
+    expect(await place()).toBe(false)
+    expect(await kindsIn(to())).toEqual([])
+  })
+
+  test('is not moved through a link of the launcher', async () => {
+    await listen(join(from(), 'nbd.sock'))
+    await rm(to(), { recursive: true })
+    await symlink(root, to())
+    expect(await place()).toBe(false)
+    expect(await kindsIn(from())).toEqual(['nbd.sock socket'])
+  })
+
+  test('is gone with the volume of its pod', async () => {
+    expect(await hasAttachmentVolume(root, helper)).toBe(true)
+    await rm(join(root, 'pods', helper), { recursive: true })
+    expect([await hasAttachmentVolume(root, helper), await place()]).toEqual([false, false])
+  })
 })

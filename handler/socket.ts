@@ -1,6 +1,7 @@
 import { constants, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { launcherSocketName } from '../runtime/launcher-api.ts'
+import { attachmentSocketName, attachmentSocketVolume } from '../api/attachment-path.ts'
+import { attachedSocketDirectory, launcherSocketName } from '../runtime/launcher-api.ts'
 
 /** Linux's O_PATH: a descriptor that only refers to an inode. Node has no constant for it. */
 const O_PATH = 0o10000000
@@ -10,7 +11,9 @@ const uidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 /** The required type of a path's last step; any other type is treated as absent. */
 type Wanted = 'directory' | 'socket' | 'file'
 
-const socketVolume = ['volumes', 'kubernetes.io~empty-dir', 'sockets']
+const emptyVolume = (name: string) => ['volumes', 'kubernetes.io~empty-dir', name]
+const socketVolume = emptyVolume('sockets')
+const attachmentVolume = emptyVolume(attachmentSocketVolume)
 
 /**
  * A handle on the launcher's socket of the pod `podUID`; undefined while it does not exist. Connect to
@@ -30,6 +33,49 @@ export async function openLauncherSocket(kubeletRoot: string, podUID: string): P
  */
 export async function hasSocketVolume(kubeletRoot: string, podUID: string): Promise<boolean> {
   const handle = await walk(kubeletRoot, podUID, socketVolume, 'directory')
+  await handle?.close()
+  return handle !== undefined
+}
+
+/** The same for a pod that serves a claim to a launcher. */
+export async function hasAttachmentVolume(kubeletRoot: string, podUID: string): Promise<boolean> {
+  const handle = await walk(kubeletRoot, podUID, attachmentVolume, 'directory')
+  await handle?.close()
+  return handle !== undefined
+}
+
+/**
+ * Moves the socket of the pod `podUID`, which serves a claim, to the launcher in the pod `launcherUID`, under the first
+ * one's UID. A socket of a container that was started again takes the place of the one before.
+ *
+ * Both volumes belong to processes that a guest can have taken over, and their directories can change meanwhile. What is
+ * moved is only a name from one directory to another, each by its descriptor: if it is no socket any more, the launcher
+ * gets what it could have made itself.
+ * @returns whether the launcher has a socket of this pod
+ */
+export async function placeAttachmentSocket(
+  kubeletRoot: string,
+  { podUID, launcherUID }: { readonly podUID: string; readonly launcherUID: string },
+): Promise<boolean> {
+  const to = await walk(kubeletRoot, launcherUID, [...socketVolume, attachedSocketDirectory], 'directory')
+  if (to === undefined) return false
+  try {
+    const from = await walk(kubeletRoot, podUID, attachmentVolume, 'directory')
+    try {
+      const name = `${podUID}.sock`
+      if (from !== undefined && (await isSocketIn(from, attachmentSocketName)))
+        await fs.rename(`${pathOf(from)}/${attachmentSocketName}`, `${pathOf(to)}/${name}`)
+      return await isSocketIn(to, name)
+    } finally {
+      await from?.close()
+    }
+  } finally {
+    await to.close()
+  }
+}
+
+async function isSocketIn(directory: FileHandle, name: string): Promise<boolean> {
+  const handle = await stepInto(directory, name, 'socket')
   await handle?.close()
   return handle !== undefined
 }

@@ -1,5 +1,6 @@
 import { isIPv4 } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
+import type { AttachedVolumeStatus } from '../api/attached-volume.ts'
 import { defaultMaxItems } from '../api/domain/limits.ts'
 import { isSecret, withoutSecrets } from '../api/domain/secret.ts'
 import { natPlugin, networkRef, podInterfaceOf, podPlugins, type Tap } from '../api/tap.ts'
@@ -21,6 +22,8 @@ import { podEndedCondition } from '../runtime/pod-end.ts'
 import { unreadinessOf } from '../runtime/probe.ts'
 import { shownLine } from '../runtime/shown-text.ts'
 import { shownDomain } from './shown-domain.ts'
+import { shownText } from '../runtime/shown-text.ts'
+import { attachedVolumesOf, noSockets, troublesOf, type AttachmentSockets } from './attachment.ts'
 import { digestOf } from './slim-vm.ts'
 import type { TapIPs } from './vm-network.ts'
 
@@ -40,12 +43,18 @@ export function statusOf(
   {
     tapIPs = new Map(),
     misbehavior,
-  }: { readonly tapIPs?: TapIPs | undefined; readonly misbehavior?: string | undefined } = {},
+    sockets = noSockets,
+  }: {
+    readonly tapIPs?: TapIPs | undefined
+    readonly misbehavior?: string | undefined
+    readonly sockets?: AttachmentSockets
+  } = {},
 ): VirtualMachineStatus {
   const before = vm.status ?? {}
   const domain = domainOf(report)
   const ips = podIPs.length > 0 ? podIPs : (before.podIPs ?? []).map(({ ip }) => ip)
-  const { guest: _guest, frozen: _frozen, ...others } = before
+  const { guest: _guest, frozen: _frozen, attachedVolumes: _attached, ...others } = before
+  const attachedVolumes = attachedVolumesOf(vm, report, sockets)
   const { reason: _reason, message: _message, ...rest } = others
   const status: VirtualMachineStatus = {
     // The reason and message belong to the phase before.
@@ -59,9 +68,16 @@ export function statusOf(
           interfaces: interfacesOf(vm, domain, ips, tapIPs).map((one) => inGuest(one, report)),
         }),
     ...guestOf(report),
+    ...(attachedVolumes.length === 0 ? {} : { attachedVolumes }),
     ...(report.frozen === undefined || report.exit !== undefined ? {} : { frozen: report.frozen }),
   }
-  return conclude(before, status, [...conditionsOf(vm, report, misbehavior), ...disruptionOf(vm, report)], vm, now)
+  return conclude(
+    before,
+    status,
+    [...conditionsOf(vm, report, misbehavior, attachedVolumes), ...disruptionOf(vm, report)],
+    vm,
+    now,
+  )
 }
 
 /** The status of a VM that its launcher refused to run; `message` is libvirt's own. */
@@ -143,13 +159,18 @@ export function isAlive(report: DomainReport): boolean {
   return report.phase === 'Running' || report.phase === 'Paused' || report.phase === 'ShuttingDown'
 }
 
-function conditionsOf(vm: VirtualMachine, report: DomainReport, misbehavior: string | undefined): Asserted[] {
+function conditionsOf(
+  vm: VirtualMachine,
+  report: DomainReport,
+  misbehavior: string | undefined,
+  attached: readonly AttachedVolumeStatus[],
+): Asserted[] {
   const drifts = report.specDrift ?? []
   const drift: Asserted[] =
     drifts.length === 0
       ? []
       : [{ type: 'SpecDrift', status: 'True', reason: 'LibvirtChangedSpec', message: driftMessage(drifts) }]
-  return [readinessOf(vm, report), synchronization(vm, report, misbehavior), ...agentOf(vm, report), ...drift]
+  return [readinessOf(vm, report), synchronization(vm, report, misbehavior, attached), ...agentOf(vm, report), ...drift]
 }
 
 /** The end of a guest whose pod was terminated, unless that was requested or the controller knows the reason. */
@@ -160,10 +181,15 @@ function disruptionOf(vm: VirtualMachine, { exit, isTerminated = false }: Domain
   return [{ type: disruptionTarget, status: 'True', reason: podTerminated, message }]
 }
 
-/** A new generation of a VM differs in its media; nothing else of its spec can change. */
+/** A new generation of a VM differs in its media or its attached volumes; nothing else of its spec can change. */
 export const generationOf = ({ metadata }: VirtualMachine): number => metadata.generation ?? 1
 
-function synchronization(vm: VirtualMachine, report: DomainReport, misbehavior: string | undefined): Asserted {
+function synchronization(
+  vm: VirtualMachine,
+  report: DomainReport,
+  misbehavior: string | undefined,
+  attached: readonly AttachedVolumeStatus[],
+): Asserted {
   const type = 'Synchronized'
   if (misbehavior !== undefined) return { type, status: 'Unknown', reason: 'LauncherMisbehaving', message: misbehavior }
   if (report.phase === 'Defined') return { type, status: 'Unknown', reason: 'GuestStarting', message: '' }
@@ -172,6 +198,11 @@ function synchronization(vm: VirtualMachine, report: DomainReport, misbehavior: 
     return { type, status: 'False', reason: 'ChangingMedia', message: '' }
   }
   if (mediaFailure !== undefined) return { type, status: 'False', reason: 'MediumRefused', message: mediaFailure }
+  const troubles = troublesOf(attached)
+  if (troubles.length > 0)
+    return { type, status: 'False', reason: 'VolumesNotAttached', message: firstTexts(troubles, 5, (text) => text) }
+  if (attached.some(({ phase }) => phase !== 'Attached'))
+    return { type, status: 'False', reason: 'ChangingVolumes', message: '' }
   return { type, status: 'True', reason: 'DomainDefined', message: '' }
 }
 

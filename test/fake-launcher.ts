@@ -5,7 +5,7 @@ import type { Server } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.ts'
+import type { DomainReport, LauncherErrorReason, VolumeRequest } from '../runtime/launcher-api.ts'
 
 /** A fake launcher on its socket below a kubelet's root, with a guest controlled by the test. */
 export interface FakeLauncher {
@@ -29,6 +29,8 @@ export interface FakeLauncher {
   isFickle: boolean
   /** Ends each stream of events at once. */
   hangsUp: boolean
+  /** Those that were requested last. */
+  volumes: readonly VolumeRequest[] | undefined
   /** Changes the reported state, and sends an event. */
   become(change: Partial<DomainReport>): void
   /** Ends like a killed process: connections break, the socket file remains. */
@@ -107,6 +109,10 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
           become({ phase: 'ShuttingDown', deadline, gracePeriodSeconds })
           if (gracePeriodSeconds === 0) become({ phase: 'Shutoff', reason: 'destroyed', exit: 'Failed' })
         }
+        if (request.url === '/volumes') {
+          launcher.volumes = JSON.parse(body).volumes as VolumeRequest[]
+          become({ volumes: launcher.volumes.map(({ serial: _, ...one }) => ({ ...one, phase: 'Attached' })) })
+        }
         if (request.url === '/freeze') become({ frozen: { id: JSON.parse(body).id, state: 'Frozen' } })
         if (request.url === '/thaw') become({ frozen: { id: JSON.parse(body).id, state: 'Thawed' } })
         response.end(JSON.stringify(report))
@@ -117,6 +123,7 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
   const launcher: FakeLauncher = {
     asked: [],
     accepted: undefined,
+    volumes: undefined,
     get reads() {
       return reads
     },

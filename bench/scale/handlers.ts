@@ -38,6 +38,7 @@ function startLauncher(podUID: string): Launcher {
   return {
     async putCapabilities() {},
     async putNetwork() {},
+    async putVolumes() {},
     async put(vm: VirtualMachine) {
       present()
       become({ vmUID: vm.metadata.uid ?? '', phase: 'Defined', reason: 'starting', domain: vm.spec.domain as never })
@@ -85,6 +86,7 @@ for (const nodeName of nodeNames) {
     addressesOf: async () => ['192.0.2.1'],
     readCapabilities: async () => undefined,
     network: createNetworkClient('/nonexistent'),
+    attachments: { place: async () => false, hasEnded: async () => true },
     recordEvent({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) {
       const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }
       recorder.record({ regarding, type, reason, message })
