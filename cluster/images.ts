@@ -102,7 +102,11 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
         'bin/node': node['bin/node'],
         packages: inImages('launcher/packages'),
         // An earlier version, which the upgrade test builds, has none of these.
-        ...(existsSync(inImages('launcher/guest-probe')) ? { 'guest-probe': inImages('launcher/guest-probe') } : {}),
+        ...Object.fromEntries(
+          ['guest-probe', 'serve-volume']
+            .filter((name) => existsSync(inImages(join('launcher', name))))
+            .map((name) => [name, inImages(join('launcher', name))]),
+        ),
         ...Object.fromEntries(
           ['passt', 'virtiofsd'].flatMap((folder) =>
             filesIn(inImages(join('launcher', folder))).map((path) => [`${folder}/${basename(path)}`, path]),

@@ -1,0 +1,51 @@
+import { mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { claimedCapacity, prepareAttachedClaim } from './attached-claim.ts'
+
+let directory: string
+beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'claim-'))))
+afterEach(() => rm(directory, { recursive: true }))
+
+const prepare = (isReadOnly = false, capacity = '1Mi') =>
+  prepareAttachedClaim(directory, { isReadOnly, capacity: claimedCapacity(capacity) })
+
+test('an empty claim gets a disk of its capacity', async () => {
+  await mkdir(join(directory, 'lost+found'))
+  await writeFile(join(directory, 'disk.img.other.unfinished'), '')
+  await prepare()
+  expect([(await readdir(directory)).toSorted(), (await stat(join(directory, 'disk.img'))).size]).toEqual([
+    ['disk.img', 'lost+found'],
+    2 ** 20,
+  ])
+})
+
+test('a disk is left as it is', async () => {
+  await writeFile(join(directory, 'disk.img'), 'x')
+  await prepare(true)
+  expect((await stat(join(directory, 'disk.img'))).size).toBe(1)
+})
+
+test.each<[string, boolean, string, () => Promise<unknown>, string]>([
+  ['is read-only', true, '1Mi', async () => {}, 'the claim has no file disk.img, and is read-only'],
+  [
+    'has other files',
+    false,
+    '1Mi',
+    () => writeFile(join(directory, 'a'), ''),
+    'the claim has no file disk.img, but other files',
+  ],
+  ['has a directory', false, '1Mi', () => mkdir(join(directory, 'disk.img')), 'what has this name is not a file'],
+  [
+    'has a link',
+    false,
+    '1Mi',
+    () => symlink('/etc/passwd', join(directory, 'disk.img')),
+    'what has this name is not a file',
+  ],
+  ['has no capacity', false, '0', async () => {}, 'the claim is empty, and its capacity is not known'],
+])('a claim that %s is refused', async (_, isReadOnly, capacity, make, message) => {
+  await make()
+  await expect(prepare(isReadOnly, capacity)).rejects.toThrow(message)
+})
