@@ -71,6 +71,7 @@ const reported = (launcher: RunningLauncher, ...expected: readonly string[]) =>
     `volumes: ${expected.join(', ')}`,
     ({ volumes = [] }) =>
       volumes.map(({ name, phase, reason = '' }) => `${name} ${phase} ${reason}`.trim()).join() === expected.join(),
+    40_000,
   )
 
 const disksOf = ({ domain }: DomainReport): string[] =>
@@ -109,10 +110,10 @@ test('a claim is attached and detached, also by another libvirtd, and its pod en
   expect(disksOf(attached)).toEqual(['ua-attached-one'])
   expect((await stat(join(pod.claim, 'disk.img'))).size).toBe(32 * 2 ** 20)
 
-  // QEMU locks the file: a second pod of the claim ends, and says why.
+  // The file is locked: a second pod of the claim ends, and says why.
   const rival = await podFor(second, { claim: pod.claim })
   expect(await rival.exitCode).not.toBe(0)
-  expect(rival.log()).toContain('Failed to get "write" lock')
+  expect(rival.log()).toContain('another VM uses the disk in the claim')
 
   await launcher.signal('libvirtd', 'SIGKILL')
   await pod.terminate()
