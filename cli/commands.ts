@@ -2,6 +2,7 @@ import { Argument, Option } from 'commander'
 import type { Entry } from './entry.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flags } from './flags.ts'
+import type { AttachFlags } from './attached-volume.ts'
 import type { MediaFlags } from './media.ts'
 import { NameArgument } from './name-argument.ts'
 import type { PowerFlags, Verb } from './power.ts'
@@ -356,6 +357,43 @@ const media: Entry = {
   },
 }
 
+const attachment = (name: string, description: string, example: string, flags: readonly Option[]) => ({
+  name,
+  description,
+  example,
+  words: [
+    new NameArgument('<name>', 'a VirtualMachine', ['virtualMachines']),
+    new Argument('<claim>', 'a PersistentVolumeClaim of its namespace'),
+  ],
+  flags: [
+    ...flags,
+    new Option('--dry-run', 'check the request without executing it'),
+    new Option('-n, --namespace <name>', 'namespace of the VM (default: that of the context)'),
+    ...clusterFlags,
+  ],
+})
+
+const attach: Entry = {
+  ...attachment('attach', 'attach a claim to a VM as a disk, also while it runs', 'web data --as vdb', [
+    new Option('--as <dev>', 'the name of the disk, such as vdb (default: the next free one)'),
+    new Option('--bus <bus>', 'virtio or scsi (default: that of the name, or virtio)'),
+    new Option('--read-only', 'the guest can only read it'),
+    new Option('--serial <text>', 'the serial number of the disk'),
+  ]),
+  async run([name = '', claim = ''], flags: Flags & AttachFlags, world) {
+    const { attach: attachClaim } = await import('./attached-volume.ts')
+    return withCluster(flags, world, (cluster) => attachClaim([name, claim], flags, cluster, world))
+  },
+}
+
+const detach: Entry = {
+  ...attachment('detach', 'detach a claim from a VM', 'installer data', []),
+  async run([name = '', claim = ''], flags: Flags & AttachFlags, world) {
+    const { detach: detachClaim } = await import('./attached-volume.ts')
+    return withCluster(flags, world, (cluster) => detachClaim([name, claim], flags, cluster, world))
+  },
+}
+
 /** In the order shown by the help. */
 export const commands: readonly Entry[] = [
   complete,
@@ -369,6 +407,8 @@ export const commands: readonly Entry[] = [
   ...sessionCommands,
   ...snapshotCommands,
   media,
+  attach,
+  detach,
   importing,
   exporting,
   lint,

@@ -107,7 +107,10 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
   const drive = { type: 'volume', device: 'cdrom', target: { dev: 'sda' } }
   fake.put(`${api}/virtualmachines`, {
     metadata: { ...metadata, name: 'installer' },
-    spec: { domain: { devices: { disks: [drive] } } },
+    spec: {
+      domain: { devices: { disks: [drive] } },
+      attachedVolumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
+    },
   })
   fake.put(`${api}/virtualmachineconfigs`, { metadata: { ...metadata, name: 'db' }, spec: exampleSpec })
   fake.put(`${api}/virtualmachinesnapshots`, {
