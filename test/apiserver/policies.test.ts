@@ -470,6 +470,14 @@ describe('a handler', () => {
       422,
       'cannot change status.podUID',
     ],
+    [
+      'names a pod that serves a claim',
+      'node1',
+      'here/status',
+      { status: { attachmentPods: [{ name: 'a', claimName: 'a', podName: 'p', podUID: 'u' }] } },
+      422,
+      'cannot change status.attachmentPods',
+    ],
     ['reports the end of its VM', 'node1', 'here/status', { status: { phase: 'Failed' } }, 200, ''],
     [
       'cannot revive a VM that has ended',

@@ -1,0 +1,169 @@
+import { chown, mkdir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { deaf, presets } from './vms.ts'
+
+let cluster: TestCluster
+/** The directory on the host for persistent volumes. */
+let storage: string
+/** Persistent volumes have no namespace. */
+const persistentVolumes: string[] = []
+const launcherUser = 107
+const mebibyte = 1024 * 1024
+
+beforeAll(async () => {
+  cluster = await openCluster()
+  await cluster.apply(...presets)
+  storage = join(cluster.state, `storage-${cluster.namespace}`)
+  await mkdir(storage)
+})
+afterAll(async () => {
+  await cluster.close()
+  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=240s')
+  await rm(storage, { recursive: true })
+})
+
+/** A claim that is an empty directory of the host; returns the directory. */
+async function claim(name: string): Promise<string> {
+  const directory = join(storage, name)
+  await mkdir(directory)
+  await chown(directory, launcherUser, launcherUser)
+  const volumeName = `${cluster.namespace}-${name}`
+  persistentVolumes.push(volumeName)
+  const common = { volumeMode: 'Filesystem', accessModes: ['ReadWriteOnce'], storageClassName: '' }
+  await cluster.apply(
+    {
+      apiVersion: 'v1',
+      kind: 'PersistentVolume',
+      metadata: { name: volumeName },
+      spec: {
+        ...common,
+        hostPath: { path: directory },
+        capacity: { storage: '8Mi' },
+        persistentVolumeReclaimPolicy: 'Retain',
+        claimRef: { namespace: cluster.namespace, name },
+      },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { name },
+      spec: { ...common, volumeName, resources: { requests: { storage: '8Mi' } } },
+    },
+  )
+  return directory
+}
+
+const attached = (name: string) => ({
+  name,
+  persistentVolumeClaim: { claimName: name },
+  // virtio-scsi releases a disk without the operating system of the guest.
+  target: { bus: 'scsi' },
+})
+
+async function running(name: string, attachedVolumes: readonly object[] = []): Promise<VirtualMachine> {
+  const devices = { controllers: [{ type: 'scsi', model: 'virtio-scsi' }] }
+  await cluster.apply(deaf(name, { terminationGracePeriodSeconds: 0, attachedVolumes }, { devices }))
+  return cluster.untilVm(name, 'runs', ({ status }) => status?.phase === 'Running')
+}
+
+const patch = (name: string, attachedVolumes: readonly object[]) =>
+  cluster.kubectl('patch', 'vm', name, '--type=merge', '-p', JSON.stringify({ spec: { attachedVolumes } }))
+
+/** Waits until the volumes are like this: `NAME PHASE REASON`. */
+const untilVolumes = (name: string, ...expected: readonly string[]) =>
+  cluster.untilVm(
+    name,
+    `has the volumes ${expected.join(', ')}`,
+    ({ status }) =>
+      (status?.attachedVolumes ?? []).map((one) => `${one.name} ${one.phase} ${one.reason ?? ''}`.trim()).join(', ') ===
+      expected.join(', '),
+  )
+
+const untilNoPods = (vm: VirtualMachine) =>
+  cluster.until('its pods are gone', async () => {
+    const found = await cluster.kubectl('get', 'pods', '-l', `virtset.io/attached-to=${vm.metadata.uid}`, '-o', 'name')
+    return found.trim() === '' ? true : undefined
+  })
+
+const podOf = ({ status }: VirtualMachine) => status?.attachmentPods?.[0]
+const aliases = ({ status }: VirtualMachine): string[] =>
+  [...JSON.stringify(status?.domain?.['devices'] ?? {}).matchAll(/ua-attached-[-a-z0-9]+/g)].map(([alias]) => alias)
+
+test('a claim is attached to a running VM, and detached, and attached again', async () => {
+  const directory = await claim('data')
+  const vm = await running('web')
+  expect(vm.status?.attachedVolumes).toBeUndefined()
+  for (const _ of ['first', 'second']) {
+    await patch('web', [attached('data')])
+    const with1 = await untilVolumes('web', 'data Attached')
+    expect(aliases(with1)).toEqual(['ua-attached-data'])
+    expect((await stat(join(directory, 'disk.img'))).size).toBeGreaterThan(mebibyte)
+    await patch('web', [])
+    await untilVolumes('web')
+    await untilNoPods(vm)
+    await cluster.untilVm('web', 'has no pods', ({ status }) => status?.attachmentPods === undefined)
+  }
+  const events = await cluster.kubectl('get', 'events', '-o', 'jsonpath={.items[*].reason}')
+  expect(events).toContain('VolumeAttached')
+  await cluster.kubectl('delete', 'vm', 'web', '--timeout=240s')
+})
+
+test('an unknown claim is waited for, and a VM can be created with one', async () => {
+  const vm = await running('early', [attached('late')])
+  const waiting = await untilVolumes('early', 'late Attaching ClaimNotFound')
+  expect(waiting.status?.conditions?.find(({ type }) => type === 'Synchronized')?.message).toContain(
+    'persistentvolumeclaim "late" not found',
+  )
+  await claim('late')
+  await untilVolumes('early', 'late Attached')
+  await cluster.kubectl('delete', 'vm', 'early', '--timeout=240s')
+  await untilNoPods(vm)
+})
+
+test('a VM keeps its disk while the pod that serves it is deleted, or its container ends', async () => {
+  await claim('kept')
+  const vm = await running('kept', [attached('kept')])
+  const before = await untilVolumes('kept', 'kept Attached')
+  const { podName = '', podUID = '' } = podOf(before) ?? {}
+  for (const pid of processesOfPod(podUID, (command) => command.includes('qemu-nbd'))) process.kill(pid, 'SIGKILL')
+  await untilVolumes('kept', 'kept Attached')
+  await cluster.kubectl('delete', 'pod', podName, '--grace-period=1', '--wait=false')
+  const after = await cluster.untilVm('kept', 'has another pod', (one) => {
+    const uid = podOf(one)?.podUID
+    return uid !== undefined && uid !== podUID && one.status?.attachedVolumes?.[0]?.phase === 'Attached'
+  })
+  expect(aliases(after)).toEqual(['ua-attached-kept'])
+  expect(after.status?.podUID).toBe(vm.status?.podUID)
+  await cluster.kubectl('delete', 'vm', 'kept', '--timeout=240s')
+})
+
+test('a claim is attached on a cordoned node', async () => {
+  await claim('cordoned')
+  const vm = await running('cordoned')
+  const node = vm.status?.nodeName ?? ''
+  await cluster.kubectl('cordon', node)
+  try {
+    await patch('cordoned', [attached('cordoned')])
+    await untilVolumes('cordoned', 'cordoned Attached')
+  } finally {
+    await cluster.kubectl('uncordon', node)
+  }
+  await cluster.kubectl('delete', 'vm', 'cordoned', '--timeout=240s')
+})
+
+test('the second VM with a claim gets no disk, and says why', async () => {
+  await claim('one')
+  const first = await running('first', [attached('one')])
+  await untilVolumes('first', 'one Attached')
+  const second = await running('second', [attached('one')])
+  await untilVolumes('second', 'one Attaching VolumeUnavailable')
+  await cluster.kubectl('delete', 'vm', 'first', '--timeout=240s')
+  await untilNoPods(first)
+  await untilVolumes('second', 'one Attached')
+  await cluster.kubectl('delete', 'vm', 'second', '--timeout=240s')
+  await untilNoPods(second)
+})
