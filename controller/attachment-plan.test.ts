@@ -110,7 +110,7 @@ describe('a volume of the spec', () => {
           }),
         ],
       },
-      [['p1 Unschedulable']],
+      [['p1 Unschedulable'], 'Warning Unschedulable'],
     ],
     [
       'reports why its pod ended',
@@ -128,7 +128,27 @@ describe('a volume of the spec', () => {
           }),
         ],
       },
-      [['p1 VolumeUnavailable']],
+      [['p1 VolumeUnavailable'], 'Warning VolumeUnavailable'],
+    ],
+    [
+      'still reports why its pod ended while its container runs for a moment',
+      { attachmentPods: [{ ...named, reason: 'VolumeUnavailable', message: 'no disk' }] },
+      {
+        pods: [
+          podOf({ containerStatuses: [{ name: 'volume', state: {}, lastState: { terminated: { exitCode: 1 } } }] }),
+        ],
+      },
+      [],
+    ],
+    [
+      'no longer reports it once it is attached',
+      { attachmentPods: [{ ...named, reason: 'VolumeUnavailable', message: 'no disk' }], attachedVolumes: [shown] },
+      {
+        pods: [
+          podOf({ containerStatuses: [{ name: 'volume', state: {}, lastState: { terminated: { exitCode: 1 } } }] }),
+        ],
+      },
+      [['p1']],
     ],
     [
       'reports nothing of a pod that starts',
@@ -142,19 +162,19 @@ describe('a volume of the spec', () => {
       'replaces a pod that was evicted',
       { attachmentPods: [named] },
       { pods: [podOf({ phase: 'Failed', reason: 'Evicted' })] },
-      [['p1 Evicted'], 'delete p1'],
+      [['p1 Evicted'], 'Warning Evicted', 'delete p1'],
     ],
     [
       'has no second pod until the node confirms the end of the first',
       { attachmentPods: [named] },
       {},
-      [['p1 missing PodMissing']],
+      [['p1 missing PodMissing'], 'Warning PodMissing'],
     ],
     [
       'does not take a pod of the same name for it either',
       { attachmentPods: [named] },
       { pods: [podOf({}, {}, 'p2')] },
-      [['p1 missing PodMissing']],
+      [['p1 missing PodMissing'], 'Warning PodMissing'],
     ],
     ['can have another once its end was seen', { attachmentPods: [named] }, { endedPods: new Set(['p1']) }, [['-']]],
     [
@@ -167,7 +187,7 @@ describe('a volume of the spec', () => {
       'is not confirmed by the end of another pod',
       { attachmentPods: [named], attachedVolumes: [{ ...shown, endedPodUID: 'p0' }] },
       {},
-      [['p1 missing PodMissing']],
+      [['p1 missing PodMissing'], 'Warning PodMissing'],
     ],
   ])('%s', (_, status, more, expected) => expect(planned(vmWith([data], status), more)).toEqual(expected))
 

@@ -115,17 +115,38 @@ function follow(observed: ObservedAttachments, volume: AttachedVolume): Step {
   if (before?.podUID !== undefined && pod?.metadata.uid !== before.podUID) return replace(observed, before, bare)
   if (pod === undefined) return create(observed, volume, before ?? bare, bare)
   if (before?.podUID === undefined) return recognize(observed, volume, pod, bare)
-  const entry = { ...bare, podUID: before.podUID, ...troubleOf(pod) }
+  const trouble = isStartedAgain(pod) && !isAttached(vm, volume) ? explanationOf(before) : troubleOf(pod)
+  const entry = { ...bare, podUID: before.podUID, ...trouble }
   const isReplaced = isTerminal(pod) && pod.metadata.deletionTimestamp === undefined
-  return { entry, actions: isReplaced ? [{ do: 'deleteAttachmentPod', pod }] : [] }
+  return {
+    entry,
+    actions: [...warn(before, entry), ...(isReplaced ? [{ do: 'deleteAttachmentPod', pod } as const] : [])],
+  }
 }
+
+const explanationOf = ({ reason, message }: AttachmentPod) => ({
+  ...(reason === undefined ? {} : { reason }),
+  ...(message === undefined ? {} : { message }),
+})
+
+/** A container that ends again and again runs for moments: what was wrong stays until the volume is attached. */
+const isStartedAgain = ({ metadata, status }: OwnPod): boolean => {
+  const [container] = status?.containerStatuses ?? []
+  const { waiting, terminated } = container?.state ?? {}
+  const isRunning = waiting === undefined && terminated === undefined
+  return metadata.deletionTimestamp === undefined && isRunning && container?.lastState?.terminated !== undefined
+}
+
+const isAttached = ({ status }: Vm, { name }: AttachedVolume): boolean =>
+  (status?.attachedVolumes ?? []).some((one) => one.name === name && one.phase === 'Attached')
 
 /** The pod that the status names is gone. */
 function replace(observed: ObservedAttachments, before: AttachmentPod, bare: AttachmentPod): Step {
   if (hasEnded(observed, before)) return { entry: bare }
   const reason = 'PodMissing'
   const message = `the pod ${bare.podName} no longer exists; another is created when its node confirms that it has ended`
-  return { entry: { ...bare, ...pickUID(before), missing: true, reason, message } }
+  const entry = { ...bare, ...pickUID(before), missing: true, reason, message }
+  return { entry, actions: warn(before, entry) }
 }
 
 const pickUID = ({ podUID }: AttachmentPod) => (podUID === undefined ? {} : { podUID })
@@ -207,13 +228,16 @@ export function refusedAttachment(vm: Vm, entry: AttachmentPod, reason: string, 
 }
 
 /** Once: from then on the status has it. */
-const warn = (before: AttachmentPod, { name, reason = '', message = '' }: AttachmentPod): AttachmentAction[] =>
-  before.reason === reason
+const warn = (before: AttachmentPod, { name, reason, message = '' }: AttachmentPod): AttachmentAction[] =>
+  reason === undefined || reason === podTerminating || before.reason === reason
     ? []
     : [{ do: 'recordEvent', type: 'Warning', reason, message: `attached volume "${name}": ${message}` }]
 
+/** Users delete pods, and nodes are drained. */
+const podTerminating = 'PodTerminating'
+
 const ending = (podName: string) => ({
-  reason: 'PodTerminating',
+  reason: podTerminating,
   message: `the pod ${podName} is being deleted; another is created when it has ended`,
 })
 

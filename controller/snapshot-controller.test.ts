@@ -127,6 +127,20 @@ test('a guest is frozen before its claims are taken, and thawed afterwards', asy
   expect(status('nightly')).toMatchObject({ creationTime: '2030-01-01T00:00:05Z', excludedVolumes: ['scratch'] })
 })
 
+test('a snapshot includes the claims that were attached to the guest', async () => {
+  const { server, snapshot, run, status, awaits } = await setUp()
+  run({ phase: 'Succeeded' })
+  const vm = server.find(vms, 'default', 'web')!
+  const attachedVolumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'data-web', readOnly: true } }]
+  server.put(vms, { ...vm, spec: { ...(vm['spec'] as object), attachedVolumes } })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => status('nightly').volumes !== undefined)
+  expect(status('nightly').volumes?.map(({ name, claimName }) => `${name} ${claimName}`)).toEqual([
+    'root root-web',
+    'data data-web',
+  ])
+})
+
 test('snapshots of one guest are taken one after the other', async () => {
   const { snapshot, run, condition, awaits, taken, status, has } = await setUp()
   run({ phase: 'Running' })

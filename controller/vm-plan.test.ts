@@ -895,6 +895,16 @@ const table: [string, Variation, string[]][] = [
     ['removeFinalizer'],
   ],
   [
+    'a deleted VM waits until no pod serves it a claim',
+    {
+      vm: storedVm({
+        metadata: deleting,
+        status: { phase: 'Failed', attachmentPods: [{ name: 'a', claimName: 'a', podName: 'p', podUID: 'u' }] },
+      }),
+    },
+    [],
+  ],
+  [
     'a deleted VM does not wait for a foreign pod',
     { vm: storedVm({ metadata: deleting }), pod: foreign },
     ['removeFinalizer'],

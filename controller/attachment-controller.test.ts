@@ -1,0 +1,168 @@
+import { afterEach, expect, test } from 'vitest'
+import type { AttachmentPod } from '../api/attached-volume.ts'
+import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startReflector } from '../runtime/reflector.ts'
+import { virtualMachines } from '../runtime/resource.ts'
+import { startFakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
+import { fakeClock, settle } from '../test/fake-clock.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import { until } from '../test/until.ts'
+import { startAttachmentController } from './attachment-controller.ts'
+import { attachmentPodName } from './attachment-pod.ts'
+import { vmUidLabel } from './launcher-pod.ts'
+import { pods } from './pod.ts'
+import type { Pod } from './pod.ts'
+
+const vmsPath = '/apis/virtset.io/v1alpha1/virtualmachines'
+const podsPath = '/api/v1/pods'
+const claimsPath = '/api/v1/persistentvolumeclaims'
+const podName = attachmentPodName(storedVm(), 'data')
+const log = createLogger({ process: 'test', level: 'silent' })
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+/** A cluster with a running VM to which the claim `data` is attached, and the claim. */
+async function setUp() {
+  const clock = fakeClock()
+  const server = await startFakeApiServer({ now: () => clock.now() })
+  closing.push(() => server.close())
+  const kube = createKubeClient({ access: server.access, userAgent: 'test', clock })
+  closing.push(() => kube.close())
+  const { metadata, ...rest } = storedVm({
+    spec: { ...storedVm().spec, attachedVolumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }] },
+    status: { phase: 'Running', nodeName: 'n1', podUID: 'launcher' },
+  })
+  const { resourceVersion: _version, ...others } = metadata
+  const put = (over: object = {}) =>
+    server.put(vmsPath, JSON.parse(JSON.stringify({ ...rest, ...over, metadata: others })) as FakeObject)
+  put()
+  const storage = { resources: { requests: { storage: '1Gi' } } }
+  server.put(claimsPath, { metadata: { namespace: 'default', name: 'data' }, spec: storage })
+  const vms = startReflector({
+    kube,
+    resource: virtualMachines,
+    log,
+    clock,
+    indexers: { uid: ({ metadata: { uid } }: VirtualMachine) => [uid ?? ''] },
+  })
+  const launchers = startReflector({
+    kube,
+    resource: pods,
+    log,
+    clock,
+    labelSelector: vmUidLabel,
+    indexers: { vm: ({ metadata: { labels } }: Pod) => [labels?.[vmUidLabel] ?? ''] },
+  })
+  const events: string[] = []
+  const controller = startAttachmentController({
+    kube,
+    vms,
+    pods: launchers,
+    image: 'launcher:1',
+    log,
+    clock,
+    isLeader: () => true,
+    events: { record: ({ reason }) => void events.push(reason) },
+  })
+  closing.push(() => Promise.all([controller.stop(), vms.stop(), launchers.stop()]))
+  await controller.lead()
+  const vm = () => server.find(vmsPath, 'default', 'vm1')
+  const status = () => (vm()?.['status'] ?? {}) as VirtualMachineStatus
+  const entry = (): AttachmentPod | undefined => status().attachmentPods?.[0]
+  const pod = () => server.find(podsPath, 'default', podName)
+  const writes = () => server.requests.filter(({ method }) => method !== 'GET').length
+  return { clock, server, put, vm, status, entry, pod, writes, events }
+}
+
+test('a claim gets a pod, which is named in the status, and deleted once the disk is detached', async () => {
+  const { server, put, status, entry, pod, writes } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  expect(pod()).toMatchObject({
+    metadata: { labels: { 'virtset.io/attached-to': storedVm().metadata.uid } },
+    spec: { containers: [{ image: 'launcher:1' }] },
+  })
+  expect(entry()?.podUID).toBe(pod()?.metadata.uid)
+  const before = writes()
+  // What the kubelet writes is no reason for the controller to write.
+  server.put(podsPath, { ...pod()!, status: { phase: 'Running' } })
+  put({ status: { ...status(), attachedVolumes: [{ name: 'data', claimName: 'data', phase: 'Attached' }] } })
+  put({
+    status: { ...status(), attachedVolumes: [{ name: 'data', claimName: 'data', phase: 'Attached' }] },
+    spec: { domain: {} },
+  })
+  await settle()
+  expect([writes(), pod() === undefined]).toEqual([before, false])
+  put({ status: { ...status(), attachedVolumes: undefined }, spec: { domain: {} } })
+  await until(() => pod() === undefined)
+})
+
+test('a pod that is gone is replaced when the handler confirms that it has ended', async () => {
+  const { server, put, status, entry, pod, events } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const first = entry()?.podUID
+  server.put(podsPath, { ...pod()!, spec: { ...(pod()!['spec'] as object), nodeName: 'n1' } })
+  server.remove(podsPath, 'default', podName)
+  await until(() => entry()?.missing === true)
+  expect([pod(), events]).toEqual([undefined, ['PodMissing']])
+  const confirmed = { name: 'data', claimName: 'data', phase: 'Attached', endedPodUID: first }
+  put({ status: { ...status(), attachedVolumes: [confirmed] } })
+  await until(() => entry()?.podUID !== undefined && entry()?.podUID !== first)
+  expect(entry()?.missing).toBeUndefined()
+})
+
+test('a pod whose end was seen is replaced at once', async () => {
+  const { server, entry, pod } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const first = entry()?.podUID
+  server.put(podsPath, {
+    ...pod()!,
+    spec: { ...(pod()!['spec'] as object), nodeName: 'n1' },
+    status: { phase: 'Failed' },
+  })
+  await until(() => entry()?.reason === 'PodTerminating')
+  // The kubelet removes it once its containers have ended.
+  server.remove(podsPath, 'default', podName)
+  await until(() => entry()?.podUID !== undefined && entry()?.podUID !== first)
+  expect(entry()?.missing).toBeUndefined()
+})
+
+test('a refused pod is reported, and created when it is accepted', async () => {
+  const { clock, server, entry, events } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  let isRefused = true
+  server.fault = ({ method, path }) =>
+    isRefused && method === 'POST' && path.endsWith('/pods')
+      ? { status: 403, body: { code: 403, reason: 'Forbidden', message: 'exceeded quota' } }
+      : undefined
+  server.remove(podsPath, 'default', podName)
+  await until(() => entry()?.reason === 'FailedCreate')
+  expect([entry()?.message, events]).toEqual(['exceeded quota', ['FailedCreate']])
+  isRefused = false
+  await until(
+    () => entry()?.podUID !== undefined,
+    () => clock.advance(5000),
+  )
+  expect(entry()?.reason).toBeUndefined()
+})
+
+test('a pod of another client with its name is reported', async () => {
+  const { server, entry } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  server.remove(podsPath, 'default', podName)
+  server.put(podsPath, { metadata: { namespace: 'default', name: podName }, spec: { containers: [] } })
+  await until(() => entry()?.reason === 'PodNameTaken')
+  expect(entry()?.message).toBe(`the pod ${podName} does not belong to this VM`)
+})
+
+test('the pods of a VM that has ended are deleted, and forgotten', async () => {
+  const { put, status, entry, pod } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  put({ status: { ...status(), phase: 'Succeeded' } })
+  await until(() => pod() === undefined)
+  await until(() => status().attachmentPods === undefined)
+  expect(status().phase).toBe('Succeeded')
+})
