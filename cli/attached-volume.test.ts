@@ -24,7 +24,7 @@ afterEach(async () => {
 const vm = (...words: readonly string[]) =>
   runVm(words, { cluster: async () => ({ ...noSessions, kube, server: server.url }), now: () => performance.now() })
 const attached = (name: string) =>
-  (server.find(vms, 'default', name)?.['spec'] as { readonly attachedVolumes?: unknown }).attachedVolumes
+  (server.find(vms, 'default', name)?.['spec'] as { readonly attachedVolumes?: unknown } | undefined)?.attachedVolumes
 
 test.each<[string, readonly string[], unknown, string]>([
   ['to a VM without one', ['bare', 'c'], [item('c')], 'the claim c is to be attached as a disk'],

@@ -32,7 +32,10 @@ describe('the place of an attached volume', () => {
     [
       'has two letters after the last one',
       Array.from({ length: 26 }),
-      [...'bcdefghijklmnopqrstuvwxyz'].map((one) => `virtio vd${one}`).concat('virtio vdaa'),
+      'bcdefghijklmnopqrstuvwxyz'
+        .split('')
+        .map((one) => `virtio vd${one}`)
+        .concat('virtio vdaa'),
     ],
   ])('%s', (_, given, expected) => expect(targets(...given)).toEqual(expected))
 

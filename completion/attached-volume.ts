@@ -91,7 +91,7 @@ export function attachedVolumeCauses(spec: VirtualMachineSpec, stored: VirtualMa
     const one = given[index]
     return one === undefined || !isOld(one)
   })
-  return [...changed, ...found.map(({ index: _, ...finding }) => ({ rule: 'attached-volume', ...finding }))]
+  return [...changed, ...found.map(({ finding }) => ({ rule: 'attached-volume', ...finding }))]
 }
 
 const sorted = ({ name, persistentVolumeClaim: { claimName, readOnly = false }, target, serial }: AttachedVolume) => [

@@ -111,7 +111,7 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
         }
         if (request.url === '/volumes') {
           launcher.volumes = JSON.parse(body).volumes as VolumeRequest[]
-          become({ volumes: launcher.volumes.map(({ serial: _, ...one }) => ({ ...one, phase: 'Attached' })) })
+          become({ volumes: launcher.volumes.map((one) => ({ ...one, phase: 'Attached' })) })
         }
         if (request.url === '/freeze') become({ frozen: { id: JSON.parse(body).id, state: 'Frozen' } })
         if (request.url === '/thaw') become({ frozen: { id: JSON.parse(body).id, state: 'Thawed' } })

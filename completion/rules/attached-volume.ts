@@ -14,8 +14,9 @@ const disksPerController = 7
 const prefixOf: { readonly [bus: string]: string } = { virtio: 'vd', scsi: 'sd' }
 
 /** A finding about the item with this index. */
-export interface AttachedFinding extends Finding {
+export interface AttachedFinding {
   readonly index: number
+  readonly finding: Finding
 }
 
 /** What the spec as a whole does not allow its attached volumes. */
@@ -44,7 +45,7 @@ export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'doma
     const taken = (seen: Map<string, string>, field: string, value: string, what: string): AttachedFinding[] => {
       const other = seen.get(value)
       seen.set(value, other ?? at)
-      return other === undefined ? [] : [{ index, ...duplicate(field, value, `${other} ${what}`) }]
+      return other === undefined ? [] : [{ index, finding: duplicate(field, value, `${other} ${what}`) }]
     }
     yield* taken(names, `${at}.name`, name, 'already has this name')
     yield* taken(claims, `${at}.persistentVolumeClaim.claimName`, claim.claimName, 'already uses this claim')
@@ -52,22 +53,22 @@ export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'doma
     const prefix = prefixOf[bus]
     if (prefix === undefined) {
       const message = 'cannot get a disk while the guest runs: libvirt hot-plugs disks only on virtio and scsi here'
-      yield { index, ...unsupported(`${at}.target.bus`, bus, message, 'virtio, or scsi with a SCSI controller') }
+      yield { index, finding: unsupported(`${at}.target.bus`, bus, message, 'virtio, or scsi with a SCSI controller') }
       continue
     }
     if (!dev.startsWith(prefix) || diskIndex(dev) < 0) {
       const message = `must be ${prefix} and letters on bus ${bus}`
-      yield { index, ...invalid(`${at}.target.dev`, dev, message, `e.g. ${prefix}b`) }
+      yield { index, finding: invalid(`${at}.target.dev`, dev, message, `e.g. ${prefix}b`) }
       continue
     }
     if (bus === 'virtio') {
       if (serial !== undefined && serial.length > longestVirtioSerial) {
         const message = `must be at most ${longestVirtioSerial} characters on bus virtio`
-        yield { index, ...invalid(`${at}.serial`, serial, message) }
+        yield { index, finding: invalid(`${at}.serial`, serial, message) }
       }
       onPorts += 1
       if (ports !== undefined && onPorts > ports) {
-        yield { index, ...tooMany(`${at}.target.bus`, bus, portsMessage(ports), moreRoom) }
+        yield { index, finding: tooMany(`${at}.target.bus`, bus, portsMessage(ports), moreRoom) }
       }
     }
     const controller = Math.floor(diskIndex(dev) / disksPerController)
@@ -77,7 +78,7 @@ export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'doma
         controllers.size === 0
           ? 'add {type: scsi, model: virtio-scsi} to spec.domain.devices.controllers before the start, or use bus virtio'
           : `the first seven letters are on index 0, the next on 1; the domain has ${[...controllers].join(', ')}`
-      yield { index, ...forbidden(`${at}.target.bus`, bus, message, suggestion) }
+      yield { index, finding: forbidden(`${at}.target.bus`, bus, message, suggestion) }
     }
   }
 }
@@ -122,7 +123,7 @@ export const attachedVolume: Rule = {
   description:
     'An attached volume must have a name, a claim and a disk of its own, on bus virtio or on a SCSI controller of the domain, and with a free PCI Express root port on a machine that needs one.',
   *check(subject) {
-    for (const { index: _, ...finding } of attachedFindings(subject)) yield finding
+    for (const { finding } of attachedFindings(subject)) yield finding
   },
   example: {
     breaks: attached({ dev: 'vda', bus: 'virtio' }),

@@ -148,7 +148,8 @@ test('a claim is attached on a cordoned node', async () => {
   await cluster.kubectl('cordon', node)
   try {
     await patch('cordoned', [attached('cordoned')])
-    await untilVolumes('cordoned', 'cordoned Attached')
+    const attachedTo = await untilVolumes('cordoned', 'cordoned Attached')
+    expect(attachedTo.status?.nodeName).toBe(node)
   } finally {
     await cluster.kubectl('uncordon', node)
   }
@@ -160,7 +161,8 @@ test('the second VM with a claim gets no disk, and says why', async () => {
   const first = await running('first', [attached('one')])
   await untilVolumes('first', 'one Attached')
   const second = await running('second', [attached('one')])
-  await untilVolumes('second', 'one Attaching VolumeUnavailable')
+  const waiting = await untilVolumes('second', 'one Attaching VolumeUnavailable')
+  expect(waiting.status?.attachedVolumes?.[0]?.message).toBe('another VM uses the disk in the claim')
   await cluster.kubectl('delete', 'vm', 'first', '--timeout=240s')
   await untilNoPods(first)
   await untilVolumes('second', 'one Attached')

@@ -117,7 +117,7 @@ test('a claim is attached and detached, also by another libvirtd, and its pod en
 
   await launcher.signal('libvirtd', 'SIGKILL')
   await pod.terminate()
-  await request(launcher, [], ...[])
+  await request(launcher, [])
   expect(disksOf(await launcher.report())).toEqual([])
   expect(await pod.exitCode).toBe(0)
   expect(await readdir(join(dirname(launcher.socket), 'volumes'))).toEqual([])
@@ -134,7 +134,7 @@ test('what libvirt refuses is reported, and what is not there is waited for', as
     'one Failed AttachRefused',
   )
   expect(refused.volumes?.[0]?.message).toContain("disk bus 'sata' cannot be hotplugged")
-  await request(launcher, [], ...[])
+  await request(launcher, [])
   // The guest has no operating system, which could release a disk on PCI.
   const virtio = requestFor('two', first, { dev: 'vdb', bus: 'virtio' })
   await request(launcher, [virtio], 'two Attached')
