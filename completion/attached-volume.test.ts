@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import type { AttachedVolume } from '../api/attached-volume.ts'
 import { renderCause } from '../api/refusal.ts'
-import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
+import type { VirtualMachine, VirtualMachineSpec } from '../api/virtual-machine.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
 import { attachedVolumeCauses, fillAttachedVolumes, withAttachedVolumesOf } from './attached-volume.ts'
+import { bundledCapabilities } from './capabilities.ts'
+import { complete } from './complete.ts'
 
 const item = (name: string, more: Partial<AttachedVolume> = {}): AttachedVolume => ({
   name,
@@ -100,5 +104,42 @@ describe('an update', () => {
   ])('%s has these causes', (_, attachedVolumes, expected) => {
     const causes = attachedVolumeCauses({ ...stored, attachedVolumes }, stored)
     expect(causes.map((cause) => `${cause.field}: ${renderCause(cause)}`)).toEqual(expected)
+  })
+})
+
+describe('presets', () => {
+  const compiled = (spec: object) =>
+    compilePreset({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'ClusterVirtualMachinePreset',
+      metadata: { name: 'p' },
+      spec: { selector: {}, strength: 'Enforce', ...spec },
+    })
+
+  test.each<[string, object]>([
+    ['state', { attachedVolumes: [item('a')] }],
+    ['remove', { remove: ['attachedVolumes'] }],
+    ['remove parts of', { remove: ['attachedVolumes[0].serial'] }],
+  ])('cannot %s attached volumes', (_, spec) => expect(compiled(spec)).toHaveProperty('quarantined'))
+
+  test('leave those of a VM as they are, which is complete then', () => {
+    const preset = compiled({ domain: { title: 'x', memory: { unit: 'MiB', value: 64 } } })
+    if (!('preset' in preset)) throw new Error(JSON.stringify(preset))
+    const options = {
+      presets: createCandidates([preset.preset]),
+      namespace: { name: 'default', labels: {} },
+      capabilities: bundledCapabilities,
+      entropy: { uid: 'u' },
+    }
+    const given: VirtualMachine = {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachine',
+      metadata: { name: 'vm' },
+      spec: { domain: { type: 'qemu', os: { type: { os: 'hvm' } } }, attachedVolumes: [item('a')] },
+    }
+    const first = complete(given, options)
+    if (first.outcome === 'refused') throw new Error(JSON.stringify(first.causes))
+    expect(first.vm.spec.attachedVolumes).toEqual([item('a', virtio('vda'))])
+    expect(complete(first.vm, options)).toMatchObject({ outcome: 'completed', vm: first.vm })
   })
 })

@@ -125,6 +125,13 @@ describe('the status of a volume', () => {
       sockets(),
       [shown('Attaching', { reason: 'ClaimNotFound', message: 'no' })],
     ],
+    [
+      'whose socket cannot be moved',
+      vmWith([data], own),
+      report(undefined),
+      { ...sockets(), failures: new Map([['p1', 'EXDEV']]) },
+      [shown('Attaching', { reason: 'SocketUnavailable', message: 'EXDEV' })],
+    ],
     ['that is attached', vmWith([data], own), report([attached]), sockets(), [shown('Attached')]],
     [
       'that libvirt refuses',

@@ -15,6 +15,8 @@ export interface AttachmentSockets {
   readonly placed: ReadonlySet<string>
   /** The node has nothing of the pod any more. */
   readonly ended: ReadonlySet<string>
+  /** Why the launcher does not have the socket. */
+  readonly failures?: ReadonlyMap<string, string>
 }
 
 export const noSockets: AttachmentSockets = { placed: new Set(), ended: new Set() }
@@ -77,12 +79,12 @@ export function volumesToRequest(
 export function attachedVolumesOf(
   vm: VirtualMachine,
   report: DomainReport,
-  { ended }: AttachmentSockets,
+  { ended, failures = new Map() }: AttachmentSockets,
 ): AttachedVolumeStatus[] {
   const { volumes = [], exit } = report
   if (exit !== undefined) return []
   const entries = attachmentPodsOf(vm)
-  const inSpec = volumesOf(vm).map((volume) => statusOf(vm, volume, report))
+  const inSpec = volumesOf(vm).map((volume) => statusOf(vm, volume, report, failures))
   const names = new Set(inSpec.map(({ name }) => name))
   // A launcher that a guest has taken over reports what it likes.
   const leaving = volumes
@@ -111,7 +113,12 @@ const leavingStatus = ({ name, claimName, dev, bus, reason, message }: VolumeRep
   target: { dev, bus },
 })
 
-function statusOf(vm: VirtualMachine, volume: AttachedVolume, report: DomainReport): AttachedVolumeStatus {
+function statusOf(
+  vm: VirtualMachine,
+  volume: AttachedVolume,
+  report: DomainReport,
+  failures: ReadonlyMap<string, string>,
+): AttachedVolumeStatus {
   const { name, persistentVolumeClaim, target = {} } = volume
   const { claimName } = persistentVolumeClaim
   const { volumes = [], version = 0 } = report
@@ -125,6 +132,10 @@ function statusOf(vm: VirtualMachine, volume: AttachedVolume, report: DomainRepo
   if (version < withVolumes) {
     const outdated = `the launcher (protocol version ${version}) cannot attach volumes; they are attached after the next start of the VM`
     return { name, claimName, phase: 'Attaching', ...explained('LauncherOutdated', outdated), target }
+  }
+  const failure = failures.get(entry?.podUID ?? '')
+  if (found === undefined && reason === undefined && failure !== undefined) {
+    return { name, claimName, phase: 'Attaching', ...explained('SocketUnavailable', failure), target }
   }
   return { name, claimName, phase: found?.phase ?? 'Attaching', ...explained(reason, message), target }
 }

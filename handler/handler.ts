@@ -358,6 +358,7 @@ export function startHandler(options: HandlerOptions): Handler {
   async function placeSockets(launcherUID: string, vm: Vm): Promise<AttachmentSockets> {
     const placed = new Set<string>()
     const ended = new Set<string>()
+    const failures = new Map<string, string>()
     for (const { podUID, missing } of attachmentPodsOf(vm)) {
       if (podUID === undefined) continue
       try {
@@ -365,9 +366,11 @@ export function startHandler(options: HandlerOptions): Handler {
         if (missing === true && (await options.attachments.hasEnded(podUID))) ended.add(podUID)
       } catch (error) {
         log.warn({ vm: keyOf(vm.metadata), podUID, err: error }, 'could not hand the socket of a pod to the launcher')
+        const code = error instanceof Error && 'code' in error ? error.code : 'unknown error'
+        failures.set(podUID, `the handler could not move the socket of the pod to the launcher (${code})`)
       }
     }
-    return { placed, ended }
+    return { placed, ended, failures }
   }
 
   /** An event of the launcher follows. A refusal changes nothing: the guest has just ended, or is being started. */

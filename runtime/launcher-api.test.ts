@@ -10,9 +10,21 @@ import {
   parseLauncherError,
   parsePutResponse,
   parseShutdownRequest,
+  parseVolumesRequest,
 } from './launcher-api.ts'
 
 const report = { vmUID: 'u-1', phase: 'Running', reason: 'booted', observedAt: '2026-11-21T09:00:00Z' } as const
+const podUID = '0f0e0d0c-0b0a-4908-8706-050403020100'
+const volume = {
+  name: 'a',
+  claimName: 'a.b',
+  podUID,
+  dev: 'vdb',
+  bus: 'virtio',
+  phase: 'Failed',
+  reason: 'AttachRefused',
+  message: 'no slots',
+}
 const full = {
   ...report,
   version: 2,
@@ -21,6 +33,7 @@ const full = {
   lostFilesystems: ['data'],
   generation: 3,
   mediaFailure: 'sda: locked',
+  volumes: [volume, { ...volume, name: 'b', phase: 'Attached', readOnly: true }],
   isTerminated: true,
   agent: 'connected',
   guest: { hostname: 'a', os: { id: 'b' }, interfaces: [{ mac: '52:54:00:00:00:01', ips: ['10.0.0.1'] }] },
@@ -43,6 +56,35 @@ function outcome(value: unknown): string {
     return error instanceof InvalidLauncherResponse ? 'rejected' : 'crashed'
   }
 }
+
+test.each<[string, unknown]>([
+  ['more than 32', Array.from({ length: 33 }, (_, index) => ({ ...volume, name: `a${index}` }))],
+  ['two of the same name', [volume, volume]],
+  ['a name with a slash', [{ ...volume, name: '../a' }]],
+  ['an unknown phase', [{ ...volume, phase: 'Lost' }]],
+  ['no list', {}],
+])('a report with volumes is rejected with %s', (_, volumes) =>
+  expect(outcome({ ...report, volumes })).toBe('rejected'),
+)
+
+describe('a request for volumes', () => {
+  const { phase: _phase, reason: _reason, message: _message, ...request } = volume
+  const whole = { ...request, serial: 'S-1', readOnly: true }
+
+  test('is accepted', () => expect(parseVolumesRequest({ volumes: [request, whole] })).toEqual([request, whole]))
+
+  test.each<[string, unknown]>([
+    ['more than 16', Array.from({ length: 17 }, () => request)],
+    ['a name that leads elsewhere', [{ ...request, name: '..' }]],
+    ['a pod that leads elsewhere', [{ ...request, podUID: '../../private' }]],
+    ['a serial number that is XML', [{ ...request, serial: "'/><a b='" }]],
+    ['a bus that is XML', [{ ...request, bus: "'/>" }]],
+    ['a target that is XML', [{ ...request, dev: "'/>" }]],
+    ['a text for readOnly', [{ ...request, readOnly: 'yes' }]],
+  ])('is rejected with %s', (_, volumes) =>
+    expect(() => parseVolumesRequest({ volumes })).toThrow(InvalidLauncherResponse),
+  )
+})
 
 describe('a report is accepted unchanged', () => {
   test.each([

@@ -334,7 +334,7 @@ function parseVolumeReports(value: Json): VolumeReport[] {
   const most = 2 * mostAttached
   if (!Array.isArray(value) || value.length > most)
     throw new InvalidLauncherResponse(`volumes is not a list of at most ${most}`)
-  return value.map((item, index) => {
+  const reports = value.map((item, index): VolumeReport => {
     const at = `volumes[${index}]`
     const fields = parseObject(item, at)
     const { reason, message, readOnly } = fields
@@ -346,6 +346,10 @@ function parseVolumeReports(value: Json): VolumeReport[] {
       ...(message === undefined ? {} : { message: parseText(message, `${at}.message`, 1024) }),
     }
   })
+  // The status is a map by name.
+  if (new Set(reports.map(({ name }) => name)).size < reports.length)
+    throw new InvalidLauncherResponse('volumes has two of the same name')
+  return reports
 }
 
 const parseVolume = (fields: JsonObject, at: string) => ({
