@@ -441,3 +441,40 @@ test('without webhooks VMs cannot be created, with an explanation, but can be de
   expect((await kubectl('', 'get', 'vm', 'orphan')).err).toContain('NotFound')
   expect((await kubectl('', 'create', 'configmap', 'other', '--from-literal=a=b')).code).toBe(0)
 })
+
+describe('attached volumes of a stored VM', () => {
+  const item = (name: string, more: object = {}) => ({ name, persistentVolumeClaim: { claimName: name }, ...more })
+  const patch = (...attachedVolumes: object[]) =>
+    kubectl('', 'patch', 'vm', 'hot', '--type=merge', '-p', JSON.stringify({ spec: { attachedVolumes } }))
+  const attached = async () => (await read('vm', 'hot')).spec.attachedVolumes
+  const a = item('a', { target: { dev: 'vdb', bus: 'virtio' } })
+
+  test('are added and removed by patches and server-side apply, and stay when a manifest without them is applied', async () => {
+    expect((await apply(vmWith('hot'))).code).toBe(0)
+    expect((await patch(item('a'))).code).toBe(0)
+    expect(await attached()).toEqual([a])
+    expect((await apply(vmWith('hot'))).code).toBe(0)
+    expect(await attached()).toEqual([a])
+    const applied = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata: { name: 'hot' } }
+    const ofOther = { ...applied, spec: { attachedVolumes: [item('b')] } }
+    const server = ['--server-side', '--field-manager=other', '--validate=false']
+    expect((await apply(JSON.stringify(ofOther), ...server)).code).toBe(0)
+    expect(await attached()).toEqual([a, item('b', { target: { dev: 'vdc', bus: 'virtio' } })])
+    expect((await patch()).code).toBe(0)
+    expect(await attached()).toEqual([])
+  })
+
+  test('are refused with every cause, and where the spec is immutable beside them', async () => {
+    const body = {
+      spec: {
+        attachedVolumes: [item('a', { target: { dev: 'sdb', bus: 'sata' } }), item('b', { target: { dev: 'vda' } })],
+        terminationGracePeriodSeconds: 7,
+      },
+    }
+    const { code, err } = await kubectl('', 'patch', 'vm', 'hot', '--type=merge', '-p', JSON.stringify(body))
+    expect(code).not.toBe(0)
+    expect(err).toContain('spec.attachedVolumes[0].target.bus: Unsupported value: "sata"')
+    expect(err).toContain('spec.attachedVolumes[1].target.dev: Duplicate value: "vda"')
+    expect(err).toContain('spec.terminationGracePeriodSeconds')
+  })
+})
