@@ -15,6 +15,7 @@ beforeEach(async () => {
   const metadata = (name: string) => ({ namespace: 'default', name })
   server.put(vms, { metadata: metadata('web'), spec: { domain: {}, attachedVolumes: [item('a'), item('b')] } })
   server.put(vms, { metadata: metadata('bare'), spec: { domain: {} } })
+  server.put('/api/v1/persistentvolumeclaims', { metadata: metadata('c') })
 })
 afterEach(async () => {
   await kube.close()
@@ -48,6 +49,16 @@ test.each<[string, readonly string[], unknown, string]>([
     out: `virtualmachine.virtset.io/${words[0]}: ${text}\n`,
   })
   expect(attached(words[0] ?? '')).toEqual(expected)
+})
+
+test('warns of an unknown claim, unless the user may not read claims', async () => {
+  expect((await vm('attach', 'bare', 'c')).err).toBe('')
+  expect((await vm('attach', 'bare', 'd')).err).toBe(
+    'warning: there is no claim d in default yet; the VM waits for it\n',
+  )
+  server.fault = ({ path }) =>
+    path.includes('claims') ? { status: 403, body: { code: 403, reason: 'Forbidden' } } : undefined
+  expect(await vm('attach', 'bare', 'e')).toMatchObject({ code: 0, err: '' })
 })
 
 test('detaches a claim, also when the VM was changed meanwhile', async () => {

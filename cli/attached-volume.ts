@@ -1,7 +1,7 @@
 import type { AttachedVolume } from '../api/attached-volume.ts'
 import { cutName } from '../api/label.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import { isConflict, unlessNotFound } from '../runtime/api-error.ts'
+import { isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { orRefusal } from './refusal.ts'
@@ -43,7 +43,7 @@ export async function attach(
       : { target: { ...(dev === undefined ? {} : { dev }), ...(bus === undefined ? {} : { bus }) } }),
     ...(serial === undefined ? {} : { serial }),
   }
-  return change(name, flags, cluster, world, {
+  const code = await change(name, flags, cluster, world, {
     patch: ({ spec: { attachedVolumes } }) =>
       attachedVolumes === undefined
         ? { op: 'add', path: '/spec/attachedVolumes', value: [item] }
@@ -53,6 +53,20 @@ export async function attach(
       return `the claim ${claimName} is to be attached as ${stored?.target?.dev ?? 'a disk'}`
     },
   })
+  const namespace = flags.namespace ?? cluster.namespace ?? 'default'
+  if (code === exitCodes.fine && (await isUnknown(cluster, namespace, claimName)))
+    world.err(`warning: there is no claim ${claimName} in ${namespace} yet; the VM waits for it\n`)
+  return code
+}
+
+/** A user who may not read claims gets no warning. */
+async function isUnknown({ kube }: Cluster, namespace: string, claimName: string): Promise<boolean> {
+  try {
+    await kube.request('GET', `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${claimName}`)
+    return false
+  } catch (error) {
+    return isNotFound(error)
+  }
 }
 
 /** Removes a claim from `spec.attachedVolumes` of a VM. */

@@ -185,7 +185,7 @@ export function attachmentEvents(
 }
 
 /** The socket of a pod that starts appears without an event. */
-const startingPollMs = 1000
+const startingPollMs = 2000
 /** Nor does that of a container that was started again, for which QEMU waits. */
 const runningPollMs = 5000
 
