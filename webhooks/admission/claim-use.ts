@@ -40,13 +40,13 @@ export function claimUses({ domain, volumes = [], attachedVolumes = [] }: Virtua
     const isShared = users.every(({ shareable }) => shareable !== undefined)
     return [{ claim: claim.claimName, isWriter, isShared }]
   })
-  const attached = attachedVolumes.slice(0, mostAttached).map(
-    ({ persistentVolumeClaim: { claimName, readOnly = false } }): ClaimUse => ({
+  const attached = attachedVolumes
+    .slice(0, mostAttached)
+    .map(({ persistentVolumeClaim: { claimName, readOnly = false } }): ClaimUse => ({
       claim: claimName,
       isWriter: !readOnly,
       isShared: false,
-    }),
-  )
+    }))
   return [...uses.slice(0, mostClaims), ...attached]
 }
 

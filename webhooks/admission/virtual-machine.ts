@@ -80,7 +80,8 @@ function mutateStored(
   const { metadata } = enforced
   const kept = remainWarnings(keptMedia(object['spec'], stored.spec, origins))
   const { attachedVolumes } = changed
-  const spec = isRecord(outcome.restored) && attachedVolumes ? { ...outcome.restored, attachedVolumes } : outcome.restored
+  const spec =
+    isRecord(outcome.restored) && attachedVolumes ? { ...outcome.restored, attachedVolumes } : outcome.restored
   const patch = writePatch(patchBetween(object, { ...object, metadata, spec }))
   const claims = engine.attachmentWarnings(request, stored.spec, changed)
   return { allowed: true, patch, warnings: [...enforced.warnings, ...kept, ...claims] }
