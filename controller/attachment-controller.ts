@@ -8,6 +8,7 @@ import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import {
+  isCreating,
   planAttachments,
   refusedAttachment,
   volumesWithoutPod,
@@ -21,7 +22,11 @@ import type { ControllerContext } from './loop.ts'
 import { hasEnded } from './own-pod.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
+import { createPodFailures } from './pod-failure.ts'
+import type { PodFailure } from './pod-failure.ts'
 import type { CachedVm } from './slim-vm.ts'
+import { createStopwatch } from './stopwatch.ts'
+import { creationOverdueMs } from './vm-observed.ts'
 
 type Vm = Persisted<CachedVm>
 type OwnAction = Exclude<AttachmentAction, CommonAction<unknown>>
@@ -58,6 +63,8 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     slim: slimAttachment,
     indexers: { attachedTo: ({ metadata }: Pod) => [metadata.labels?.[attachedToLabel] ?? ''] },
   })
+  const stopwatch = createStopwatch<'creating'>(clock)
+  const findFailure = createPodFailures(kube, clock)
   /** Uids of removed pods whose containers this process saw end, by the uid of the VM. */
   const endedPods = new Map<string, Set<string>>()
 
@@ -69,6 +76,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (hasAttachments(object)) loop.add(keyOf(object.metadata))
   })
   attachments.onChange(({ kind, object }) => {
+    if (kind === 'deleted') stopwatch.forget(object.metadata.uid)
     for (const { metadata } of vms.store.byIndex('uid', object.metadata.labels?.[attachedToLabel] ?? '')) {
       if (kind === 'deleted' && hasEnded(object)) {
         const ended = endedPods.get(metadata.uid) ?? new Set()
@@ -109,7 +117,20 @@ export function startAttachmentController(options: AttachmentControllerOptions):
       .byIndex('attachedTo', vm.metadata.uid)
       .filter(({ metadata }) => metadata.namespace === vm.metadata.namespace)
     const ended = endedPods.get(vm.metadata.uid) ?? new Set()
-    return { vm: whole, pods: own, hasLauncher, claims, endedPods: ended, image }
+    return { vm: whole, pods: own, hasLauncher, claims, endedPods: ended, failures: await failuresOf(own), image }
+  }
+
+  /** Only events state them. */
+  const failuresOf = async (own: readonly Persisted<Pod>[]): Promise<Map<string, PodFailure>> => {
+    const failures = new Map<string, PodFailure>()
+    for (const pod of own) {
+      const { uid } = pod.metadata
+      const elapsed = stopwatch.measure(uid, new Map(isCreating(pod) ? [['creating', uid]] : []))
+      if ((elapsed.get('creating') ?? 0) < creationOverdueMs) continue
+      const failure = await findFailure(pod)
+      if (failure !== undefined) failures.set(uid, failure)
+    }
+    return failures
   }
 
   const readVm = async (vm: Vm): Promise<Vm | undefined> => {

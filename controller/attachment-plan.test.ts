@@ -35,6 +35,8 @@ function podOf(over: Partial<Pod['status'] & object> = {}, metadata: object = {}
   }
 }
 
+const creating = podOf({ containerStatuses: [{ name: 'volume', state: { waiting: { reason: 'ContainerCreating' } } }] })
+
 /** The actions in words; of a status, what it has of the pods. */
 function planned(vm: Persisted<VirtualMachine>, more: Partial<ObservedAttachments> = {}): unknown[] {
   const observed = {
@@ -131,6 +133,12 @@ describe('a volume of the spec', () => {
       [['p1 VolumeUnavailable'], 'Warning VolumeUnavailable'],
     ],
     [
+      'reports why the kubelet cannot mount its claim',
+      { attachmentPods: [named] },
+      { pods: [creating], failures: new Map([['p1', { reason: 'FailedMount', message: 'no such device' }]]) },
+      [['p1 FailedMount'], 'Warning FailedMount', 30_000],
+    ],
+    [
       'still reports why its pod ended while its container runs for a moment',
       { attachmentPods: [{ ...named, reason: 'VolumeUnavailable', message: 'no disk' }] },
       {
@@ -156,7 +164,7 @@ describe('a volume of the spec', () => {
       {
         pods: [podOf({ containerStatuses: [{ name: 'volume', state: { waiting: { reason: 'ContainerCreating' } } }] })],
       },
-      [],
+      [5000],
     ],
     [
       'replaces a pod that was evicted',

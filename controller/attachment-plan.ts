@@ -9,7 +9,9 @@ import { differenceFrom } from './adopt.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
+import type { PodFailure } from './pod-failure.ts'
 import { lastLine } from './termination-message.ts'
+import { creationOverdueMs } from './vm-observed.ts'
 import type { Vm } from './vm-observed.ts'
 
 type OwnPod = Persisted<Pod>
@@ -25,6 +27,8 @@ export interface ObservedAttachments {
   readonly claims: ReadonlyMap<string, Claim>
   /** Uids of removed pods whose containers this process saw end. */
   readonly endedPods: ReadonlySet<string>
+  /** By uid: why the kubelet cannot create the container of a pod. Looked up only when that takes long. */
+  readonly failures?: ReadonlyMap<string, PodFailure>
   readonly image: string
 }
 
@@ -115,14 +119,34 @@ function follow(observed: ObservedAttachments, volume: AttachedVolume): Step {
   if (before?.podUID !== undefined && pod?.metadata.uid !== before.podUID) return replace(observed, before, bare)
   if (pod === undefined) return create(observed, volume, before ?? bare, bare)
   if (before?.podUID === undefined) return recognize(observed, volume, pod, bare)
-  const trouble = isStartedAgain(pod) && !isAttached(vm, volume) ? explanationOf(before) : troubleOf(pod)
+  const isKept = isStartedAgain(pod) && !isAttached(vm, volume)
+  const trouble = isKept ? explanationOf(before) : { ...failureOf(observed, pod), ...troubleOf(pod) }
   const entry = { ...bare, podUID: before.podUID, ...trouble }
   const isReplaced = isTerminal(pod) && pod.metadata.deletionTimestamp === undefined
   return {
     entry,
-    actions: [...warn(before, entry), ...(isReplaced ? [{ do: 'deleteAttachmentPod', pod } as const] : [])],
+    actions: [
+      ...warn(before, entry),
+      ...(isCreating(pod) ? [{ do: 'requeueAfter', afterMs: creatingPollMs(entry) } as const] : []),
+      ...(isReplaced ? [{ do: 'deleteAttachmentPod', pod } as const] : []),
+    ],
   }
 }
+
+type Explanation = Pick<AttachmentPod, 'reason' | 'message'>
+
+function failureOf({ failures }: ObservedAttachments, { metadata }: OwnPod): Explanation {
+  const failure = failures?.get(metadata.uid)
+  return failure === undefined ? {} : { reason: failure.reason, message: textOf(failure.message) }
+}
+
+/** A list of events is a large read. */
+const creatingPollMs = ({ reason }: AttachmentPod): number => (reason === undefined ? 1 : 6) * creationOverdueMs
+
+/** Whether the kubelet still prepares its container: volumes of it can be missing. */
+export const isCreating = ({ metadata, status }: OwnPod): boolean =>
+  metadata.deletionTimestamp === undefined &&
+  status?.containerStatuses?.[0]?.state?.waiting?.reason === 'ContainerCreating'
 
 const explanationOf = ({ reason, message }: AttachmentPod) => ({
   ...(reason === undefined ? {} : { reason }),
