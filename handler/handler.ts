@@ -366,7 +366,7 @@ export function startHandler(options: HandlerOptions): Handler {
         if (missing === true && (await options.attachments.hasEnded(podUID))) ended.add(podUID)
       } catch (error) {
         log.warn({ vm: keyOf(vm.metadata), podUID, err: error }, 'could not hand the socket of a pod to the launcher')
-        const code = error instanceof Error && 'code' in error ? error.code : 'unknown error'
+        const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
         failures.set(podUID, `the handler could not move the socket of the pod to the launcher (${code})`)
       }
     }
