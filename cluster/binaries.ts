@@ -57,6 +57,13 @@ const csi: Module = {
 const tools = {
   // Connects pods to further networks.
   multus: { name: 'multus', programs: ['multus'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
+  // Enforces NetworkPolicies.
+  'kube-router': {
+    name: 'kube-router',
+    programs: ['kube-router'],
+    flags: ['-ldflags', '-s -w'],
+    environment: { CGO_ENABLED: '0' },
+  },
   // Charts.
   helm: { name: 'helm', programs: ['helm'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
   // Signs executables for macOS, which does not run unsigned ones.

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Pki } from './pki.ts'
 
 /** The addresses of Services: by convention, the first is the API server's and the tenth the DNS server's. */
-const serviceRange = '10.96.0.0/16'
+export const serviceRange = '10.96.0.0/16'
 export const apiServerServiceAddress = '10.96.0.1'
 export const dnsServiceAddress = '10.96.0.10'
 

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
-import { attempt } from './command.ts'
+import { attempt, run } from './command.ts'
 import type { Step } from './progress.ts'
 
 /** A node's address on its own link, and the range of its pods. */
@@ -78,13 +79,53 @@ export async function ensureNetwork(step: Step, state: string, nodes: readonly N
   await step.run(['nft', '-f', '-'], { input: masqueradeRules() })
 }
 
-/** Reverts `ensureNetwork`, and removes the tables of other programs. */
+/** A file in `state` that exists while kube-router, which enforces NetworkPolicies in a test, may have left rules. */
+const policyRecord = (state: string): string => join(state, 'kube-router')
+
+/** Records that kube-router is about to add rules. They are left behind if the test is killed meanwhile. */
+export function recordPolicyRules(state: string): void {
+  writeFileSync(policyRecord(state), '')
+}
+
+/** Removes the rules and sets of kube-router, whose own `--cleanup-config` removes nothing in this version. */
+export async function removePolicyRules(state: string): Promise<void> {
+  if (!existsSync(policyRecord(state))) return
+  const others = withoutPolicyRules(await run(['iptables-save', '-t', 'filter']))
+  await run(['iptables-restore'], { input: others })
+  if (isUnused(others)) await attempt(['nft', 'delete', 'table', 'ip', 'filter'])
+  const sets = (await run(['ipset', 'list', '-n'])).split('\n').filter((name) => /^KUBE-(SRC|DST)-/.test(name))
+  for (const set of sets) await destroySet(set)
+  rmSync(policyRecord(state))
+}
+
+/** The kernel frees deleted rules a moment later, and until then they use their sets. */
+async function destroySet(name: string): Promise<void> {
+  for (let left = 50; left > 0; left--) {
+    if ((await attempt(['ipset', 'destroy', name])) !== undefined) return
+    await sleep(100)
+  }
+  await run(['ipset', 'destroy', name])
+}
+
+/** What `iptables-save` printed, without the chains of kube-router and the rules that mention them. */
+export function withoutPolicyRules(saved: string): string {
+  const lines = saved.split('\n')
+  return lines.filter((line) => !/\bKUBE-(ROUTER|POD-FW|NWPLCY)-/.test(line)).join('\n')
+}
+
+/** Whether a saved table has no rules, no chains but the built-in ones, and accepts everything. */
+export function isUnused(saved: string): boolean {
+  return saved.split('\n').every((line) => !/^-A|^:\S+ (?!ACCEPT )/.test(line))
+}
+
+/** Reverts `ensureNetwork`, and removes the rules of other programs. */
 export async function removeNetwork(step: Step, state: string): Promise<void> {
   for (const { link } of possibleNodes)
     if ((await attempt(['ip', 'link', 'show', link])) !== undefined) await step.run(['ip', 'link', 'delete', link])
   for (const [family, name] of tables)
     if ((await attempt(['nft', 'list', 'table', family, name])) !== undefined)
       await step.run(['nft', 'delete', 'table', family, name])
+  await removePolicyRules(state)
   const before = join(state, 'ip_forward')
   if (existsSync(before)) writeFileSync(forwarding, readFileSync(before, 'utf8'))
 }

@@ -25,6 +25,8 @@ export const testPackages = {
   bsdutils: 'script: a pseudo-terminal for kubectl vm console',
   xfsprogs: 'volumes of the storage of the tests',
   e2fsprogs: 'debugfs: what a guest wrote to such a volume',
+  iptables: 'rules of kube-router, which enforces NetworkPolicies',
+  ipset: 'the same',
   'openssh-client': 'kubectl vm ssh and scp',
 } as const
 

@@ -58,6 +58,9 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   await progress.step('Multus', 'requires Go >= 1.26 and a Go module proxy', (step) =>
     ensureTool(step, settings, 'multus'),
   )
+  const kubeRouter = await progress.step('kube-router', 'requires Go >= 1.26 and a Go module proxy', (step) =>
+    ensureTool(step, settings, 'kube-router'),
+  )
   const olderNode = await progress.step('Node 22', 'check that the npm registry responds', (step) =>
     ensureOlderNode(step, settings),
   )
@@ -76,6 +79,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       LIBVIRT_ROOTFS: rootfs,
       LINUX_GUEST: linuxGuest,
       HELM: helm,
+      KUBE_ROUTER: kubeRouter,
       NODE_22: olderNode,
       KUBECONFIG: kubeconfigOf(settings),
       VIRTSET_STATE: settings.state,
