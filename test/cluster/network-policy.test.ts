@@ -1,0 +1,204 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+import { attempt } from '../../cluster/command.ts'
+import { openCluster, processesOfPod, type TestCluster } from './cluster.ts'
+import { linuxVolume } from './example-images.ts'
+import { enforcePolicies } from './policy-engine.ts'
+import { hasSpareNode, openSpare } from './spare.ts'
+import { deaf, presets } from './vms.ts'
+
+/** The VMs, which differ only in how they are connected. */
+const taps = { passt: [], routed: [{ dev: 'tap0', plugin: 'routed' }] } as const
+type Name = keyof typeof taps
+const names: readonly Name[] = ['passt', 'routed']
+
+describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enforced,', () => {
+  let cluster: TestCluster
+  let endEngine: (() => Promise<void>) | undefined
+
+  beforeAll(async () => {
+    cluster = await openCluster()
+    const { name: node } = openSpare(cluster)
+    // Before there are VMs, so that they start under it.
+    endEngine = await enforcePolicies(cluster, node)
+    const root = await linuxVolume(cluster)
+    const image = await handlerImage()
+    await cluster.apply(
+      ...presets,
+      pod('friend', image, { access: 'granted' }),
+      pod('stranger', image, {}),
+      ...names.flatMap((name) => [service(name), vm(name, node, root)]),
+    )
+    await Promise.all(names.map(untilServes))
+    await cluster.kubectl('wait', 'pod/friend', 'pod/stranger', '--for=condition=Ready', '--timeout=120s')
+  }, 600_000)
+  afterAll(async () => {
+    await endEngine?.()
+    await cluster.close()
+  })
+
+  async function handlerImage(): Promise<string> {
+    const path = 'jsonpath={.spec.template.spec.containers[0].image}'
+    return cluster.kubectl('-n', 'virtset-system', 'get', 'daemonset', 'virtset-handler', '-o', path)
+  }
+
+  async function untilServes(name: Name): Promise<void> {
+    const isReachable = ({ status }: { status?: { phase?: string; podIP?: string } }) =>
+      status?.phase === 'Running' && status.podIP !== undefined
+    const { status } = await cluster.untilVm(name, 'runs and has an address', isReachable)
+    const isServed = () => ask(status?.podIP ?? 'no address', 'who').catch(() => undefined)
+    await cluster.until(`the guest ${name} serves`, isServed)
+  }
+
+  const field = async (path: string, ...object: readonly string[]) =>
+    cluster.kubectl('get', ...object, '-o', `jsonpath={${path}}`)
+
+  /** Whether a pod reaches the guest there, which sees the address of the pod. */
+  async function reaches(client: string, address: string): Promise<boolean> {
+    const [uid = '', ip] = (await field('.metadata.uid} {.status.podIP', 'pod', client)).split(' ')
+    const [pid] = processesOfPod(uid, (command) => command.includes('createServer'))
+    const seen = await attempt(['nsenter', `--net=/proc/${pid}/ns/net`, 'curl', '-sS', '-m', '10', address])
+    return seen?.trim() === ip
+  }
+
+  /** The pods that reach the guest, at the address of its pod and by its Service. */
+  async function clientsOf(name: Name): Promise<string[]> {
+    const ofPod = `http://${await field('.status.podIP', 'vm', name)}`
+    const ofService = `http://${await field('.spec.clusterIP', 'service', name)}:8080`
+    const found: string[] = []
+    for (const client of ['friend', 'stranger']) {
+      if (await reaches(client, `${ofPod}/cgi-bin/who`)) found.push(client)
+      if (await reaches(client, `${ofService}/cgi-bin/who`)) found.push(`${client} by Service`)
+    }
+    return found
+  }
+
+  /** What the guest reaches. This host asks it, because engines accept what the node itself sends. */
+  async function reachedFrom(name: Name): Promise<object> {
+    const guest = await field('.status.podIP', 'vm', name)
+    const fetched = async (other: string) => ask(guest, `get?${await field('.status.podIP', 'pod', other)}:8080`)
+    return {
+      friend: await fetched('friend'),
+      stranger: await fetched('stranger'),
+      dns: await ask(guest, 'look?kubernetes.default.svc.cluster.local'),
+    }
+  }
+
+  const remove = (...policies: readonly string[]) => cluster.kubectl('delete', 'networkpolicy', ...policies)
+
+  const ofFriend = ['friend', 'friend by Service']
+  const ofBoth = [...ofFriend, 'stranger', 'stranger by Service']
+  const labelled = { podSelector: { matchLabels: { access: 'granted' } } }
+  /** The engine follows policies a moment later. */
+  const patience = { timeout: 240_000, interval: 200 }
+
+  test.each(names)(
+    'ingress to the guest of %s is as policies allow, by its pod and its Service',
+    async (name) => {
+      const clients = () => clientsOf(name)
+      await expect.poll(clients, patience).toEqual(ofBoth)
+      await cluster.apply(policy('deny', name, { policyTypes: ['Ingress'] }))
+      await expect.poll(clients, patience).toEqual([])
+      const ingress = [{ from: [labelled], ports: [{ port: 'http' }] }]
+      await cluster.apply(policy('allow', name, { policyTypes: ['Ingress'], ingress }))
+      await expect.poll(clients, patience).toEqual(ofFriend)
+      await remove('deny', 'allow')
+      await expect.poll(clients, patience).toEqual(ofBoth)
+    },
+    1_200_000,
+  )
+
+  test.each(names)(
+    'egress from the guest of %s is as policies allow, and its ingress stays',
+    async (name) => {
+      const reached = () => reachedFrom(name)
+      await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'served', dns: 'found' })
+      await cluster.apply(policy('deny', name, { policyTypes: ['Egress'] }))
+      await expect.poll(reached, patience).toEqual({ friend: 'refused', stranger: 'refused', dns: 'not found' })
+      expect(await clientsOf(name)).toEqual(ofBoth)
+      const dns = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }
+      const egress = [
+        { to: [labelled], ports: [{ port: 8080 }] },
+        { to: [dns], ports: [{ port: 53, protocol: 'UDP' }, { port: 53 }] },
+      ]
+      await cluster.apply(policy('allow', name, { policyTypes: ['Egress'], egress }))
+      await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'refused', dns: 'found' })
+      await remove('deny', 'allow')
+      await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'served', dns: 'found' })
+    },
+    1_200_000,
+  )
+})
+
+/** What an HTTP server in a guest responds to this host, which is the node. */
+async function ask(address: string, path: string): Promise<string> {
+  const response = await fetch(`http://${address}/cgi-bin/${path}`, { signal: AbortSignal.timeout(60_000) })
+  return (await response.text()).trim()
+}
+
+/** A policy for the VM with this label. */
+const policy = (name: string, app: Name, spec: object) => ({
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'NetworkPolicy',
+  metadata: { name },
+  spec: { podSelector: { matchLabels: { app } }, ...spec },
+})
+
+const service = (app: Name) => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name: app },
+  spec: { selector: { app }, ports: [{ port: 8080, targetPort: 'http' }] },
+})
+
+/** A pod that serves, with Node, in the image of the handler, which all nodes have. */
+const pod = (name: string, image: string, labels: object) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name, labels },
+  spec: {
+    terminationGracePeriodSeconds: 0,
+    automountServiceAccountToken: false,
+    containers: [
+      { name, image, args: ['-e', 'http.createServer((request, response) => response.end("served")).listen(8080)'] },
+    ],
+  },
+})
+
+/** Programs that the guest's web server runs, by name. */
+const programs: { readonly [name: string]: string } = {
+  who: 'echo "$REMOTE_ADDR"',
+  get: 'wget -q -T 5 -O - "http://$QUERY_STRING/" 2>/dev/null || echo refused',
+  look: 'timeout 5 nslookup "$QUERY_STRING" >/dev/null 2>&1 && echo found || echo "not found"',
+}
+
+function vm(name: Name, node: string, root: object): object {
+  const files = Object.entries(programs).map(([program, line]) => {
+    const script = ['#!/bin/sh', String.raw`printf 'Content-Type: text/plain\r\n\r\n'`, line]
+    const content = script.map((each) => `    ${each}\n`).join('')
+    return `- path: /www/cgi-bin/${program}\n  permissions: "0755"\n  content: |\n${content}`
+  })
+  const userData = `#cloud-config\nwrite_files:\n${files.join('')}runcmd:\n- httpd -p 0.0.0.0:80 -h /www\n`
+  return deaf(
+    name,
+    {
+      terminationGracePeriodSeconds: 0,
+      nodeSelector: { 'kubernetes.io/hostname': node },
+      tolerations: [{ key: 'node.kubernetes.io/unschedulable', operator: 'Exists', effect: 'NoSchedule' }],
+      volumes: [root, { name: 'seed', cloudInit: { userData } }],
+      ports: [{ name: 'http', port: 80 }],
+      taps: taps[name],
+    },
+    {
+      memory: { unit: 'MiB', value: 192 },
+      devices: {
+        interfaces: [{}],
+        disks: [
+          { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
+          { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
+        ],
+      },
+    },
+    { labels: { app: name } },
+  )
+}
