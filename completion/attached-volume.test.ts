@@ -71,6 +71,11 @@ describe('an update', () => {
     expect(withAttachedVolumesOf({}, without)).toBe(without)
   })
 
+  test.each([{ dev: 5 }, { bus: null }, { dev: [] }])('with the target %j is left for validation', (target) => {
+    const attachedVolumes = [{ ...item('a'), target }]
+    expect(withAttachedVolumesOf({ attachedVolumes }, stored).attachedVolumes).toBe(attachedVolumes)
+  })
+
   test.each<[string, AttachedVolume[], string[]]>([
     ['of nothing', [item('a', virtio('vdc')), item('b', virtio('vdb'))], []],
     ['of the order', [item('b', virtio('vdb')), item('a', virtio('vdc'))], []],

@@ -76,7 +76,12 @@ const isAttachedVolume = (value: unknown): value is AttachedVolume =>
   isRecord(value) &&
   typeof value['name'] === 'string' &&
   isRecord(value['persistentVolumeClaim']) &&
-  (value['target'] === undefined || isRecord(value['target']))
+  (value['target'] === undefined || (isRecord(value['target']) && ['dev', 'bus'].every(isTextIn(value['target']))))
+
+const isTextIn =
+  (target: Readonly<Record<string, unknown>>) =>
+  (key: string): boolean =>
+    target[key] === undefined || typeof target[key] === 'string'
 
 /** Causes for attached volumes that an update adds or changes. */
 export function attachedVolumeCauses(spec: VirtualMachineSpec, stored: VirtualMachineSpec): Cause[] {

@@ -1,7 +1,10 @@
-import { mkdir, rename, rm, symlink } from 'node:fs/promises'
+import { lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AttachedSockets } from './attached-volumes.ts'
 import { kindOf } from './path-kind.ts'
+
+/** A VM has at most 16 attached volumes, so these are of pods that have ended. */
+const mostSockets = 64
 
 /**
  * The sockets of the pods that serve claims, which the handler moves into a directory of the launcher's, named by the
@@ -23,11 +26,19 @@ export async function createAttachedSockets(handed: string, links: string): Prom
       await rm(temporary, { force: true })
       await symlink(socket, temporary)
       await rename(temporary, pathOf(name))
+      await removeOldest(handed)
       return true
     },
-    async remove(name, podUID) {
-      await rm(pathOf(name), { force: true })
-      await rm(socketOf(podUID), { force: true })
-    },
+    remove: (name) => rm(pathOf(name), { force: true }),
+    forget: (podUID) => rm(socketOf(podUID), { force: true, recursive: true }),
   }
+}
+
+async function removeOldest(directory: string): Promise<void> {
+  const names = await readdir(directory)
+  if (names.length <= mostSockets) return
+  const paths = names.map((name) => join(directory, name))
+  const dated = await Promise.all(paths.map(async (path) => ({ path, movedAt: (await lstat(path)).ctimeMs })))
+  const oldest = dated.toSorted((one, other) => one.movedAt - other.movedAt).slice(0, -mostSockets)
+  for (const { path } of oldest) await rm(path, { force: true, recursive: true })
 }

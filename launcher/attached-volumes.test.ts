@@ -63,7 +63,8 @@ beforeEach(() => {
         log.push(`connect ${name} to ${podUID}`)
         return sockets.has(podUID)
       },
-      remove: async (name, podUID) => void log.push(`remove ${name} of ${podUID}`),
+      remove: async (name) => void log.push(`remove ${name}`),
+      forget: async (podUID) => void sockets.delete(podUID),
     },
     clock,
     log: createLogger({ process: 'launcher', level: 'silent' }),
@@ -99,8 +100,8 @@ test('volumes are attached and detached, each by itself', async () => {
     ['connect b to p2', 'attach ua-attached-b'],
     ['a p1 Attached', 'b p2 Attached'],
   ])
-  expect(await request(b)).toEqual([['detach ua-attached-a', 'remove a of p1'], ['b p2 Attached']])
-  expect(await request()).toEqual([['detach ua-attached-b', 'remove b of p2'], []])
+  expect(await request(b)).toEqual([['detach ua-attached-a', 'remove a'], ['b p2 Attached']])
+  expect(await request()).toEqual([['detach ua-attached-b', 'remove b'], []])
   expect(clock.pending()).toBe(0)
 })
 
@@ -114,6 +115,7 @@ test('a volume is attached once the socket of its pod is there', async () => {
 test('QEMU connects to another pod that serves the same claim', async () => {
   await request(a)
   expect(await request({ ...a, podUID: 'p3' })).toEqual([['connect a to p3'], ['a p3 Attached']])
+  expect([...sockets]).toEqual(['p2', 'p3'])
 })
 
 test.each<[string, VolumeRequest]>([
@@ -124,7 +126,7 @@ test.each<[string, VolumeRequest]>([
   await request(a)
   const { podUID } = other
   expect(await request(other)).toEqual([
-    ['detach ua-attached-a', 'remove a of p1', `connect a to ${podUID}`, 'attach ua-attached-a'],
+    ['detach ua-attached-a', 'remove a', `connect a to ${podUID}`, 'attach ua-attached-a'],
     [`a ${podUID} Attached`],
   ])
 })
@@ -162,7 +164,7 @@ test('a mounted volume is detached once it is unmounted', async () => {
   expect(await request(a)).toEqual([[], ['a p1 Attached']])
   await request()
   mounts = []
-  expect(await later(1000)).toEqual([['detach ua-attached-a', 'remove a of p1'], []])
+  expect(await later(1000)).toEqual([['detach ua-attached-a', 'remove a'], []])
 })
 
 test('a guest whose agent does not answer keeps its volume', async () => {
@@ -177,12 +179,27 @@ test('a guest can release a volume late, and gets it again only then', async () 
   expect(await request()).toEqual([['detach ua-attached-a'], ['a p1 Detaching GuestHoldsVolume']])
   expect(await request(a)).toEqual([['detach ua-attached-a'], ['a p1 Detaching GuestHoldsVolume']])
   devices.clear()
-  expect(await later(1000)).toEqual([['remove a of p1', 'connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+  expect(await later(1000)).toEqual([['remove a', 'connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+})
+
+test('a volume that is requested again while the guest releases it is attached by the same pod', async () => {
+  await request(a)
+  releases = false
+  await request()
+  await request(a)
+  devices.clear()
+  await later(1000)
+  expect([volumes.report.volumes?.[0]?.phase, sockets.has('p1')]).toEqual(['Attached', true])
+})
+
+test('a volume whose pod cannot be reached delays no other', async () => {
+  answers = [new ConnectionLost('libvirtd ended')]
+  expect((await request(a, b))[1]).toEqual(['a p1 Attaching', 'b p2 Attached'].toReversed())
 })
 
 test('what libvirt refuses to detach is reported, and tried again', async () => {
   await request(a)
   answers = [new LibvirtError('busy', 1, 10)]
   expect(await request()).toEqual([['detach ua-attached-a'], ['a p1 Detaching DetachRefused']])
-  expect(await later(1000)).toEqual([['detach ua-attached-a', 'remove a of p1'], []])
+  expect(await later(1000)).toEqual([['detach ua-attached-a', 'remove a'], []])
 })

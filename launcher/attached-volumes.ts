@@ -30,8 +30,10 @@ export interface AttachedSockets {
   pathOf(name: string): string
   /** Makes that path lead to the socket of a pod. Returns whether it is there. */
   connect(name: string, podUID: string): Promise<boolean>
-  /** Removes the path, and the socket of the pod. */
-  remove(name: string, podUID: string): Promise<void>
+  /** Removes the path. The pod can still serve the claim, and its socket exists only once: it stays. */
+  remove(name: string): Promise<void>
+  /** Removes the socket of a pod that has ended. */
+  forget(podUID: string): Promise<void>
 }
 
 /** The agent is there and does not answer now: the guest is frozen, or busy. */
@@ -118,10 +120,7 @@ export class AttachedVolumes {
     let isDone = true
     while (this.#isChanged) {
       this.#isChanged = false
-      isDone = await this.#applyOnce(dom).catch((error: unknown) => {
-        this.#options.log.warn({ err: error }, 'could not attach or detach volumes')
-        return false
-      })
+      isDone = await this.#applyOnce(dom)
       this.#options.onChange()
     }
     this.#isBusy = false
@@ -134,14 +133,22 @@ export class AttachedVolumes {
   async #applyOnce(dom: DomainRef): Promise<boolean> {
     for (const name of this.#failures.keys()) if (!this.#wanted.has(name)) this.#failures.delete(name)
     let isDone = true
+    /** One volume delays no other. */
+    const attempt = async (name: string, change: Promise<boolean>): Promise<void> => {
+      const isChanged = await change.catch((error: unknown) => {
+        this.#options.log.warn({ volume: name, err: error }, 'could not attach or detach a volume')
+        return false
+      })
+      isDone &&= isChanged
+    }
     for (const current of this.#current.values()) {
-      const wanted = this.#wanted.get(current.request.name)
+      const { name } = current.request
+      const wanted = this.#wanted.get(name)
       const isKept = wanted !== undefined && !current.isUnplugging && isSameDisk(wanted, current.request)
-      if (isKept) isDone = (await this.#keep(current, wanted)) && isDone
-      else isDone = (await this.#detach(dom, current)) && isDone
+      await attempt(name, isKept ? this.#keep(current, wanted) : this.#detach(dom, current))
     }
     for (const request of this.#wanted.values()) {
-      if (!this.#current.has(request.name)) isDone = (await this.#attach(dom, request)) && isDone
+      if (!this.#current.has(request.name)) await attempt(request.name, this.#attach(dom, request))
     }
     return isDone
   }
@@ -153,7 +160,9 @@ export class AttachedVolumes {
     if (current.request.podUID === wanted.podUID) return true
     if (!(await sockets.connect(wanted.name, wanted.podUID))) return false
     log.info({ volume: wanted.name, podUID: wanted.podUID }, 'another pod serves the volume')
+    const { podUID } = current.request
     current.request = wanted
+    await sockets.forget(podUID)
     return true
   }
 
@@ -180,7 +189,7 @@ export class AttachedVolumes {
 
   async #detach(dom: DomainRef, current: Current): Promise<boolean> {
     const { detach, hasDevice, sockets, log } = this.#options
-    const { name, podUID } = current.request
+    const { name } = current.request
     const alias = aliasOf(name)
     current.phase = 'Detaching'
     const wait = (reason: string, message: string): boolean => {
@@ -206,7 +215,7 @@ export class AttachedVolumes {
         ? wait('GuestHoldsVolume', 'the guest has been asked to release the disk, and has not yet')
         : wait('DetachRefused', refusal)
     }
-    await sockets.remove(name, podUID)
+    await sockets.remove(name)
     this.#current.delete(name)
     log.info({ volume: name }, 'detached a volume')
     return true

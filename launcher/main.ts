@@ -113,7 +113,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     attachedVolumes: new AttachedVolumes({
       attach: (dom, xml) => attachDevice(client, dom, xml),
       detach: (dom, alias) => detachDevice(client, dom, alias),
-      hasDevice: async (dom, alias) => (await readXml(client, dom))?.includes(`'${alias}'`) ?? false,
+      hasDevice: async (dom, alias) => (await readXml(client, dom))?.includes(`<alias name='${alias}'/>`) ?? false,
       readMounts: (dom, target) => mountsOf(client, dom, target, guestFreeze.isActive ? 'frozen' : agent.report.agent),
       sockets: await createAttachedSockets(
         join(settings.socketDirectory, attachedSocketDirectory),

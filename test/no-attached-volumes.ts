@@ -8,7 +8,12 @@ export const noAttachedVolumes = new AttachedVolumes({
   detach: () => Promise.reject(new Error('detaches a volume')),
   hasDevice: () => Promise.resolve(false),
   readMounts: () => Promise.resolve(undefined),
-  sockets: { pathOf: (name) => name, connect: () => Promise.resolve(false), remove: () => Promise.resolve() },
+  sockets: {
+    pathOf: (name) => name,
+    connect: () => Promise.resolve(false),
+    remove: () => Promise.resolve(),
+    forget: () => Promise.resolve(),
+  },
   clock: fakeClock(),
   log: createLogger({ process: 'test', level: 'silent' }),
   onChange: () => {},
