@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { mkdir, rename } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { attachmentSocketName } from '../../api/attachment-path.ts'
 import { attachedSocketDirectory } from '../../runtime/launcher-api.ts'
 import { eventually } from '../until.ts'
@@ -7,7 +8,10 @@ import type { RunningLauncher } from './launcher.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
 import { kindOf } from '../../launcher/path-kind.ts'
 
-/** A "pod" that serves a claim, as images/launcher/serve-volume does it in a chroot. */
+/**
+ * A "pod" that serves a claim, as images/launcher/serve-volume does it in a chroot. It has a network of its own, as each
+ * pod has, although nothing here uses one.
+ */
 export interface AttachedPod {
   readonly podUID: string
   /** The claim, as seen by the test. */
@@ -35,9 +39,12 @@ export async function startAttachedPod(
   for (const name of ['socket', 'volume']) await makeOwned(join(directory.outside, name))
   // A claim of an earlier pod is seen by its path in the root file system.
   const root = claim === undefined ? directory.inside : dirname(claim).slice(rootfs.length)
+  const network = basename(directory.inside)
+  execFileSync('ip', ['netns', 'add', network])
   const pod = confine({
     rootfs,
     directory,
+    network,
     script: `cd ${project} && exec tini -- images/launcher/serve-volume`,
     env: {
       PATH: `${project}/node_modules/node/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
@@ -69,6 +76,9 @@ export async function startAttachedPod(
     },
     exitCode,
     log: () => log.join(''),
-    stop: () => pod.stop(),
+    async stop() {
+      await pod.stop()
+      execFileSync('ip', ['netns', 'delete', network])
+    },
   }
 }
