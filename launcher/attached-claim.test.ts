@@ -14,17 +14,29 @@ const prepare = (isReadOnly = false, capacity = '1Mi') =>
 test('an empty claim gets a disk of its capacity', async () => {
   await mkdir(join(directory, 'lost+found'))
   await writeFile(join(directory, 'disk.img.other.unfinished'), '')
+  await writeFile(join(directory, 'disk.img.lock'), '')
   await prepare()
   expect([(await readdir(directory)).toSorted(), (await stat(join(directory, 'disk.img'))).size]).toEqual([
-    ['disk.img', 'lost+found'],
+    ['disk.img', 'disk.img.lock', 'lost+found'],
     2 ** 20,
   ])
 })
 
-test('a disk is left as it is', async () => {
+test.each<[string, boolean, readonly string[]]>([
+  ['read-only', true, ['disk.img']],
+  ['writable', false, ['disk.img', 'disk.img.lock']],
+])('a disk in a %s claim is left as it is', async (_, isReadOnly, files) => {
   await writeFile(join(directory, 'disk.img'), 'x')
-  await prepare(true)
+  await prepare(isReadOnly)
   expect((await stat(join(directory, 'disk.img'))).size).toBe(1)
+  expect((await readdir(directory)).toSorted()).toEqual(files)
+})
+
+test.each([true, false])('a claim that is read-only: %s is refused if its lock is a link', async (isReadOnly) => {
+  await writeFile(join(directory, 'disk.img'), '')
+  await symlink(join(directory, 'elsewhere'), join(directory, 'disk.img.lock'))
+  await expect(prepare(isReadOnly)).rejects.toThrow('the claim cannot be locked: disk.img.lock is not a file')
+  expect((await readdir(directory)).toSorted()).toEqual(['disk.img', 'disk.img.lock'])
 })
 
 test.each<[string, boolean, string, () => Promise<unknown>, string]>([
@@ -48,4 +60,5 @@ test.each<[string, boolean, string, () => Promise<unknown>, string]>([
 ])('a claim that %s is refused', async (_, isReadOnly, capacity, make, message) => {
   await make()
   await expect(prepare(isReadOnly, capacity)).rejects.toThrow(message)
+  expect(await readdir(directory)).not.toContain('disk.img.lock')
 })

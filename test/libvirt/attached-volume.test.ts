@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { chown, copyFile, mkdir, open, readdir, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -109,6 +109,9 @@ test('a claim is attached and detached, also by another libvirtd, and its pod en
   const attached = await reported(launcher, 'one Attached')
   expect(disksOf(attached)).toEqual(['ua-attached-one'])
   expect((await stat(join(pod.claim, 'disk.img'))).size).toBe(32 * 2 ** 20)
+
+  // A lock of the whole disk would conflict with QEMU's own on NFS and SMB.
+  execFileSync('flock', ['--nonblock', join(pod.claim, 'disk.img'), 'true'])
 
   // The pod does not end while the guest has the disk, and has locked the claim: a second one ends, and says why.
   await launcher.signal('libvirtd', 'SIGKILL')
