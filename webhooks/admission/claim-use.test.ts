@@ -42,7 +42,7 @@ function userOf(name: string, spec: VirtualMachineSpec) {
 }
 
 const warned = [
-  'the VM "other" uses the claim "c" too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads',
+  'the VM "other" uses the claim "c" too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}',
 ]
 
 test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([

@@ -80,7 +80,7 @@ function warning(own: ClaimUse, use: ClaimUse, other: string): string {
   const claim = JSON.stringify(own.claim)
   if (own.isFiles) return `the VM ${other} has a disk in the claim ${claim}: the guest can replace it by other files`
   if (use.isFiles) return `the VM ${other} shares the files of the claim ${claim}: its guest can replace the disk`
-  return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads`
+  return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}`
 }
 
 /** The uses of the same claim that conflict with this one. */
