@@ -758,7 +758,7 @@ const table: [string, Variation, string[]][] = [
     },
     [
       'updateStatus Failed Error: \ufffd]0;owned\ufffd\ufffdgood',
-      'recordEvent Warning Error: \u001b]0;owned\u0007\u202egood',
+      'recordEvent Warning Error: \ufffd]0;owned\ufffd\ufffdgood',
     ],
   ],
   [
