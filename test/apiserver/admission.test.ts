@@ -426,22 +426,6 @@ test('a preset applies to a VM that is created right after it', async () => {
   expect(lost).toEqual([])
 })
 
-test('without webhooks VMs cannot be created, with an explanation, but can be deleted', async () => {
-  await apply(vmWith('orphan'))
-  await webhooks.server.drain(0)
-  const { code, err } = await apply(vmWith('late'))
-  expect([code, err]).toEqual([1, expect.stringContaining('failed calling webhook "mutate.virtset.io"')])
-  expect(err).toContain('the server is currently unable to handle the request')
-  expect((await kubectl('', 'delete', 'vm', 'orphan', '--wait=false')).code).toBe(0)
-  // The controller removes the finalizer with an UPDATE, which needs no webhook.
-  const patch = ['patch', 'vm', 'orphan', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']
-  const controller = ['--as=system:serviceaccount:virtset-system:virtset-controller', '--as-group=system:masters']
-  expect((await kubectl('', ...patch, '--as=jane')).err).toContain('failed calling webhook')
-  expect((await kubectl('', ...patch, ...controller)).code).toBe(0)
-  expect((await kubectl('', 'get', 'vm', 'orphan')).err).toContain('NotFound')
-  expect((await kubectl('', 'create', 'configmap', 'other', '--from-literal=a=b')).code).toBe(0)
-})
-
 describe('attached volumes of a stored VM', () => {
   const item = (name: string, more: object = {}) => ({ name, persistentVolumeClaim: { claimName: name }, ...more })
   const patch = (...attachedVolumes: object[]) =>
@@ -477,4 +461,21 @@ describe('attached volumes of a stored VM', () => {
     expect(err).toContain('spec.attachedVolumes[1].target.dev: Duplicate value: "vda"')
     expect(err).toContain('spec.terminationGracePeriodSeconds')
   })
+})
+
+// The webhooks have ended afterwards.
+test('without webhooks VMs cannot be created, with an explanation, but can be deleted', async () => {
+  await apply(vmWith('orphan'))
+  await webhooks.server.drain(0)
+  const { code, err } = await apply(vmWith('late'))
+  expect([code, err]).toEqual([1, expect.stringContaining('failed calling webhook "mutate.virtset.io"')])
+  expect(err).toContain('the server is currently unable to handle the request')
+  expect((await kubectl('', 'delete', 'vm', 'orphan', '--wait=false')).code).toBe(0)
+  // The controller removes the finalizer with an UPDATE, which needs no webhook.
+  const patch = ['patch', 'vm', 'orphan', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']
+  const controller = ['--as=system:serviceaccount:virtset-system:virtset-controller', '--as-group=system:masters']
+  expect((await kubectl('', ...patch, '--as=jane')).err).toContain('failed calling webhook')
+  expect((await kubectl('', ...patch, ...controller)).code).toBe(0)
+  expect((await kubectl('', 'get', 'vm', 'orphan')).err).toContain('NotFound')
+  expect((await kubectl('', 'create', 'configmap', 'other', '--from-literal=a=b')).code).toBe(0)
 })
