@@ -58,8 +58,8 @@ function requestedVolumes(vm: VirtualMachine, report: DomainReport, { placed }: 
 const reportOf = (volume: AttachedVolume, { volumes = [] }: DomainReport): VolumeReport | undefined =>
   volumes.find((one) => isSameAttachment(volume, one))
 
-const keyOf = ({ name, claimName, readOnly = false, podUID }: Omit<VolumeReport, 'phase'>): string =>
-  [name, claimName, readOnly, podUID].join(' ')
+const keyOf = ({ name, claimName, readOnly = false, podUID, dev, bus }: Omit<VolumeReport, 'phase'>): string =>
+  [name, claimName, readOnly, podUID, dev, bus].join(' ')
 
 /** What to request of the launcher; undefined if it has been requested. */
 export function volumesToRequest(

@@ -33,11 +33,13 @@ test('a link leads to the socket of a pod, which stays when the volume is detach
   expect(await sockets.connect('data', 'p1')).toBe(false)
 })
 
-test('of sockets that are not used any more, the latest stay', async () => {
+test('of sockets that no volume uses, the latest stay', async () => {
   const sockets = await createAttachedSockets(handed, join(directory, 'links'))
-  for (let index = 0; index < 70; index++) await mkdir(join(handed, `old-${index}.sock`))
   await hand('p1')
   await sockets.connect('data', 'p1')
+  for (let index = 0; index < 70; index++) await mkdir(join(handed, `old-${index}.sock`))
+  await hand('p2')
+  await sockets.connect('other', 'p2')
   const left = await readdir(handed)
-  expect([left.length, left.includes('p1.sock')]).toEqual([64, true])
+  expect([left.length, left.includes('p1.sock'), left.includes('p2.sock')]).toEqual([66, true, true])
 })

@@ -1,10 +1,10 @@
-import { lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readlink, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { AttachedSockets } from './attached-volumes.ts'
 import { kindOf } from './path-kind.ts'
 
-/** A VM has at most 16 attached volumes, so these are of pods that have ended. */
-const mostSockets = 64
+/** So many sockets that no volume uses now are kept, because their pods can serve it again. */
+const mostUnused = 64
 
 /**
  * The sockets of the pods that serve claims, which the handler moves into a directory of the launcher's, named by the
@@ -26,7 +26,7 @@ export async function createAttachedSockets(handed: string, links: string): Prom
       await rm(temporary, { force: true })
       await symlink(socket, temporary)
       await rename(temporary, pathOf(name))
-      await removeOldest(handed)
+      await removeOldest(handed, links)
       return true
     },
     remove: (name) => rm(pathOf(name), { force: true }),
@@ -34,11 +34,12 @@ export async function createAttachedSockets(handed: string, links: string): Prom
   }
 }
 
-async function removeOldest(directory: string): Promise<void> {
-  const names = await readdir(directory)
-  if (names.length <= mostSockets) return
-  const paths = names.map((name) => join(directory, name))
-  const dated = await Promise.all(paths.map(async (path) => ({ path, movedAt: (await lstat(path)).ctimeMs })))
-  const oldest = dated.toSorted((one, other) => one.movedAt - other.movedAt).slice(0, -mostSockets)
+async function removeOldest(handed: string, links: string): Promise<void> {
+  const names = await readdir(handed)
+  if (names.length <= mostUnused) return
+  const linked = await Promise.all((await readdir(links)).map((name) => readlink(join(links, name))))
+  const unused = names.map((name) => join(handed, name)).filter((path) => !linked.includes(path))
+  const dated = await Promise.all(unused.map(async (path) => ({ path, movedAt: (await lstat(path)).ctimeMs })))
+  const oldest = dated.toSorted((one, other) => one.movedAt - other.movedAt).slice(0, -mostUnused)
   for (const { path } of oldest) await rm(path, { force: true, recursive: true })
 }

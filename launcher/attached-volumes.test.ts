@@ -151,7 +151,30 @@ test('an attempt whose outcome was lost is not repeated', async () => {
   answers = [new ConnectionLost('libvirtd ended')]
   expect(await request(a)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attaching']])
   devices.add('ua-attached-a')
-  expect(await later(1000)).toEqual([[], ['a p1 Attached']])
+  expect(await later(1000)).toEqual([['connect a to p1'], ['a p1 Attached']])
+})
+
+test('a volume whose attempt was lost is detached when it is not requested any more, or is another one', async () => {
+  answers = [new ConnectionLost('libvirtd ended')]
+  await request(a)
+  devices.add('ua-attached-a')
+  expect(await request()).toEqual([['detach ua-attached-a', 'remove a'], []])
+
+  answers = [new ConnectionLost('libvirtd ended')]
+  await request(a)
+  devices.add('ua-attached-a')
+  expect(await request({ ...a, claimName: 'other', podUID: 'p3' })).toEqual([
+    ['detach ua-attached-a', 'remove a', 'connect a to p3', 'attach ua-attached-a'],
+    ['a p3 Attached'],
+  ])
+})
+
+test('a volume that the guest may release, because the answer was lost, is attached again once it has', async () => {
+  await request(a)
+  answers = [new ConnectionLost('libvirtd ended')]
+  await request()
+  devices.clear()
+  expect(await request(a)).toEqual([['remove a', 'connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
 })
 
 test('a mounted volume is detached once it is unmounted', async () => {
@@ -194,7 +217,7 @@ test('a volume that is requested again while the guest releases it is attached b
 
 test('a volume whose pod cannot be reached delays no other', async () => {
   answers = [new ConnectionLost('libvirtd ended')]
-  expect((await request(a, b))[1]).toEqual(['a p1 Attaching', 'b p2 Attached'].toReversed())
+  expect((await request(a, b))[1]).toEqual(['a p1 Attaching', 'b p2 Attached'])
 })
 
 test('what libvirt refuses to detach is reported, and tried again', async () => {

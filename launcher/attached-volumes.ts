@@ -145,46 +145,52 @@ export class AttachedVolumes {
       const { name } = current.request
       const wanted = this.#wanted.get(name)
       const isKept = wanted !== undefined && !current.isUnplugging && isSameDisk(wanted, current.request)
-      await attempt(name, isKept ? this.#keep(current, wanted) : this.#detach(dom, current))
+      if (!isKept) await attempt(name, this.#detach(dom, current))
     }
     for (const request of this.#wanted.values()) {
-      if (!this.#current.has(request.name)) await attempt(request.name, this.#attach(dom, request))
+      const current = this.#current.get(request.name)
+      if (current === undefined || isSameDisk(request, current.request))
+        await attempt(request.name, this.#attach(dom, request))
     }
     return isDone
   }
 
-  /** Its pod may be another one. QEMU connects again, to the new socket. */
-  async #keep(current: Current, wanted: VolumeRequest): Promise<boolean> {
-    const { sockets, log } = this.#options
-    Object.assign(current, { phase: 'Attached', reason: undefined, message: undefined })
-    if (current.request.podUID === wanted.podUID) return true
-    if (!(await sockets.connect(wanted.name, wanted.podUID))) return false
-    log.info({ volume: wanted.name, podUID: wanted.podUID }, 'another pod serves the volume')
-    const { podUID } = current.request
-    current.request = wanted
-    await sockets.forget(podUID)
-    return true
-  }
-
+  /** Its pod may be another one: QEMU connects again, to the new socket. */
   async #attach(dom: DomainRef, request: VolumeRequest): Promise<boolean> {
     const { attach, hasDevice, sockets, log } = this.#options
     const { name, podUID } = request
+    const before = this.#current.get(name)
+    if (before?.isUnplugging === true) return false
+    const isAttached = before !== undefined && before.phase !== 'Attaching'
+    if (isAttached) Object.assign(before, { phase: 'Attached', reason: undefined, message: undefined })
+    if (isAttached && before.request.podUID === podUID) return true
+    if (!(await sockets.connect(name, podUID))) return false
+    const current: Current = { request, phase: isAttached ? 'Attached' : 'Attaching', isUnplugging: false }
+    // Before libvirt is asked: it can attach the disk although its answer is lost.
+    this.#current.set(name, current)
+    if (isAttached) {
+      log.info({ volume: name, podUID }, 'another pod serves the volume')
+      await sockets.forget(before.request.podUID)
+      return true
+    }
     const alias = aliasOf(name)
     try {
-      // After a connection to libvirtd was lost, the outcome of an attempt is not known.
-      if (!(await hasDevice(dom, alias))) {
-        if (!(await sockets.connect(name, podUID))) return false
-        await attach(dom, diskXml(request, sockets.pathOf(name)))
-      }
-      this.#failures.delete(name)
-      this.#current.set(name, { request, phase: 'Attached', isUnplugging: false })
-      log.info({ volume: name, target: request.dev }, 'attached a volume')
-      return true
+      if (!(await hasDevice(dom, alias))) await attach(dom, diskXml(request, sockets.pathOf(name)))
     } catch (error) {
       if (!(error instanceof LibvirtError)) throw error
-      this.#failures.set(name, { reason: 'AttachRefused', message: shorten(error.message, longestMessage) })
+      const failure = { reason: 'AttachRefused', message: shorten(error.message, longestMessage) }
+      // An earlier attempt, whose answer was lost, may still succeed.
+      if (before !== undefined) Object.assign(current, failure)
+      else {
+        this.#current.delete(name)
+        this.#failures.set(name, failure)
+      }
       return false
     }
+    this.#failures.delete(name)
+    current.phase = 'Attached'
+    log.info({ volume: name, target: request.dev }, 'attached a volume')
+    return true
   }
 
   async #detach(dom: DomainRef, current: Current): Promise<boolean> {
@@ -202,11 +208,14 @@ export class AttachedVolumes {
     }
     let refusal: string | undefined
     if (await hasDevice(dom, alias)) {
+      const wasUnplugging = current.isUnplugging
+      // Before libvirt is asked: the guest can release the disk although the answer is lost.
+      current.isUnplugging = true
       try {
         await detach(dom, alias)
-        current.isUnplugging = true
       } catch (error) {
         if (!(error instanceof LibvirtError)) throw error
+        current.isUnplugging = wasUnplugging
         refusal = error.message
       }
     }
