@@ -149,6 +149,24 @@ test('a refused pod is reported, and created when it is accepted', async () => {
   expect(entry()?.reason).toBeUndefined()
 })
 
+test('a refused pod does not keep the pod of another volume from being deleted', async () => {
+  const { server, put, status, entry, pod } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  server.put(claimsPath, {
+    metadata: { namespace: 'default', name: 'other' },
+    spec: { resources: { requests: { storage: '1Gi' } } },
+  })
+  server.fault = ({ method, path }) =>
+    method === 'POST' && path.endsWith('/pods')
+      ? { status: 403, body: { code: 403, reason: 'Forbidden', message: 'exceeded quota' } }
+      : undefined
+  const attachedVolumes = [{ name: 'other', persistentVolumeClaim: { claimName: 'other' } }]
+  put({ spec: { ...storedVm().spec, attachedVolumes }, status: status() })
+  await until(() => pod() === undefined)
+  await until(() => status().attachmentPods?.some(({ reason }) => reason === 'FailedCreate') === true)
+  expect(status().attachmentPods?.map(({ name }) => name)).toEqual(['other'])
+})
+
 test('a pod of another client with its name is reported', async () => {
   const { server, entry } = await setUp()
   await until(() => entry()?.podUID !== undefined)

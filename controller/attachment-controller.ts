@@ -10,10 +10,11 @@ import type { CommonAction } from './action.ts'
 import {
   isCreating,
   planAttachments,
-  refusedAttachment,
+  refusedAttachments,
   volumesWithoutPod,
   type AttachmentAction,
   type ObservedAttachments,
+  type RefusedPod,
 } from './attachment-plan.ts'
 import { attachedToLabel } from './attachment-pod.ts'
 import { vmUidLabel } from './launcher-pod.ts'
@@ -99,7 +100,9 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (observed === undefined) return
     forgetEnded(observed)
     const target = { resource: virtualMachines, object: observed.vm }
-    await loop.perform(target, planAttachments(observed), (action) => act(observed, action))
+    const refused: RefusedPod[] = []
+    await loop.perform(target, planAttachments(observed), (action) => act(observed, action, refused))
+    await loop.perform(target, refusedAttachments(observed.vm, refused), (action) => act(observed, action, []))
   }
 
   const observe = async (vm: Vm): Promise<ObservedAttachments | undefined> => {
@@ -147,22 +150,19 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (ended.size === 0) endedPods.delete(vm.metadata.uid)
   }
 
-  const act = async (
-    { vm }: ObservedAttachments,
-    action: OwnAction,
-  ): Promise<readonly AttachmentAction[] | undefined> => {
+  /** A refusal is added to `refused`, and the actions for other volumes follow. */
+  const act = async ({ vm }: ObservedAttachments, action: OwnAction, refused: RefusedPod[]): Promise<undefined> => {
     if (action.do === 'deleteAttachmentPod') {
       const { metadata } = action.pod
       await unlessNotFound(kube.delete(pods, refOf(keyOf(metadata)), { uid: metadata.uid }))
-      return undefined
+      return
     }
     try {
       await unlessCounting(kube.create(pods, action.pod))
-      return undefined
     } catch (error) {
-      if (isAlreadyExists(error)) return onTaken(vm, action)
+      if (isAlreadyExists(error)) return onTaken(vm, action, refused)
       if (!isForbidden(error) && !isInvalid(error)) throw error
-      return refusedAttachment(vm, action.entry, 'FailedCreate', error.status.message)
+      refused.push({ entry: action.entry, reason: 'FailedCreate', message: error.status.message })
     }
   }
 
@@ -170,13 +170,13 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   const onTaken = async (
     vm: Vm,
     { entry, pod }: OwnAction & { readonly do: 'createAttachmentPod' },
-  ): Promise<readonly AttachmentAction[]> => {
+    refused: RefusedPod[],
+  ): Promise<undefined> => {
     const ref = { ...refOf(keyOf(vm.metadata)), name: pod.metadata.name ?? '' }
     const existing = await unlessNotFound(kube.get(pods, ref))
     if (existing === undefined || existing.metadata.labels?.[attachedToLabel] === vm.metadata.uid)
-      return [{ do: 'requeueAfter', afterMs: goneMs }]
-    const message = `the pod ${ref.name} does not belong to this VM`
-    return refusedAttachment(vm, entry, 'PodNameTaken', message)
+      loop.addAfter(keyOf(vm.metadata), goneMs)
+    else refused.push({ entry, reason: 'PodNameTaken', message: `the pod ${ref.name} does not belong to this VM` })
   }
 
   const loop = createLoop<CachedVm>({

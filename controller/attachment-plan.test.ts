@@ -3,7 +3,7 @@ import type { AttachedVolume, AttachmentPod } from '../api/attached-volume.ts'
 import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import { planAttachments, refusedAttachment, volumesWithoutPod, type ObservedAttachments } from './attachment-plan.ts'
+import { planAttachments, refusedAttachments, volumesWithoutPod, type ObservedAttachments } from './attachment-plan.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import type { Claim, Pod } from './pod.ts'
 
@@ -262,10 +262,11 @@ describe('a VM', () => {
 
 test('a refusal is stored once, and tried again', () => {
   const vm = vmWith([data], { attachmentPods: [entry] })
-  const first = refusedAttachment(vm, entry, 'FailedCreate', 'exceeded quota')
+  const refusal = { reason: 'FailedCreate', message: 'exceeded quota' }
+  const first = refusedAttachments(vm, [{ entry, ...refusal }])
   expect(first.map((action) => action.do)).toEqual(['recordEvent', 'updateStatus', 'requeueAfter'])
-  const after = { ...entry, reason: 'FailedCreate', message: 'exceeded quota' }
-  const again = refusedAttachment(vmWith([data], { attachmentPods: [after] }), after, 'FailedCreate', 'exceeded quota')
+  const after = { ...entry, ...refusal }
+  const again = refusedAttachments(vmWith([data], { attachmentPods: [after] }), [{ entry: after, ...refusal }])
   expect(again.map((action) => action.do)).toEqual(['requeueAfter'])
 })
 

@@ -95,10 +95,14 @@ export function planAttachments(observed: ObservedAttachments): AttachmentAction
   const known = new Set(entries.map(({ podName }) => podName))
   // A restored copy of a pod, or one whose volume was removed before it was noted.
   const others = pods.filter(({ metadata }) => !known.has(metadata.name) && metadata.deletionTimestamp === undefined)
+  const actions = steps.flatMap(({ actions: own = [] }) => own)
+  const isCreate = (action: AttachmentAction) => action.do === 'createAttachmentPod'
   return [
     ...updateEntries(vm, entries),
-    ...steps.flatMap(({ actions = [] }) => actions),
     ...others.map((pod): AttachmentAction => ({ do: 'deleteAttachmentPod', pod })),
+    // A quota can have room for a pod once another is deleted.
+    ...actions.filter((action) => !isCreate(action)),
+    ...actions.filter(isCreate),
   ]
 }
 
@@ -244,11 +248,20 @@ function updateEntries({ status = {} }: Vm, entries: readonly AttachmentPod[]): 
   return [{ do: 'updateStatus', status: entries.length === 0 ? rest : { ...rest, attachmentPods: entries } }]
 }
 
-/** The API server refused the pod: a quota, a policy, a terminating namespace. */
-export function refusedAttachment(vm: Vm, entry: AttachmentPod, reason: string, refusal: string): AttachmentAction[] {
-  const after = { ...entry, reason, message: textOf(refusal) }
-  const entries = entriesOf(vm).map((one) => (one.podName === entry.podName ? after : one))
-  return [...warn(entry, after), ...updateEntries(vm, entries), { do: 'requeueAfter', afterMs: 3 * claimPollMs }]
+/** Why the pod of an entry could not be created. */
+export interface RefusedPod {
+  readonly entry: AttachmentPod
+  readonly reason: string
+  readonly message: string
+}
+
+/** The API server refused these pods: a quota, a policy, a terminating namespace. */
+export function refusedAttachments(vm: Vm, refused: readonly RefusedPod[]): AttachmentAction[] {
+  if (refused.length === 0) return []
+  const after = refused.map(({ entry, reason, message }) => ({ ...entry, reason, message: textOf(message) }))
+  const entries = entriesOf(vm).map((one) => after.find(({ podName }) => podName === one.podName) ?? one)
+  const warnings = refused.flatMap(({ entry }, index) => warn(entry, after[index] ?? entry))
+  return [...warnings, ...updateEntries(vm, entries), { do: 'requeueAfter', afterMs: 3 * claimPollMs }]
 }
 
 /** Once: from then on the status has it. */
