@@ -53,13 +53,14 @@ const disk = (index: number) => ({
 const nameDigits = '111111111111'
 const specDigits = '222222222222'
 
-/** An AdmissionReview of a VM as JSON: 0.8 KB with 1 disk, 22 KB with 24 disks and a long title. */
+/** An AdmissionReview of a VM as JSON: 0.8 KB with 1 disk, 22 KB with 24 disks and a long description. */
 function review(disks: number, text: number): string {
   const domain = {
     type: 'qemu',
     memory: { unit: 'MB', value: 64 },
     os: { type: { os: 'hvm' } },
-    title: `${specDigits}${'x'.repeat(text)}`,
+    title: specDigits,
+    description: 'x'.repeat(text),
     devices: { disks: Array.from({ length: disks }, (_, index) => disk(index)) },
   }
   const object = {
