@@ -13,7 +13,8 @@ import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { statusPatch } from '../runtime/status-patch.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
-import { attachmentPodsOf, type AttachmentSockets } from './attachment.ts'
+import { attachmentPodsOf } from './attachment.ts'
+import { placeSockets, type ServingPods } from './attachment-sockets.ts'
 import {
   LauncherAbsent,
   LauncherRefusal,
@@ -39,13 +40,7 @@ interface HandlerOptions {
   /** libvirtd's cache for VMs of this type, as JSON; undefined while there is none. */
   readonly readCapabilities: (type: 'kvm' | 'qemu') => Promise<string | undefined>
   readonly network: NetworkClient
-  /** Of the pods that serve claims to launchers. */
-  readonly attachments: {
-    /** Hands the socket of a pod to the launcher. Returns whether the launcher has it. */
-    place(pods: { readonly podUID: string; readonly launcherUID: string }): Promise<boolean>
-    /** Whether the node has nothing of the pod any more. */
-    hasEnded(podUID: string): Promise<boolean>
-  }
+  readonly attachments: ServingPods
   readonly recordEvent: (vm: Vm, type: 'Normal' | 'Warning', reason: string, message: string) => void
   readonly log: Logger
   readonly clock: Clock
@@ -347,30 +342,13 @@ export function startHandler(options: HandlerOptions): Handler {
         podIPs: await options.addressesOf(podUID),
         tapIPs: tapIPsOf(entry.taps),
         ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
-        ...(attachmentPodsOf(vm).length > 0 && isAlive(report) ? { sockets: await placeSockets(podUID, vm) } : {}),
+        ...(attachmentPodsOf(vm).length > 0 && isAlive(report)
+          ? { sockets: await placeSockets(options.attachments, { vm, podUID, log }) }
+          : {}),
       }
     } catch (error) {
       return failureOf(entry, error)
     }
-  }
-
-  /** The names of the pods are the controller's. */
-  async function placeSockets(launcherUID: string, vm: Vm): Promise<AttachmentSockets> {
-    const placed = new Set<string>()
-    const ended = new Set<string>()
-    const failures = new Map<string, string>()
-    for (const { podUID, missing } of attachmentPodsOf(vm)) {
-      if (podUID === undefined) continue
-      try {
-        if (await options.attachments.place({ podUID, launcherUID })) placed.add(podUID)
-        if (missing === true && (await options.attachments.hasEnded(podUID))) ended.add(podUID)
-      } catch (error) {
-        log.warn({ vm: keyOf(vm.metadata), podUID, err: error }, 'could not hand the socket of a pod to the launcher')
-        const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
-        failures.set(podUID, `the handler could not move the socket of the pod to the launcher (${code})`)
-      }
-    }
-    return { placed, ended, failures }
   }
 
   /** An event of the launcher follows. A refusal changes nothing: the guest has just ended, or is being started. */

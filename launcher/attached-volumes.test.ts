@@ -76,10 +76,10 @@ beforeEach(() => {
 async function request(...wanted: readonly VolumeRequest[]): Promise<[string[], string[]]> {
   volumes.request(dom, wanted)
   await settle()
-  return told()
+  return outcome()
 }
 
-const told = (): [string[], string[]] => [
+const outcome = (): [string[], string[]] => [
   log.splice(0),
   (volumes.report.volumes ?? []).map(({ name, podUID, phase, reason = '' }) =>
     `${name} ${podUID} ${phase} ${reason}`.trim(),
@@ -89,7 +89,7 @@ const told = (): [string[], string[]] => [
 async function later(ms: number): Promise<[string[], string[]]> {
   await clock.advance(ms)
   await settle()
-  return told()
+  return outcome()
 }
 
 test('nothing is reported before a request', () => expect(volumes.report).toEqual({}))
