@@ -120,7 +120,7 @@ const fromNode = () => {
   return execFileSync('ip', inNetwork(node, process.execPath, '-e', source), { encoding: 'utf8' }).trim()
 }
 
-/** The guest says how it is seen before its server listens; passt resets what connects earlier. */
+/** passt accepts a connection before the guest does, and resets it if the guest, on a busy host, does not answer. */
 const responds = () => eventually('the guest responds', async () => fromNode() === 'hello')
 
 /** Boots the guest; returns what it says. */
