@@ -54,7 +54,7 @@ const lettersOf = (index: number): string => {
 
 /**
  * The stored spec with the attached volumes of an updated one. Items may omit what completion filled in, and all of them
- * may be absent. Anything that is no list is left for validation.
+ * may be absent. Anything but a list is left for validation.
  */
 export function withAttachedVolumesOf(sent: unknown, stored: VirtualMachineSpec): VirtualMachineSpec {
   const given = isRecord(sent) ? sent['attachedVolumes'] : undefined

@@ -87,7 +87,7 @@ test('a claim gets a pod, which is named in the status, and deleted once the dis
   })
   expect(entry()?.podUID).toBe(pod()?.metadata.uid)
   const before = writes()
-  // What the kubelet writes is no reason for the controller to write.
+  // The controller writes nothing because the kubelet has written.
   server.put(podsPath, { ...pod()!, status: { phase: 'Running' } })
   put({ status: { ...status(), attachedVolumes: [{ name: 'data', claimName: 'data', phase: 'Attached' }] } })
   put({

@@ -283,7 +283,7 @@ test('its pod tolerates what its VM does, and a cordoned node, and has no label 
   ])
 })
 
-test('a block device is no file system in its pod', () => {
+test('a block device is not mounted in its pod', () => {
   const block = { ...claim, spec: { volumeMode: 'Block' as const } }
   const [container] = attachmentPod(vmWith([data]), data, { image: 'i', claim: block }).spec.containers
   expect([container?.volumeMounts.map(({ name }) => name), container?.volumeDevices]).toEqual([

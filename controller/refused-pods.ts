@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 
 /**
  * When the API server refused the pod of a VM. A user can change labels of the VM many times a second, and each change
- * leads to a pass; the pod is not created again before its time, unless the spec has changed. This is no decision: a
+ * leads to a pass; the pod is not created again before its time, unless the spec has changed. Nothing depends on it: a
  * new process tries at once.
  */
 export interface RefusedPods {

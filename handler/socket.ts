@@ -49,7 +49,7 @@ export async function hasAttachmentVolume(kubeletRoot: string, podUID: string): 
  * one's UID. A socket of a container that was started again takes the place of the one before.
  *
  * Both volumes belong to processes that a guest can have taken over, and their directories can change meanwhile. What is
- * moved is only a name from one directory to another, each by its descriptor: if it is no socket any more, the launcher
+ * moved is only a name from one directory to another, each by its descriptor: if it is not a socket any more, the launcher
  * gets what it could have made itself.
  * @returns whether the launcher has a socket of this pod
  */
