@@ -131,17 +131,19 @@ export async function installProcesses(
   }
 
   const slice = (replica: Replica) => `virtset-webhooks-${replica.name}`
-  let service: WebhookService | undefined
+  // One installation, also for replicas that are started at the same time.
+  let service: Promise<WebhookService> | undefined
 
   return {
     async startWebhooks(name) {
-      service ??= await installWebhookService(api)
+      service ??= installWebhookService(api)
+      const { lead, available } = await service
       const port = await freePort()
       const kubeconfig = await kubeconfigOf('virtset-webhooks')
       const replica = await start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
       await untilLogged(replica, '"serving admission requests"')
-      await service.lead(slice(replica), port)
-      await service.available()
+      await lead(slice(replica), port)
+      await available()
       return replica
     },
     async startController(name) {
@@ -154,7 +156,7 @@ export async function installProcesses(
       return start(name, 'handler', 0, env)
     },
     async withdraw(replica) {
-      await service?.withdraw(slice(replica))
+      await (await service)?.withdraw(slice(replica))
     },
     async stop() {
       for (const { child, confinement } of started) {
