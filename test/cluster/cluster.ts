@@ -254,7 +254,10 @@ export function processesOfPod(podUid: string, isWanted: (command: string) => bo
     .map(Number)
 }
 
-/** A description of a namespace that explains a failure, with the path of a file with all details. */
+/**
+ * A description of a namespace that explains a failure, with what the handlers logged about it, because the logs of a
+ * deleted launcher pod are lost, and the path of a file with all details.
+ */
 async function dump(kubectl: (...rest: string[]) => Promise<string>, namespace: string): Promise<string> {
   const ask = async (...rest: string[]) => {
     try {
@@ -268,17 +271,19 @@ async function dump(kubectl: (...rest: string[]) => Promise<string>, namespace: 
   const file = join(directory, `${namespace}.txt`)
   const events = await ask('get', 'events', '--sort-by=.lastTimestamp')
   const objects = await ask('get', 'vm,pods,vmp', '-o', 'wide')
+  const logs = (component: string, tail: number) =>
+    ask('-n', 'virtset-system', 'logs', '-l', `app.kubernetes.io/component=${component}`, `--tail=${tail}`, '--prefix')
+  const handlers = await logs('handler', 2000)
   const parts = [
     objects,
     events,
     await ask('get', 'vm,pods', '-o', 'yaml'),
-    ...(await Promise.all([
-      ask('logs', '-l', 'virtset.io/vm-uid', '--tail=200', '--prefix'),
-      ...['webhooks', 'controller', 'handler'].map((component) =>
-        ask('-n', 'virtset-system', 'logs', '-l', `app.kubernetes.io/component=${component}`, '--tail=100', '--prefix'),
-      ),
-    ])),
+    await ask('logs', '-l', 'virtset.io/vm-uid', '--tail=200', '--prefix'),
+    await logs('webhooks', 100),
+    await logs('controller', 100),
+    handlers,
   ]
   writeFileSync(file, parts.join('\n---\n'))
-  return `${objects}\n${events}\nfull log: ${file}`
+  const ofNamespace = handlers.split('\n').filter((line) => line.includes(namespace))
+  return [objects, events, ...ofNamespace.slice(-40), `full log: ${file}`].join('\n')
 }
