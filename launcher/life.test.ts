@@ -65,7 +65,7 @@ function makeLife(vmUID?: string): void {
     dial: () => fake.dial(),
     uri: 'qemu:///session',
     clock,
-    onHint: () => life.hint(),
+    onHint: (event) => life.hint(event),
     onHung: () => daemon.endHung(),
   })
   life = new Life({
@@ -782,6 +782,17 @@ describe('a libvirtd that does not reply', () => {
     fake.killGuests({ hasEvent: false, reason })
     await clock.advance(100_000)
     expect(standings().at(-1)).toBe(`Shutoff ${reported} Failed`)
+  })
+
+  test('while a guest powers off does not turn that into a failure', async () => {
+    await start(vm('idle'))
+    fake.beginPowerOff()
+    await settle()
+    fake.lockGuests()
+    fake.killGuests({ hasEvent: false, reason: 'unknown' })
+    await clock.advance(100_000)
+    expect(startedAtMs).toHaveLength(2)
+    expect(standings().at(-1)).toBe('Shutoff shutdown Succeeded')
   })
 
   test('before it has the VM is ended, and the next one starts the VM', async () => {

@@ -17,10 +17,12 @@ import type { OnProgress } from './claim-disk.ts'
 import type { GrowDisks } from './disk-growth.ts'
 import { type GuestAgent, isAgentOpen, withoutAgentState } from './guest-agent.ts'
 import type { Client } from './libvirt/client.ts'
+import type { LibvirtEvent } from './libvirt/connection.ts'
 import {
   type DomainRef,
   type DomainState,
   defineDomain,
+  isPowerOff,
   readState,
   readXml,
   resumeDomain,
@@ -109,6 +111,7 @@ export class Life {
   /** The domain that was defined, with files in place of volumes. */
   #domain: Domain | undefined
   #wasStarted = false
+  #hasPoweredOff = false
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
   /** The kernel's count of processes killed for memory before QEMU was started. */
   #oomKillsBefore = 0
@@ -207,8 +210,9 @@ export class Life {
     return this.#next
   }
 
-  /** Reads the state again, because it may have changed. */
-  hint(): void {
+  /** Reads the state again, because it may have changed, perhaps with this event. */
+  hint(event?: LibvirtEvent): void {
+    if (event !== undefined && isPowerOff(event)) this.#hasPoweredOff = true
     this.report().catch((error: unknown) => this.#options.log.warn({ err: error }, 'could not read the state'))
   }
 
@@ -433,7 +437,13 @@ export class Life {
   }
 
   #phaseOf(state: DomainState | undefined): PhaseReport {
-    const report = phaseOf(state, { wasStarted: this.#wasStarted, isShuttingDown: this.#ending.isShuttingDown })
+    // With `onPoweroff: restart`, the guest runs again.
+    if (state?.state === 'running') this.#hasPoweredOff = false
+    const report = phaseOf(state, {
+      wasStarted: this.#wasStarted,
+      isShuttingDown: this.#ending.isShuttingDown,
+      hasPoweredOff: this.#hasPoweredOff,
+    })
     // A reported end is final, even if libvirt's reason changes afterwards.
     return this.#last?.exit === undefined ? report : { ...report, exit: this.#last.exit }
   }

@@ -74,7 +74,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const connected = Promise.withResolvers<void>()
   const onHint = (event: LibvirtEvent | undefined) => {
     if (event === undefined) connected.resolve()
-    life.hint()
+    life.hint(event)
   }
   const { client, daemon } = await startLibvirt(settings, { clock, log, onHint })
   const onChange = () => life.hint()

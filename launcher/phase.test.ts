@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { phaseOf } from './phase.ts'
 
-const started = { wasStarted: true, isShuttingDown: false }
-const requested = { wasStarted: true, isShuttingDown: true }
-const fresh = { wasStarted: false, isShuttingDown: false }
+const started = { wasStarted: true, isShuttingDown: false, hasPoweredOff: false }
+const requested = { ...started, isShuttingDown: true }
+const fresh = { ...started, wasStarted: false }
+const off = { ...started, hasPoweredOff: true }
 
 test.each([
   [
@@ -31,6 +32,23 @@ test.each([
     'shutoff shutdown',
     requested,
     { phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' },
+  ],
+  [
+    'powered off while libvirtd was lost',
+    'shutoff unknown',
+    off,
+    { phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' },
+  ],
+  [
+    'killed after it powered off',
+    'shutoff crashed',
+    off,
+    {
+      phase: 'Shutoff',
+      reason: 'crashed',
+      exit: 'Failed',
+      message: 'the guest panicked, or QEMU crashed or was killed',
+    },
   ],
   [
     'destroyed',

@@ -16,7 +16,7 @@ export interface PhaseReport {
  */
 export function phaseOf(
   state: DomainState | undefined,
-  known: { wasStarted: boolean; isShuttingDown: boolean },
+  known: { wasStarted: boolean; isShuttingDown: boolean; hasPoweredOff: boolean },
 ): PhaseReport {
   if (state === undefined) return failed('Gone', 'undefined', 'libvirt lost the domain')
   const { reason } = state
@@ -34,7 +34,9 @@ export function phaseOf(
       return { phase: 'ShuttingDown', reason }
     case 'shutoff':
       if (!known.wasStarted) return { phase: 'Defined', reason }
-      if (reason === 'shutdown') return { phase: 'Shutoff', reason, exit: 'Succeeded' }
+      // A libvirtd that is lost while it ends the domain does not leave the reason to the next one.
+      if (reason === 'shutdown' || (reason === 'unknown' && known.hasPoweredOff))
+        return { phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' }
       return failed('Shutoff', reason, causes.get(reason) ?? `QEMU ended: ${reason}`)
     case 'crashed':
       return failed('Crashed', reason, reason === 'panicked' ? 'the guest panicked' : `the guest crashed: ${reason}`)

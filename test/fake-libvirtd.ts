@@ -14,9 +14,10 @@ import {
 import type { Value } from '../launcher/libvirt/xdr.ts'
 
 /** libvirt's numbers for states, lifecycle events and reasons that the tests use. */
-const states = { running: 1, paused: 3, shutoff: 5 } as const
-const lifecycle = { defined: 0, undefined: 1, started: 2, suspended: 3, resumed: 4, stopped: 5 } as const
+const states = { running: 1, paused: 3, shutdown: 4, shutoff: 5 } as const
+const lifecycle = { defined: 0, undefined: 1, started: 2, suspended: 3, resumed: 4, stopped: 5, shutdown: 6 } as const
 const stateReason = {
+  unknown: 0,
   booted: 1,
   user: 1,
   shutdown: 1,
@@ -56,9 +57,11 @@ export interface FakeLibvirtd {
   /** Breaks every connection and refuses this many dials. Domains continue to run. */
   restart(refusedDials?: number): void
   /** Every running guest dies; the daemon sends an event, or, like one that has just been restarted, sends none. */
-  killGuests(how?: { hasEvent: boolean; reason?: 'crashed' | 'daemon' }): void
+  killGuests(how?: { hasEvent: boolean; reason?: 'crashed' | 'daemon' | 'unknown' }): void
   /** The guest with the name powers itself off. */
   powerOff(name: string): void
+  /** Every running guest powers itself off, but the daemon does not end its QEMU. */
+  beginPowerOff(): void
   /** The daemon stops reading and responding, but keeps its connections open. */
   mute(): void
   /**
@@ -140,6 +143,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   }
 
   const end = (domain: FakeDomain, reason: number, hasEvent = true) => {
+    if (reason === stateReason.shutdown) emit(domain, lifecycle.shutdown, 1)
     Object.assign(domain, { state: states.shutoff, reason, id: -1 })
     for (const connection of connections) {
       if (connection.console?.domain === domain) endConsole(connection)
@@ -418,6 +422,12 @@ export function fakeLibvirtd(): FakeLibvirtd {
     },
     powerOff: (name) => {
       for (const domain of domains.values()) if (domain.name === name) end(domain, stateReason.shutdown)
+    },
+    beginPowerOff: () => {
+      for (const domain of domains.values()) {
+        domain.state = states.shutdown
+        emit(domain, lifecycle.shutdown, 1)
+      }
     },
     mute: () => {
       isMute = true

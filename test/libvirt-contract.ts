@@ -5,6 +5,7 @@ import type { LibvirtEvent } from '../launcher/libvirt/connection.ts'
 import {
   defineDomain,
   destroyDomain,
+  isPowerOff,
   killDomain,
   listDomains,
   openConsole,
@@ -151,6 +152,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       const dom = await defineAndStart('powers-off', 'powerOff')
       await eventually('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'shutdown' })
+      await eventually('the event', () => hints.some((hint) => hint !== undefined && isPowerOff(hint)))
     })
 
     test('whose QEMU is killed has crashed', async () => {
@@ -158,6 +160,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       await server.killGuests()
       await eventually('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'crashed' })
+      expect(hints.some((hint) => hint !== undefined && isPowerOff(hint))).toBe(false)
     })
 
     test('is gone once it is undefined', async () => {

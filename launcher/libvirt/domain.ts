@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { Client } from './client.ts'
+import type { LibvirtEvent } from './connection.ts'
 import { LibvirtError, ProtocolError } from './errors.ts'
 import { errorCodes, stateNames } from './protocol.ts'
 import type { Value } from './xdr.ts'
@@ -36,6 +37,8 @@ const xmlInactive = 2
 const defineValidate = 1
 const startPaused = 1
 const shutdownAcpiPowerButton = 1
+const lifecycleShutdown = 6
+const byGuest = 1
 const affectLive = 1
 const affectConfig = 2
 const destroyGraceful = 1
@@ -52,6 +55,13 @@ const destroyDeadlineMs = 20_000
 const mediumDeadlineMs = 60_000
 /** libvirt sends SIGTERM, after 10 s SIGKILL, and waits for up to 30 s. */
 const killDeadlineMs = 60_000
+
+/** Whether the guest has powered itself off: QEMU is about to end. */
+export function isPowerOff({ name, message }: LibvirtEvent): boolean {
+  const { msg } = message
+  if (name !== 'lifecycle' || typeof msg !== 'object' || msg === null || !('event' in msg)) return false
+  return msg['event'] === lifecycleShutdown && msg['detail'] === byGuest
+}
 
 /** Defines the domain without starting it; libvirt validates it against its schema. */
 export async function defineDomain(client: Client, xml: string): Promise<DomainRef> {
