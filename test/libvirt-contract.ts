@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { Client } from '../launcher/libvirt/client.ts'
 import type { LibvirtEvent } from '../launcher/libvirt/connection.ts'
@@ -203,6 +204,20 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       second.write('again')
       expect(await consoleSays(second, 'again')).toContain('again')
       second.destroy()
+    })
+
+    test('that is closed while the guest prints and is typed to does not stop the daemon', async () => {
+      const dom = await defineAndStart('floods', 'flood')
+      // A client that does not wait for the daemon before it disconnects stops it within some 200 consoles.
+      for (let i = 0; i < 600; i += 1) {
+        const console = await openConsole(client, dom, null)
+        const ended = closed(console.resume())
+        console.write('typed')
+        await sleep(Math.random() * 3)
+        console.destroy()
+        await ended
+        expect(await readState(client, dom)).toMatchObject({ state: 'running' })
+      }
     })
 
     test('of a domain that is not running is refused', async () => {

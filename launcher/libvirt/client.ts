@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../../runtime/clock.ts'
-import { Connection, type LibvirtEvent } from './connection.ts'
+import { Connection, type LibvirtEvent, defaultDeadlineMs } from './connection.ts'
 import { type Arguments, type ProcedureName, type Reply, eventKinds } from './protocol.ts'
 import { Session } from './session.ts'
 
@@ -59,13 +59,16 @@ export class Client {
     return this.#mutations.call(name, args, deadlineMs)
   }
 
-  /** A call that is followed by data, on a connection of its own that ends with the stream. */
+  /** A call that is followed by data, on a connection of its own that is closed when libvirtd has confirmed the end. */
   async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<Duplex> {
     const connection = new Connection(await this.#options.dial(), { clock: this.#options.clock })
     await connection.open(this.#options.uri)
     try {
       const stream = await connection.stream(name, args)
-      return stream.once('close', () => connection.close())
+      return stream.once('close', () => {
+        const cancel = this.#options.clock.after(defaultDeadlineMs, () => connection.close())
+        void stream.confirmed.then(cancel).then(() => connection.close())
+      })
     } catch (error) {
       connection.close()
       throw error

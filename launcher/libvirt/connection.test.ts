@@ -7,6 +7,7 @@ import { Connection, type LibvirtEvent } from './connection.ts'
 import { ConnectionLost, DeadlineExceeded, LibvirtError } from './errors.ts'
 import { type Packet, encodePacket, packetReader, packetStatus, packetType } from './packet.ts'
 import { encodeFields, keepalive, procedure, program, qemuProgram, structs, version } from './protocol.ts'
+import type { CallStream } from './stream.ts'
 import { encode } from './xdr.ts'
 
 /** The daemon's end, played by the test packet by packet. */
@@ -342,7 +343,7 @@ describe('a stream', () => {
     status: packetStatus.continue as number,
   }
 
-  async function openStream(): Promise<Duplex> {
+  async function openStream(): Promise<CallStream> {
     const opening = connection.stream('domain_open_console', { dom, dev_name: null, flags: 0 })
     await settle()
     send({ procedure: open.number })
@@ -426,13 +427,17 @@ describe('a stream', () => {
   test('that the client destroys is aborted, and later data is ignored', async () => {
     const stream = await openStream()
     const lines = diary(stream)
+    let isConfirmed = false
+    void stream.confirmed.then(() => (isConfirmed = true))
     stream.destroy()
     await settle()
     expect(received.map(({ status, payload }) => [status, payload.length])).toEqual([[packetStatus.error, 0]])
     send({ ...streamed, payload: Buffer.from('late') })
+    await settle()
+    expect(isConfirmed).toBe(false)
     send({ ...streamed, status: packetStatus.ok })
     await settle()
-    expect(lines).toEqual(['close'])
+    expect([lines, isConfirmed]).toEqual([['close'], true])
     expect(closed).toEqual([])
   })
 
@@ -440,6 +445,7 @@ describe('a stream', () => {
     const stream = await openStream()
     const lines = diary(stream)
     connection.close()
+    await stream.confirmed
     await settle()
     expect(lines).toEqual(['error the connection was closed', 'close'])
   })

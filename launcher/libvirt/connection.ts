@@ -122,7 +122,7 @@ export class Connection {
    * A call that is followed by data. It needs a connection of its own: while its data is not read, replies are not read
    * either.
    */
-  async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<Duplex> {
+  async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<CallStream> {
     const { number } = procedure(name)
     const serial = this.#serial + 1
     const stream = new CallStream({
@@ -274,7 +274,7 @@ export class Connection {
       call.cancelDeadline()
       call.reject(new ConnectionLost(`calling ${call.procedure.name}`, { cause: reason }))
     }
-    for (const stream of this.#streams.values()) stream.destroy(reason)
+    for (const stream of this.#streams.values()) stream.fail(reason)
     this.#outstanding.clear()
     this.#streams.clear()
     this.#waiting = []

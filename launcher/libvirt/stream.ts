@@ -21,7 +21,9 @@ interface StreamWire {
  */
 export class CallStream extends Duplex {
   readonly #wire: StreamWire
+  /** The end was sent, or received. */
   #finished = false
+  readonly #confirmed = Promise.withResolvers<void>()
   #onFinished: (() => void) | undefined
 
   constructor(wire: StreamWire) {
@@ -32,20 +34,33 @@ export class CallStream extends Duplex {
     this.#wire = wire
   }
 
+  /**
+   * Resolves when the daemon has confirmed the end, or the connection was lost. The connection must not be closed
+   * before: a libvirtd (11.3) with something to send to a stream whose client has just gone waits for itself forever.
+   */
+  get confirmed(): Promise<void> {
+    return this.#confirmed.promise
+  }
+
+  /** The connection was lost, or the daemon aborts the stream. */
+  fail(error?: Error): void {
+    this.#finished = true
+    this.#confirmed.resolve()
+    this.destroy(error)
+  }
+
   /** A STREAM packet of this stream arrived. `error` is set if its status is ERROR. */
   receive(status: number, payload: Uint8Array, error?: LibvirtError): void {
-    if (status === packetStatus.error) {
+    if (status === packetStatus.error) return this.fail(error)
+    if (status === packetStatus.ok) {
       this.#finished = true
-      this.destroy(error)
-      return
+      this.#onFinished?.()
+      this.#confirmed.resolve()
     }
-    if (status === packetStatus.ok) this.#finished = true
+    if (this.destroyed) return
     if (status === packetStatus.continue && payload.length > 0) {
       if (!this.push(payload)) this.#wire.pause()
-      return
-    }
-    this.#onFinished?.()
-    if (!this.readableEnded) this.push(null)
+    } else if (!this.readableEnded) this.push(null)
   }
 
   override _read(): void {

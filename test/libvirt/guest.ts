@@ -25,6 +25,9 @@ const echoUntilQ = [
   [0xeb, 0xe9], // jmp wait
 ].flat()
 
+/** Prints `x` on the first serial port without end. */
+const flood = [0xba, 0xf8, 0x03, 0xb0, 0x78, 0xee, 0xeb, 0xfd]
+
 function print(text: string): number[] {
   return [0xba, 0xf8, 0x03, ...[...Buffer.from(text)].flatMap((byte) => [0xb0, byte, 0xee])]
 }
@@ -131,6 +134,8 @@ const programs = {
   touchMemory,
   /** Writes to the whole disk. */
   fillDisk,
+  /** Prints without end. */
+  flood,
   /** Prints lines of `RESETS PCR0`, both in hex. Requires a TPM. */
   readTpm,
   /** Prints `up` on the serial console, echoes what is typed, and powers itself off at a `q`. */
