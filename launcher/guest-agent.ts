@@ -6,7 +6,8 @@ import type { Json, JsonObject } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import { isJsonObject } from './drift.ts'
 import type { DomainRef } from './libvirt/domain.ts'
-import { AgentUnresponsive, type GuestAnswer, type GuestQuestion } from './libvirt/guest-info.ts'
+import { AgentUnresponsive } from './libvirt/agent-errors.ts'
+import type { GuestAnswer, GuestQuestion } from './libvirt/guest-info.ts'
 
 /** How often the addresses of the guest are read, and how far apart the intervals of different VMs are. */
 const pollMs = 60_000

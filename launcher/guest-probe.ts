@@ -6,7 +6,7 @@ import type { Client } from './libvirt/client.ts'
 import type { Connection } from './libvirt/connection.ts'
 import type { DomainRef } from './libvirt/domain.ts'
 import { AgentRefused, type GuestProcess, readProcess, startProcess } from './libvirt/guest-exec.ts'
-import { AgentUnresponsive } from './libvirt/guest-info.ts'
+import { AgentUnresponsive } from './libvirt/agent-errors.ts'
 import { Refused } from './refused.ts'
 
 /** What the kubelet learns; it adds the message to the event of a failed probe. */

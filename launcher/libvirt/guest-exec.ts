@@ -1,9 +1,8 @@
 import { isRecord } from '../../api/schema.ts'
+import { AgentUnresponsive, isAgentLate } from './agent-errors.ts'
 import type { Connection } from './connection.ts'
 import type { DomainRef } from './domain.ts'
-import { DeadlineExceeded, LibvirtError } from './errors.ts'
-import { AgentUnresponsive } from './guest-info.ts'
-import { errorCodes } from './protocol.ts'
+import { LibvirtError } from './errors.ts'
 
 /** The agent refuses the command, or its reply makes no sense. */
 export class AgentRefused extends Error {
@@ -86,9 +85,7 @@ async function askFor(
     if (!isRecord(reply) || !isRecord(reply['return'])) throw new AgentRefused(`the reply to ${execute} makes no sense`)
     return reply['return']
   } catch (error) {
-    const isLate = error instanceof DeadlineExceeded
-    if (isLate || (error instanceof LibvirtError && error.code === errorCodes.agentUnresponsive))
-      throw new AgentUnresponsive(error.message, { cause: error })
+    if (isAgentLate(error)) throw new AgentUnresponsive(error.message, { cause: error })
     if (error instanceof LibvirtError) throw new AgentRefused(error.message, { cause: error })
     throw error
   }

@@ -1,8 +1,8 @@
 import { shorten } from '../../api/shorten.ts'
+import { AgentUnresponsive, isAgentLate } from './agent-errors.ts'
 import type { Connection } from './connection.ts'
 import type { DomainRef } from './domain.ts'
-import { DeadlineExceeded, LibvirtError } from './errors.ts'
-import { errorCodes } from './protocol.ts'
+import { LibvirtError } from './errors.ts'
 import { paramsOf, type Params } from './typed-params.ts'
 import type { Value } from './xdr.ts'
 
@@ -15,11 +15,6 @@ export interface GuestAnswer {
   hostname?: Value
   os?: { [key: string]: Value }
   interfaces?: { mac: Value; ips: Value[] }[]
-}
-
-/** The agent, or libvirt on its behalf, does not answer in time. */
-export class AgentUnresponsive extends Error {
-  override name = 'AgentUnresponsive'
 }
 
 /** How long libvirt waits for each reply of the agent; without it, it would wait forever. */
@@ -51,8 +46,7 @@ export async function askAgent(
       )
       Object.assign(answer, readers[question](paramsOf(reply.params)))
     } catch (error) {
-      const isLate = error instanceof DeadlineExceeded
-      if (isLate || (error instanceof LibvirtError && error.code === errorCodes.agentUnresponsive))
+      if (isAgentLate(error))
         throw new AgentUnresponsive(`the agent did not answer the question for ${question}`, { cause: error })
       if (!(error instanceof LibvirtError)) throw error
     }
@@ -89,8 +83,7 @@ export async function readMounts(
       return isOnDisk && typeof mountPoint === 'string' ? [shorten(mountPoint, longestMountPoint)] : []
     })
   } catch (error) {
-    const isLate = error instanceof DeadlineExceeded
-    if (isLate || (error instanceof LibvirtError && error.code === errorCodes.agentUnresponsive))
+    if (isAgentLate(error))
       throw new AgentUnresponsive('the agent did not answer the question for its file systems', { cause: error })
     if (!(error instanceof LibvirtError)) throw error
     return undefined
