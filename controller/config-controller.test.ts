@@ -68,7 +68,7 @@ async function setUp() {
       opened.splice(opened.indexOf(stop), 1)
       await stop()
     }
-    return { led, crash }
+    return { led, crash, controller }
   }
   return { clock, server, run, requestRestart, start }
 }
@@ -76,6 +76,11 @@ async function setUp() {
 const status = (server: FakeApiServer): ConfigStatus =>
   (server.find(configs, 'default', 'web')?.['status'] as ConfigStatus | undefined) ?? {}
 const vm = (server: FakeApiServer) => server.find(vms, 'default', 'web')
+/** The VM of a restart, as the controller of VMs asks for it. */
+const asked = (over: object = {}, owner = 'c-1') => {
+  const ownerReferences = [ownerReference({ kind: 'VirtualMachineConfig', metadata: { name: 'web', uid: owner } })]
+  return { metadata: { namespace: 'default', name: 'web', uid: 'v-2', resourceVersion: '1', ownerReferences, ...over } }
+}
 const creations = (server: FakeApiServer) =>
   server.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/virtualmachines')).length
 
@@ -161,18 +166,73 @@ describe('a restart', () => {
     expect(creations(server) - before).toBe(when === 'after the creation' ? 0 : 1)
   })
 
-  test('continues before a new leader does anything else', async () => {
+  test('awaits the VM that it has created until the config has recorded that', async () => {
     const { clock, server, run, requestRestart, start } = await setUp()
     run('v-2')
     requestRestart('v-1')
-    const { led } = start()
-    let isLeading = false
-    void led.then(() => (isLeading = true))
+    const recording = Promise.withResolvers<void>()
+    server.fault = ({ method, path }) =>
+      method === 'PATCH' && path.endsWith('/web/status') ? { heldUntil: recording.promise } : undefined
+    const { led, controller } = start()
+    await led
+    expect(controller.awaits(asked())).toBe(true)
+    for (const other of [asked({ uid: 'v-1' }), asked({ name: 'other' }), asked({}, 'c-0')])
+      expect(controller.awaits(other)).toBe(false)
+    recording.resolve()
     await until(
-      () => isLeading,
+      () => !controller.awaits(asked()),
       () => clock.advance(10),
     )
     expect(status(server).restart).toBeUndefined()
+  })
+
+  test('awaits nothing once it is cancelled or its config is being deleted', async () => {
+    const { server, run, requestRestart, start } = await setUp()
+    run('v-2')
+    requestRestart('v-1')
+    server.fault = ({ path }) => (path.endsWith('/web/status') ? 'hang' : undefined)
+    const { led, controller } = start()
+    await led
+    const change = async (over: { metadata?: object; status?: object }) => {
+      const config = server.find(configs, 'default', 'web')!
+      server.put(configs, { ...config, ...over, metadata: { ...config.metadata, ...over.metadata } })
+      await until(() => !controller.awaits(asked()))
+    }
+    expect(controller.awaits(asked())).toBe(true)
+    const cancelled = { restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z', cancelled: true } }
+    await change({ status: cancelled })
+    requestRestart('v-1')
+    await until(() => controller.awaits(asked()))
+    await change({ metadata: { deletionTimestamp: '2030-01-01T00:00:00Z' } })
+  })
+
+  test('is one of many, of which a new leader continues a few at a time', async () => {
+    const { clock, server, requestRestart, start } = await setUp()
+    requestRestart('v-1')
+    const config = server.find(configs, 'default', 'web')!
+    const names = Array.from({ length: 30 }, (_, index) => `web-${index}`)
+    for (const name of names) {
+      const { resourceVersion: _, ...metadata } = config.metadata
+      server.put(configs, { ...config, metadata: { ...metadata, name, uid: `c-${name}` } })
+    }
+    const reads = () =>
+      server.requests.filter(({ method, path }) => method === 'GET' && /configs\/web/.test(path)).length
+    const released = Promise.withResolvers<void>()
+    server.fault = ({ method, path }) =>
+      method === 'GET' && /configs\/web/.test(path) ? { heldUntil: released.promise } : undefined
+    start()
+    await until(
+      () => reads() > 0,
+      () => clock.advance(10),
+    )
+    for (let turn = 0; turn < 5; turn++) await clock.advance(1000)
+    expect(reads()).toBeLessThanOrEqual(4)
+    released.resolve()
+    server.fault = undefined
+    await until(
+      () => creations(server) === 31,
+      () => clock.advance(10),
+    )
   })
 
   test('retries while a quota is being counted', async () => {

@@ -31,7 +31,11 @@ interface ConfigControllerOptions extends ControllerContext {
 /** Maintains `status` of configs, and finishes restarts. */
 interface ConfigController {
   readonly configs: Reflector<CachedConfig>
-  /** Resolves when every unfinished restart has been reconciled once: only then may finalizers of VMs be removed. */
+  /**
+   * Whether a restart has created this VM, and its config has not recorded that yet. If the VM were removed before, the
+   * config would create another.
+   */
+  awaits(vm: Pick<Vm, 'metadata'>): boolean
   lead(): Promise<void>
   statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
@@ -144,14 +148,6 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     await kube.delete(virtualMachines, refOf(key), { uid })
   }
 
-  const continueRestarts = async (): Promise<void> => {
-    const restarting = configs.store.list().filter(({ status }) => status?.restart !== undefined)
-    const results = await Promise.allSettled(restarting.map(({ metadata }) => reconcile(keyOf(metadata))))
-    for (const result of results) {
-      if (result.status === 'rejected') log.warn({ err: result.reason }, 'a restart continues later')
-    }
-  }
-
   const loop = createLoop<CachedConfig>({
     ...options,
     slim,
@@ -159,11 +155,17 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     keys: () => configs.store.list().map(({ metadata }) => keyOf(metadata)),
     caches: [configs, vms],
     concurrency,
-    prepare: continueRestarts,
   })
 
   return {
     configs,
+    awaits({ metadata }) {
+      const cached = configs.store.get(keyOf(metadata))
+      if (cached === undefined || cached.metadata.deletionTimestamp !== undefined) return false
+      if (controllerOf({ metadata })?.uid !== cached.metadata.uid) return false
+      const { restart } = loop.newest(cached).status ?? {}
+      return restart !== undefined && restart.cancelled !== true && restart.uid !== metadata.uid
+    },
     lead: () => loop.lead(),
     statistics: () => loop.statistics(),
     async stop() {

@@ -33,8 +33,6 @@ interface LoopOptions<T extends WithStatus> extends ControllerContext {
   readonly caches: readonly Pick<Reflector<KubeObject>, 'synced'>[]
   /** Keys worked on at once. */
   readonly concurrency: number
-  /** Runs between the sync of the caches and the first key. */
-  readonly prepare?: () => Promise<void>
   /** What the cache stores of an object, for the responses to this process's own writes. */
   readonly slim?: (object: Persisted<T>) => Persisted<T>
 }
@@ -111,7 +109,6 @@ export function createLoop<T extends WithStatus>(options: LoopOptions<T>): Loop<
 
   const begin = async (): Promise<void> => {
     await Promise.all(options.caches.map((cache) => cache.synced(stopping.signal)))
-    await options.prepare?.()
     stopping.signal.throwIfAborted()
     queue = startWorkQueue({ reconcile: unlessOutdated(options.reconcile), concurrency, groups, log, clock })
     for (const key of options.keys()) queue.add(key)

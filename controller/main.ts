@@ -39,7 +39,13 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const inventory = watchInventory({ kube, log, clock, withMac })
   const engine = cacheRefusals(createEngine(inventory), inventory)
   const context = { kube, events, log, isLeader, clock }
-  const controller = startVmController({ ...context, engine, image: launcherImage, concurrency })
+  const controller = startVmController({
+    ...context,
+    engine,
+    image: launcherImage,
+    concurrency,
+    isAwaited: (vm) => configs.awaits(vm),
+  })
   const { vms } = controller
   const orphans = startOrphanController({ ...context, vms, pods: controller.pods })
   const presets = startPresetController({ ...context, inventory, vms, engine })
@@ -50,9 +56,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   inventory.onChange((namespace) => controller.reconsiderIncomplete(namespace))
 
   const lead = async (): Promise<void> => {
-    // Before any VM is removed: the restart that a VM completes is finished only by a pass that sees the VM.
-    await configs.lead()
     await controller.lead()
+    await configs.lead()
     await presets.lead()
     await groups.lead()
     await snapshots.lead()

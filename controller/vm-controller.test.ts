@@ -43,11 +43,18 @@ const engine: Engine = {
   },
 }
 
+interface StartOptions {
+  readonly leads?: boolean
+  readonly engine?: Engine
+  readonly isLeader?: () => boolean
+  readonly isAwaited?: () => boolean
+}
+
 async function setUp() {
   const clock = fakeClock()
   const server = await startFakeApiServer({ now: () => clock.now() })
   opened.push(() => server.close())
-  const start = ({ leads = true, ...over }: { leads?: boolean; engine?: Engine; isLeader?: () => boolean } = {}) => {
+  const start = ({ leads = true, ...over }: StartOptions = {}) => {
     const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
     const events = createEventRecorder({ kube, log, component: 'virtset-controller', instance: 'c0', clock })
     const controller = startVmController({
@@ -57,6 +64,7 @@ async function setUp() {
       log,
       image: 'launcher:1',
       concurrency: 10,
+      isAwaited: () => false,
       isLeader: () => true,
       clock,
       ...over,
@@ -538,6 +546,24 @@ describe('controller', () => {
     server.remove(pods, 'default', podName)
     await until(() => vm(server) === undefined)
     expect(writes(server).filter((one) => one.endsWith('/status'))).toHaveLength(1)
+  })
+
+  it('a deleted VM stays while its owner must still observe it', async () => {
+    const { server, clock, start } = await setUp()
+    let isAwaited = true
+    start({ isAwaited: () => isAwaited })
+    create(server)
+    await scheduled(server)
+    markDeleted(server)
+    await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
+    server.remove(pods, 'default', podName)
+    for (let turn = 0; turn < 5; turn++) await clock.advance(1000)
+    expect(vm(server)?.metadata.deletionTimestamp).toBeDefined()
+    isAwaited = false
+    await until(
+      () => vm(server) === undefined,
+      () => clock.advance(1000),
+    )
   })
 
   it('a VM created again while the pod of its predecessor exists waits for its end', async () => {

@@ -55,6 +55,8 @@ interface VmControllerOptions extends ControllerContext {
   readonly image: string
   /** VMs worked on at once. */
   readonly concurrency: number
+  /** Whether the owner of a VM must observe it before it is removed. */
+  readonly isAwaited: (vm: Pick<Persisted<VirtualMachine>, 'metadata'>) => boolean
 }
 
 /**
@@ -80,11 +82,13 @@ const cachedVms = resource<CachedVm>(kind)
 
 /** Users can change labels many times a second; a pass follows once for all changes. */
 const gatherMs = 1000
+/** A config records at once that its restart has created a VM. */
+const awaitedMs = 1000
 /** A pod existed when it was created, and no longer when it was read. */
 const goneMs = 100
 
 export function startVmController(options: VmControllerOptions): VmController {
-  const { kube, engine, log, image, clock, concurrency } = options
+  const { kube, engine, log, image, clock, concurrency, isAwaited } = options
   const startingVms = createStartingVms()
   const slimVm = vmSlimmer((vm) => engine.presetsOf(vm), startingVms)
   const vms = startReflector({
@@ -285,6 +289,7 @@ export function startVmController(options: VmControllerOptions): VmController {
         loop.noteWrite(await patchFinalizers(vm, withFinalizer(vm)))
         return undefined
       case 'removeFinalizer':
+        if (isAwaited(vm)) return [{ do: 'requeueAfter', afterMs: awaitedMs }]
         await unlessNotFound(patchFinalizers(vm, withoutFinalizer(vm)))
         return undefined
       case 'markFilled':
