@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { ClientRequest, IncomingMessage } from 'node:http'
 import { createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { listenAsLauncher } from '../test/fake-launcher.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
@@ -116,6 +117,35 @@ test('a launcher that never answers is disconnected after a deadline', async () 
   await until(() => requests.length === 1)
   await clock.advance(5000)
   await expect(opening).rejects.toMatchObject({ name: 'LauncherUnreachable', message: /within 5 s/ })
+})
+
+test.each([
+  ['interim responses', 'HTTP/1.1 103 \r\n\r\n', ''],
+  ['a refusal of single bytes', 'HTTP/1.1 409 Refused\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\nx\r\n'],
+])('no more than a piece of %s without end is parsed', async (_, head, piece) => {
+  const emit = vi.spyOn(ClientRequest.prototype, 'emit')
+  const push = vi.spyOn(IncomingMessage.prototype, 'push')
+  onTestFinished(() => vi.restoreAllMocks())
+  await expect(open((socket) => flood(socket, head, (piece || head).repeat(10_000)))).rejects.toMatchObject({
+    name: 'InvalidLauncherResponse',
+  })
+  // As many as fit into 4 KiB, and the one that is cut.
+  expect(emit.mock.calls.filter(([event]) => event === 'information').length).toBeLessThan(4096 / 17 + 1)
+  expect(push.mock.calls.length).toBeLessThan(4096 / 6 + 1)
+})
+
+test('what arrives with the 101 is delivered whole', async () => {
+  const output = Buffer.alloc(60_000, 'x')
+  const session = await open((socket) => socket.write(`${accepted}\r\n${output}`))
+  const chunks: Buffer[] = []
+  let bytes = 0
+  session.socket.on('data', (chunk: Buffer) => {
+    chunks.push(chunk)
+    bytes += chunk.length
+  })
+  await until(() => bytes === output.length)
+  expect(Buffer.concat(chunks).equals(output)).toBe(true)
+  session.socket.destroy()
 })
 
 function flood(socket: Socket, head: string, piece: string): void {

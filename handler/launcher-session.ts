@@ -1,7 +1,6 @@
 import { type IncomingMessage, request } from 'node:http'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { boundedText } from '../runtime/bounded-text.ts'
 import { pacedOptions } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../runtime/launcher-api.ts'
@@ -13,6 +12,7 @@ import {
   type ConsolePosition,
   type SessionTarget,
 } from '../runtime/session-api.ts'
+import { deliverPiecewise, textOf } from '../runtime/untrusted-response.ts'
 import { absence, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
 
@@ -30,7 +30,8 @@ const maxRefusalBytes = 16 * 1024
 
 /**
  * Opens a session with the launcher in the pod. The launcher can be hostile: the deadline, the size of the head and of
- * a refusal are limited, and everything but one plain 101 or a refusal ends the attempt.
+ * a refusal are limited, and everything but one plain 101 or a refusal ends the attempt, with at most 4 KiB parsed after
+ * it.
  * @throws LauncherAbsent, LauncherUnreachable, LauncherRefusal, InvalidLauncherResponse
  */
 export async function openLauncherSession(
@@ -43,6 +44,7 @@ export async function openLauncherSession(
   if (handle === undefined) throw await absence(kubeletRoot, podUID)
   const { promise, resolve, reject } = Promise.withResolvers<LauncherSession>()
   const socket = new Socket(pacedOptions)
+  const deliverWhole = deliverPiecewise(socket)
   // An error after the session was handed over has its own listener there.
   socket.on('error', (error) => reject(new LauncherUnreachable(`could not reach the launcher: ${codeOf(error)}`)))
   const fail = (error: Error) => {
@@ -63,11 +65,12 @@ export async function openLauncherSession(
     .on('upgrade', (response, _, head) => {
       hasResponded = true
       if (response.headers.upgrade?.toLowerCase() !== sessionProtocol) return fail(misbehaves('another protocol'))
+      deliverWhole()
       if (head.length > 0) socket.unshift(head)
       const position = parsePosition(String(response.headers[positionHeader] ?? ''))
       resolve({ socket, ...(position === undefined ? {} : { position }) })
     })
-    .on('information', () => fail(misbehaves('an interim response')))
+    .once('information', () => fail(misbehaves('an interim response')))
     .on('response', (response) => {
       hasResponded = true
       void refusalOf(response).then(fail)
@@ -100,7 +103,7 @@ function errorOf(error: Error): Error {
 async function refusalOf(response: IncomingMessage): Promise<Error> {
   if (response.statusCode === 101) return misbehaves('a 101 that does not upgrade')
   try {
-    const body = await boundedText(response, maxRefusalBytes)
+    const body = await textOf(response, maxRefusalBytes)
     if (body === undefined) return misbehaves('an endless refusal')
     const { reason, message } = parseLauncherError(parseJson(body))
     return new LauncherRefusal(reason, message)

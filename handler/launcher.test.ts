@@ -1,12 +1,12 @@
 import { pbkdf2 } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer, IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   InvalidLauncherResponse,
   heartbeatIntervalMs,
@@ -188,6 +188,17 @@ test('a deadline at any moment of the exchange ends the request', async () => {
 test('ends a response that exceeds the limit of the node', async () => {
   await serve((_, response) => void response.end(JSON.stringify({ ...report, message: 'x'.repeat(1000) })))
   await expect(launcher({ hold: heldUpTo(999) }).report()).rejects.toThrow(/bytes of its response were pending/)
+})
+
+test('parses no more than a piece of a response that has exceeded a limit with its first chunk', async () => {
+  const push = vi.spyOn(IncomingMessage.prototype, 'push')
+  onTestFinished(() => vi.restoreAllMocks())
+  await serve(
+    ({ socket }) =>
+      void socket.write(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(10_000)}`),
+  )
+  await expect(launcher({ hold: heldUpTo(1) }).report()).rejects.toThrow(/bytes of its response were pending/)
+  expect(push.mock.calls.length).toBeLessThan(4096 / 6 + 1)
 })
 
 test('counts a request towards the limit of the node until it has ended', async () => {

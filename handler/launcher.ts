@@ -17,6 +17,7 @@ import type { Bucket } from '../runtime/bucket.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { Held } from '../runtime/fair-limit.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
+import { costOf, deliverPiecewise } from '../runtime/untrusted-response.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { hasSocketVolume, openLauncherSocket, pathOf } from './socket.ts'
 
@@ -210,30 +211,15 @@ async function send<T>(
 ): Promise<T> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
   if (handle === undefined) throw await absence(kubeletRoot, podUID)
-  const createConnection = () => new PiecewiseSocket().connect(pathOf(handle))
+  const socket = new Socket()
+  deliverPiecewise(socket)
+  const createConnection = () => socket.connect(pathOf(handle))
   const sent = request({ createConnection, method, path, signal, ...json })
   const isConnected = new Promise((resolve) => sent.once('response', resolve).once('close', resolve))
   sent.end(body)
   const [value] = await Promise.all([responseTo(sent, read), isConnected.then(() => handle.close())])
   return value
 }
-
-/**
- * Delivers what it has read in small pieces, so that the rest of the up to 64 KiB that Node reads at once is not parsed
- * after a request was ended.
- */
-class PiecewiseSocket extends Socket {
-  override push(chunk: Buffer | null): boolean {
-    if (chunk === null) return super.push(chunk)
-    let acceptsMore = true
-    for (let start = 0; start < chunk.length && !this.destroyed; start += pieceBytes) {
-      acceptsMore = super.push(chunk.subarray(start, start + pieceBytes))
-    }
-    return acceptsMore
-  }
-}
-
-const pieceBytes = 4096
 
 const json = { headers: { 'content-type': 'application/json' } }
 
@@ -301,6 +287,8 @@ function drain(response: IncomingMessage, onChunk: (chunk: Buffer) => void): Pro
         response.destroy()
       }
     })
+    // Until the first read, Node buffers what arrives.
+    response.read(0)
     response.on('error', reject)
     response.on('close', ended)
   })
@@ -330,9 +318,3 @@ function lineReader(): (chunk: Buffer) => LauncherEvent | undefined {
 }
 
 const newline = 10
-
-/**
- * The cost of reading and buffering a chunk: a launcher that sends single bytes must not cost a hundred times as much.
- */
-const costOf = (chunk: Buffer): number => Math.max(chunk.length, smallestCost)
-const smallestCost = 1024
