@@ -1,9 +1,11 @@
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer as createHttpsServer } from 'node:https'
-import { createServer, type AddressInfo, type Server } from 'node:net'
+import { ClientRequest, IncomingMessage } from 'node:http'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { type Duplex, duplexPair } from 'node:stream'
-import { afterEach, expect, test } from 'vitest'
+import { setImmediate } from 'node:timers/promises'
+import { createServer as createTlsServer } from 'node:tls'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { startSessionServer, type SessionServer } from '../../handler/session-server.ts'
 import { LauncherRefusal } from '../../handler/launcher.ts'
 import type { LauncherSession } from '../../handler/launcher-session.ts'
@@ -111,24 +113,74 @@ test('gives up a server that accepts connections and stays silent', async () => 
   await expect(opening).rejects.toThrow('no connection within 5 s')
 })
 
-test('does not read an endless refusal', async () => {
+/** A process with the certificate of a handler, on a node under an attacker's control. */
+async function startHostile(act: (socket: Socket) => void) {
   const certificate = createSelfSigned('virtset-handler', Date.now())
-  let sent = 0
-  const hostile = createHttpsServer(certificate).on('upgrade', (_, socket: Duplex) => {
-    socket.on('error', () => {}).write('HTTP/1.1 409 Refused\r\n\r\n')
-    const flood = () => {
-      do sent += 65_536
-      while (socket.write('x'.repeat(65_536)))
-    }
-    socket.on('drain', flood)
-    flood()
-  })
+  const hostile = createTlsServer(certificate, (socket) => act(socket.on('error', () => {})))
   server = hostile.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const { fingerprint256 } = new X509Certificate(certificate.cert)
-  const published = { address: `127.0.0.1:${port}`, certificateSha256: fingerprint256 }
-  await expect(client({ node: 'n1', endpoint: published, podUID, target })).rejects.toThrow('does not respond')
+  return { node: 'n1', endpoint: { address: `127.0.0.1:${port}`, certificateSha256: fingerprint256 }, podUID, target }
+}
+
+/** What Node has parsed of a response. */
+function countParsed() {
+  const emit = vi.spyOn(ClientRequest.prototype, 'emit')
+  const push = vi.spyOn(IncomingMessage.prototype, 'push')
+  onTestFinished(() => vi.restoreAllMocks())
+  return {
+    interim: () => emit.mock.calls.filter(([event]) => event === 'information').length,
+    chunks: () => push.mock.calls.length,
+  }
+}
+
+const interim = 'HTTP/1.1 100 \r\n\r\n'
+/** As many as fit into a piece, and the one that is cut. */
+const mostParsed = 4096 / 6 + 1
+
+test.each([
+  ['interim responses', interim, 'an interim response'],
+  ['a refusal of single bytes', `HTTP/1.1 409 Refused\r\nTransfer-Encoding: chunked\r\n\r\n`, 'does not respond'],
+])('parses no more than a piece of %s without end', async (_, head, message) => {
+  const parsed = countParsed()
+  const piece = head === interim ? interim : '1\r\nx\r\n'
+  const wanted = await startHostile((socket) =>
+    socket.once('data', () => socket.end(head + piece.repeat((1024 * 1024) / piece.length))),
+  )
+  await expect(client(wanted)).rejects.toThrow(message)
+  expect(parsed.interim()).toBeLessThan(mostParsed)
+  expect(parsed.chunks()).toBeLessThan(mostParsed)
+})
+
+test('parses nothing of what arrives before the request', async () => {
+  const parsed = countParsed()
+  const written = Promise.withResolvers<void>()
+  const wanted = await startHostile((socket) => socket.write(interim.repeat(1000), () => written.resolve()))
+  const token = async () => {
+    await written.promise
+    // What is in the kernel was read after the next poll.
+    for (let turn = 0; turn < 3; turn++) await setImmediate()
+    return ''
+  }
+  await expect(createSessionClient(token, systemClock)(wanted)).rejects.toThrow('bytes before the request')
+  expect(parsed.interim()).toBe(0)
+})
+
+test('does not read an endless refusal', async () => {
+  let sent = 0
+  const wanted = await startHostile((socket) =>
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 409 Refused\r\n\r\n')
+      const flood = () => {
+        do sent += 65_536
+        while (socket.write('x'.repeat(65_536)))
+      }
+      socket.on('drain', flood)
+      flood()
+    }),
+  )
+  await expect(client(wanted)).rejects.toThrow('does not respond')
   // What the buffers of the sockets hold.
   expect(sent).toBeLessThan(32 * 1024 * 1024)
 })

@@ -3,7 +3,6 @@ import { connect as connectPlain } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import type { Duplex } from 'node:stream'
 import { parseEndpointAddress, type SessionEndpoint } from '../../api/session-endpoint.ts'
-import { boundedText } from '../../runtime/bounded-text.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { endpointPath } from '../../runtime/handler-sessions.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
@@ -14,6 +13,7 @@ import {
   type ConsolePosition,
   type SessionTarget,
 } from '../../runtime/session-api.ts'
+import { deliverPiecewise, textOf } from '../../runtime/untrusted-response.ts'
 import type { Status } from '../admission/request.ts'
 
 /** A session at the handler of a node. */
@@ -112,6 +112,7 @@ function connectTo(node: string, { address, certificateSha256 }: SessionEndpoint
   return promise
 }
 
+/** A node can be hostile: at most 4 KiB are parsed after what ends the attempt. */
 function upgrade(
   socket: TLSSocket,
   path: string,
@@ -120,15 +121,25 @@ function upgrade(
 ): Promise<EndpointSession> {
   const { promise, resolve, reject } = Promise.withResolvers<EndpointSession>()
   const silent = () => reject(unavailable(`the handler of node ${node} does not respond at ${address}`))
+  const misbehavior = (what: string) =>
+    unavailable(`the handler of node ${node} at ${address} responds to a session with ${what}`)
+  // They would be parsed even after the socket was destroyed.
+  if (socket.readableLength > 0) return Promise.reject(misbehavior('bytes before the request'))
   const cancel = clock.after(answerMs, silent)
+  const deliverWhole = deliverPiecewise(socket)
   let hasResponded = false
   const headers = { connection: 'Upgrade', upgrade: sessionProtocol, authorization: `Bearer ${token}` }
   request({ createConnection: () => socket, path, headers, maxHeaderSize: 4096 })
     .on('upgrade', (response, _, head) => {
       hasResponded = true
+      deliverWhole()
       if (head.length > 0) socket.unshift(head)
       const position = parsePosition(String(response.headers[positionHeader] ?? ''))
       resolve({ socket, ...(position === undefined ? {} : { position }) })
+    })
+    .once('information', () => {
+      reject(misbehavior('an interim response'))
+      socket.destroy()
     })
     .on('response', (response) => {
       hasResponded = true
@@ -151,7 +162,7 @@ const reasons: { readonly [status: number]: Pick<Status, 'code' | 'reason'> } = 
 /** In the handler's or the launcher's own words. @throws if the response is too long, or breaks off */
 async function refusalOf(response: IncomingMessage, node: string): Promise<SessionRefusal> {
   const { statusCode = 0 } = response
-  const body = await boundedText(response, maxRefusalBytes)
+  const body = await textOf(response, maxRefusalBytes)
   if (body === undefined) throw new InvalidLauncherResponse('an endless refusal')
   const { message } = errorIn(body)
   const status = reasons[statusCode] ?? { code: 503, reason: 'ServiceUnavailable' }
