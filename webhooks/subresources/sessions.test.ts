@@ -513,6 +513,14 @@ test('a console requires a WebSocket, and a log must not be one', async () => {
   expect(asked).toEqual([])
 })
 
+test('a user who is refused without end does not fill the log', async () => {
+  const { lines, registry, state, attach } = await start()
+  state.isAllowed = false
+  for (let time = 0; time < 20; time++) expect((await attach()).code).toBe(403)
+  expect(lines).toHaveLength(16)
+  expect(await registry.metrics()).toContain('virtset_sessions_total{kind="console",code="403"} 20')
+})
+
 test('sessions are logged with their user, and counted', async () => {
   const { clock, guests, lines, registry, state, attach } = await start()
   const { client } = await attach()

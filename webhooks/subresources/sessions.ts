@@ -24,6 +24,7 @@ import { userTenant } from '../tenant-requests.ts'
 import { group } from './discovery.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
+import { createRefusalLog } from './refusal-log.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 import { createSessionPlaces, tooMany, type SessionLimits, type SessionPlace } from './session-places.ts'
 import { accessOfSession, type SessionRequest } from './session-request.ts'
@@ -79,6 +80,7 @@ interface Opened extends EndpointSession {
 export function createSessions(options: SessionOptions): Sessions {
   const { kube, mayAccess, endpointOf, openAtNode, isReachable, metrics, log, clock } = options
   const places = createSessionPlaces(clock, options.limits)
+  const logRefusal = createRefusalLog(log, clock)
   const inTurn = createLanes(lanes)
   const server = new WebSocketServer(webSocketOptions)
   const positions = new WeakMap<IncomingMessage, ConsolePosition>()
@@ -226,7 +228,7 @@ export function createSessions(options: SessionOptions): Sessions {
     } catch (error) {
       const code = error instanceof SessionRefusal ? error.status.code : 500
       metrics.refused(wanted.kind, code)
-      log.info({ ...recordOf(user, wanted, auditID), code, err: error }, 'a session was refused')
+      logRefusal(user, { ...recordOf(user, wanted, auditID), code, err: error })
       throw error
     } finally {
       client.off('close', abort)
