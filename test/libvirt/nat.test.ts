@@ -79,6 +79,13 @@ const sendUdp = (which: string, host: string, port: number): string =>
      setTimeout(() => process.exit(), 20_000).unref()`,
   )
 
+const nft = (which: string, args: readonly string[], input = '') =>
+  execFileSync('ip', ['netns', 'exec', name(which), 'nft', ...args], { input, encoding: 'utf8' })
+const rules = (which: string, chain: string) => nft(which, ['-f', '-'], `table ip test {\n${chain}\n}\n`)
+const countPackets = (which: string, match: string) =>
+  rules(which, `chain counted { type filter hook prerouting priority raw; ${match} counter; }`)
+const counted = (which: string) => Number(/packets (\d+)/.exec(nft(which, ['list', 'table', 'ip', 'test']))?.[1])
+
 const configureGuest = () => {
   ip('guest', `address add ${guestIP}/30 dev eth0`)
   ip('guest', 'route add default via 10.0.2.1')
@@ -114,6 +121,37 @@ test('a guest uses only its own addresses, and reaches nothing in its pod', asyn
   expect(connect('guest', nodeIP, 81, guestIP)).toBe(podIP)
   ip('guest', 'link set eth0 address 52:54:00:00:00:09')
   expect(connect('guest', nodeIP, 81, guestIP, 2000)).not.toBe(podIP)
+})
+
+test('what a neighbor sends to the private addresses reaches neither the guest nor the pod', async () => {
+  expect(plugin('ADD')).toBe(added)
+  configureGuest()
+  await serve('guest', guestIP, 80)
+  await serve('pod', '0.0.0.0', 82)
+  for (const address of ['10.0.2.0/30', '169.254.86.84']) ip('node', `route add ${address} via ${podIP}`)
+  expect(connect('node', guestIP, 80, undefined, 2000)).toBe('no answer')
+  for (const address of ['10.0.2.1', '169.254.86.84'])
+    expect(connect('node', address, 82, undefined, 2000)).toBe('no answer')
+  expect(connect('node', podIP, 80)).toBe(nodeIP)
+})
+
+test('what belongs to no connection, or to another network of the pod, does not leave with the private address', async () => {
+  expect(plugin('ADD')).toBe(added)
+  configureGuest()
+  ip('pod', `link add net1 type veth peer name pod1 netns ${name('node')}`)
+  ip('node', 'address add 10.1.0.1/24 dev pod1')
+  ip('pod', 'address add 10.1.0.5/24 dev net1')
+  for (const line of ['pod net1', 'node pod1']) {
+    const [which = '', device = ''] = line.split(' ')
+    ip(which, `link set ${device} up`)
+  }
+  countPackets('pod', `iifname "tap0" ip saddr ${guestIP} tcp flags rst`)
+  countPackets('node', `ip saddr ${guestIP}`)
+  connect('guest', '10.1.0.1', 81, undefined, 1000)
+  rules('guest', 'chain x { type filter hook output priority filter; tcp dport 81 tcp flags set rst; }')
+  connect('guest', nodeIP, 81, undefined, 1000)
+  expect(counted('pod')).toBeGreaterThan(0)
+  expect(counted('node')).toBe(0)
 })
 
 test('CHECK names what is missing, ADD repairs it, and DEL gives the address back to the pod', async () => {

@@ -29,7 +29,8 @@ function addressOf(ipv4: PodLink['ipv4']): string {
  * What comes for the address of the pod goes to the guest, unless it belongs to a connection that the pod itself has
  * opened, such as QEMU's to a disk: only the first packet of a connection is translated by a rule. The guest can use only
  * its own MAC and IP address, and reaches nothing in the pod but the DHCP server and what the pod itself has connected to
- * it with.
+ * it with. The pod forwards, and its neighbors can send it any frame, so nothing passes between them and the guest that
+ * was not translated: packets of no connection are not, nor are those for another interface of the pod.
  */
 export function addScript({ dev, mac, queues }: TapInterface, { name, mtu, ipv4 }: PodLink): string {
   return [
@@ -78,8 +79,17 @@ function rulesOf(dev: string, mac: string, name: string, podIP: string): string 
     ip saddr ${guest.ip} oifname "${name}" snat to ${podIP}
     ip saddr ${guest.ip} oifname "${dev}" snat to ${guest.gateway}
   }
+  chain forwarded {
+    type filter hook forward priority filter
+    iifname "${dev}" ct state invalid drop
+    iifname "${dev}" oifname != { "${name}", "${dev}" } drop
+    oifname "${dev}" ct state established,related accept
+    oifname "${dev}" ct status dnat accept
+    oifname "${dev}" drop
+  }
   chain pod {
     type filter hook input priority filter
+    iifname != { "lo", "${dev}" } ip daddr { ${guest.gateway}, ${podSideAddress} } drop
     iifname != "tap*" udp dport 67 drop
     iifname "${dev}" ct state established,related accept
     iifname "${dev}" udp sport 68 udp dport 67 accept
