@@ -40,7 +40,7 @@ const data = { name: 'data', persistentVolumeClaim: { claimName: 'data' } }
 const noController =
   'add {type: scsi, model: virtio-scsi} to spec.domain.devices.controllers before the start, or use bus virtio'
 const noPort =
-  'add {type: pci, model: pcie-root-port} to spec.domain.devices.controllers before the start, or use bus scsi'
+  'state {type: pci, model: pcie-root-port} 4 times in spec.domain.devices.controllers before the start, or use bus scsi'
 
 test.each<[string, Domain, AttachedVolume[], string[]]>([
   ['are different disks', pc, [item('a', 'vdb'), item('b', 'vdc')], []],
@@ -105,7 +105,7 @@ test.each<[string, Domain, AttachedVolume[], string[]]>([
       '[0].target.bus: Forbidden: sdh needs the SCSI controller with index 1, which the domain does not have; the first seven letters are on index 0, the next on 1; the domain has 0',
     ],
   ],
-  ['have a root port each', q35(3), [item('a', 'vdb'), item('b', 'vdc')], []],
+  ['have a root port each', q35(4), [item('a', 'vdb'), item('b', 'vdc')], []],
   [
     'have no root port',
     q35(0),

@@ -37,7 +37,7 @@ export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'doma
   const controllers = new Set(
     list(domain, 'controllers').flatMap(({ type, index }) => (type === 'scsi' ? [numberOf(index) ?? 0] : [])),
   )
-  const ports = freePorts({ domain })
+  const ports = portsOf({ domain })
   let onPorts = 0
   for (const [index, { name, persistentVolumeClaim: claim, target = {}, serial }] of attachedVolumes.entries()) {
     const at = `spec.attachedVolumes[${index}]`
@@ -67,8 +67,9 @@ export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'doma
         yield { index, finding: invalid(`${at}.serial`, serial, message) }
       }
       onPorts += 1
-      if (ports !== undefined && onPorts > ports) {
-        yield { index, finding: tooMany(`${at}.target.bus`, bus, portsMessage(ports), moreRoom) }
+      if (ports !== undefined && onPorts > ports.free) {
+        const wanted = moreRoom(ports.all + onPorts - ports.free)
+        yield { index, finding: tooMany(`${at}.target.bus`, bus, portsMessage(ports.free), wanted) }
       }
     }
     const controller = Math.floor(diskIndex(dev) / disksPerController)
@@ -88,16 +89,18 @@ const portsMessage = (ports: number): string =>
     ? 'needs a free PCI Express root port, and the domain has none'
     : `needs one free PCI Express root port for each disk, and the domain has ${ports}`
 
-const moreRoom =
-  'add {type: pci, model: pcie-root-port} to spec.domain.devices.controllers before the start, or use bus scsi'
+/** @param ports in all, because the devices of the domain take those that it states, too */
+const moreRoom = (ports: number): string =>
+  `state {type: pci, model: pcie-root-port} ${ports} times in spec.domain.devices.controllers before the start, or use bus scsi`
 
-/** The root ports to which nothing is connected; undefined for a machine without PCI Express. */
-function freePorts({ domain }: Pick<Subject, 'domain'>): number | undefined {
+/** The root ports, and those to which nothing is connected; undefined for a machine without PCI Express. */
+function portsOf({ domain }: Pick<Subject, 'domain'>): { readonly all: number; readonly free: number } | undefined {
   const controllers = list(domain, 'controllers').filter(({ type }) => type === 'pci')
   if (!controllers.some(({ model }) => model === 'pcie-root')) return undefined
   const used = new Set<number>()
   collectBuses(domain.devices, used)
-  return controllers.filter(({ model, index }) => model === 'pcie-root-port' && !used.has(numberOf(index) ?? -1)).length
+  const ports = controllers.filter(({ model }) => model === 'pcie-root-port')
+  return { all: ports.length, free: ports.filter(({ index }) => !used.has(numberOf(index) ?? -1)).length }
 }
 
 /** The PCI buses of the addresses in a value. */
