@@ -1,0 +1,3 @@
+module virtset.io/bench/disk-io
+
+go 1.26
