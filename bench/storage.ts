@@ -133,7 +133,7 @@ const vms = await openVms(kube, `bench-storage-${randomBytes(3).toString('hex')}
 try {
   const reference = await linuxImage()
   const measure = async (what: string, title: string, work: (show: (text: string) => void) => Promise<unknown>) => {
-    const result = await progress.step(title, remedy, ({ show }) => work(show))
+    const result = await progress.step(title, remedy, (step) => work((text) => step.show(text)))
     console.log(JSON.stringify({ [what]: result }, rounded))
   }
   await measure('throughput', 'Throughput', () => measureIo(vms, reference, Number(values.seconds)))
