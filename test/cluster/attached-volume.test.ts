@@ -3,7 +3,9 @@ import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
+import { run } from '../../cluster/command.ts'
 import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { linuxVolume } from './example-images.ts'
 import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -168,4 +170,41 @@ test('the second VM with a claim gets no disk, and says why', async () => {
   await untilVolumes('second', 'one Attached')
   await cluster.kubectl('delete', 'vm', 'second', '--timeout=240s')
   await untilNoPods(second)
+})
+
+/** As `kubectl drain` does for each pod of a node. */
+function evict(pod: string): Promise<string> {
+  const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: pod } }
+  const path = `/api/v1/namespaces/${cluster.namespace}/pods/${pod}/eviction`
+  return run([...cluster.command, 'create', '--raw', path, '-f', '-'], { input: JSON.stringify(eviction) })
+}
+
+test('the guest of a node that is drained writes what it has cached to a claim that it has mounted', async () => {
+  const directory = await claim('mounted')
+  const disk = { type: 'volume', device: 'disk', source: { volume: 'root' }, target: { dev: 'vda' } }
+  const domain = { memory: { unit: 'MiB', value: 256 }, devices: { disks: [disk] } }
+  const attachedVolumes = [{ name: 'mounted', persistentVolumeClaim: { claimName: 'mounted' } }]
+  const volumes = [await linuxVolume(cluster)]
+  await cluster.apply(deaf('drained', { terminationGracePeriodSeconds: 120, volumes, attachedVolumes }, domain))
+  const vm = await untilVolumes('drained', 'mounted Attached')
+  const console = await cluster.console(vm)
+  await console.ask('', 'login: ')
+  console.write('root\r')
+  await console.hear('Password: ')
+  console.write('virtset\r')
+  await console.ask('echo shell-$((40 + 2))', 'shell-42')
+  console.write(
+    'mkdir -p /mnt && mkfs.ext4 -q -O ^has_journal /dev/vdb && mount /dev/vdb /mnt && echo cached >/mnt/state && echo written-$((40 + 2))\r',
+  )
+  await console.hear('written-42')
+  console.close()
+  const launcher = ['get', 'pods', '-l', 'virtset.io/vm-name=drained', '-o', 'jsonpath={.items[*].metadata.name}']
+  // The pod that serves the claim first: it must not end before the guest.
+  for (const pod of [podOf(vm)?.podName ?? '', await cluster.kubectl(...launcher)]) await evict(pod)
+  const ended = await cluster.untilVm('drained', 'has ended', ({ status }) =>
+    ['Succeeded', 'Failed'].includes(status?.phase ?? ''),
+  )
+  await untilNoPods(ended)
+  expect(await run(['debugfs', '-R', 'cat /state', join(directory, 'disk.img')])).toBe('cached\n')
+  await cluster.kubectl('delete', 'vm', 'drained', '--timeout=240s')
 })
