@@ -30,16 +30,17 @@ export const unmetered: Steps = { spend() {} }
  * unknown errors.
  */
 export function within<T>(limit: number, run: (steps: Steps) => T, refuse: () => T): T {
-  const over = new Error(`more than ${limit} steps`)
+  // Created only when needed: recording its stack costs as much as a hundred steps.
+  let over: Error | undefined
   let left = limit
   const spend = (steps: number): void => {
     left -= steps
-    if (left < 0) throw over
+    if (left < 0) throw (over ??= new Error(`more than ${limit} steps`))
   }
   try {
     return run({ spend })
   } catch (error) {
-    if (error === over) return refuse()
+    if (over !== undefined && error === over) return refuse()
     throw error
   }
 }

@@ -3,6 +3,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Subject } from '../presets/kind.ts'
 import type { LostValue, Origins, Provenance, Skipped } from '../presets/origins.ts'
+import { put } from '../presets/tree.ts'
 import { joinPath, pathKeys } from '../api/path.ts'
 import { isHolder, type Added } from './defaults/apply.ts'
 import { allOrigins } from './origins.ts'
@@ -242,18 +243,22 @@ function treeOf(value: unknown, stated: Stated | undefined, added: Added, placeO
   if (typeof value !== 'object' || value === null) return undefined
   const leaves = added.get(value)
   const keys = Object.keys(value)
-  const members = keys.map((key): Tree | undefined => {
+  const members: (Tree | undefined)[] = []
+  for (const key of keys) {
     const member: unknown = Reflect.get(value, key)
     const rule = leaves?.get(key)
-    if (rule !== undefined && !isHolder(member)) return placeOf(rule)
-    return treeOf(member, stated?.below.get(key), added, placeOf)
-  })
+    const isLeaf = rule !== undefined && !isHolder(member)
+    members.push(isLeaf ? placeOf(rule) : treeOf(member, stated?.below.get(key), added, placeOf))
+  }
   const [first] = members
   if (typeof first !== 'object' && members.every((member) => member === first)) return first
+  const tree: { [key: string]: Tree } = {}
   const keyOf = Array.isArray(value) ? String : treeKey
-  return Object.fromEntries(
-    keys.flatMap((key, index) => (members[index] === undefined ? [] : [[keyOf(key), members[index]] as const])),
-  )
+  for (const [index, key] of keys.entries()) {
+    const member = members[index]
+    if (member !== undefined) put(tree, keyOf(key), member)
+  }
+  return tree
 }
 
 /** Converts paths to a tree. A key that contains `]` is cut there: these paths are only displayed. */

@@ -194,7 +194,7 @@ function memberOf(key: string, entry: Node): readonly [string, Node] {
 }
 
 /** Assigning `__proto__` would set the prototype; here it is a key like any other. */
-function put(object: { [key: string]: unknown }, key: string, value: unknown): void {
+export function put(object: { [key: string]: unknown }, key: string, value: unknown): void {
   if (key !== '__proto__') object[key] = value
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
 }

@@ -59,7 +59,8 @@ const add = (addition: Addition, note: Note): void => {
 }
 
 const merge = (target: JsonObject, values: object, note: Note): void => {
-  for (const [key, value] of Object.entries(values)) {
+  for (const key of Object.keys(values)) {
+    const value: unknown = Reflect.get(values, key)
     if (value === undefined) continue
     const present = target[key]
     if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
@@ -84,7 +85,8 @@ const copy = (value: unknown, holder: object, key: string, note: Note): unknown 
   }
   const copied: JsonObject = {}
   let isEmpty = true
-  for (const [name, member] of Object.entries(value)) {
+  for (const name of Object.keys(value)) {
+    const member = value[name]
     if (member === undefined) continue
     isEmpty = false
     copied[name] = copy(member, copied, name, note)

@@ -52,9 +52,11 @@ const addressFields: Rule = {
       const { type, ...fields } = device.address ?? {}
       const allowed = fieldsOf[type ?? '']
       if (allowed === undefined) continue
-      const message = `must not be set for type ${type}, ${allowed.length === 0 ? 'which has no fields' : `only ${allowed.join(', ')}`}`
-      for (const [key, value] of Object.entries(fields))
-        if (!allowed.includes(key)) yield forbidden(`${at}.address.${key}`, value, message)
+      for (const [key, value] of Object.entries(fields)) {
+        if (allowed.includes(key)) continue
+        const which = allowed.length === 0 ? 'which has no fields' : `only ${allowed.join(', ')}`
+        yield forbidden(`${at}.address.${key}`, value, `must not be set for type ${type}, ${which}`)
+      }
     }
   },
   example: example(

@@ -2,7 +2,7 @@ import { numberOf } from '../defaults/reading.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import { duplicate, forbidEach, invalid, notFound, required, unsupported } from './finding.ts'
-import { example, type Rule } from './rule.ts'
+import { example, type Finding, type Rule } from './rule.ts'
 
 const soundAudio: Rule = {
   id: 'sound-audio',
@@ -80,11 +80,9 @@ const audioFields = eachDevice('audios')(
   function* (audio, at) {
     const { type } = audio
     if (type === undefined) return
-    for (const [field, types] of Object.entries(typesOf))
-      if (!types.includes(type)) yield* forbidEach(audio, at, [field], notFor(type, types))
+    yield* forbidOthers(audio, at, type, typesOf)
     for (const direction of directions)
-      for (const [field, types] of Object.entries(directionTypesOf))
-        if (!types.includes(type)) yield* forbidEach(audio, at, [`${direction}.${field}`], notFor(type, types))
+      yield* forbidOthers(audio[direction] ?? {}, `${at}.${direction}`, type, directionTypesOf)
   },
   example(
     { devices: { audios: [{ id: 1, type: 'alsa', path: '/sound.wav' }] } },
@@ -92,8 +90,14 @@ const audioFields = eachDevice('audios')(
   ),
 )
 
-const notFor = (type: string, types: readonly string[]): string =>
-  `must not be set for type ${type}, only for ${types.join(', ')}`
+/** Fields of a backend, or of a direction of it, that its type does not have. */
+function* forbidOthers(holder: object, at: string, type: string, fields: typeof typesOf): Iterable<Finding> {
+  for (const field of Object.keys(holder)) {
+    const types = fields[field]
+    if (types !== undefined && !types.includes(type))
+      yield* forbidEach(holder, at, [field], `must not be set for type ${type}, only for ${types.join(', ')}`)
+  }
+}
 
 const audioFormat = eachDevice('audios')(
   'audio-format',

@@ -21,10 +21,13 @@ export const eachDevice =
     id,
     description,
     about: about.length === 0 ? [key] : about,
-    *check(subject) {
+    check: (subject) => {
+      const findings: Finding[] = []
       for (const [index, device] of list(subject.domain, key).entries()) {
-        yield* check(device, `spec.domain.devices.${key}[${index}]`, subject, index)
+        const at = `spec.domain.devices.${key}[${index}]`
+        for (const finding of check(device, at, subject, index)) findings.push(finding)
       }
+      return findings
     },
     example,
   })

@@ -30,13 +30,18 @@ const letters = 'kmgtpe'
  * The number of bytes of a unit; undefined if it is not a unit. As in libvirt, `''` and `b` are bytes, `K` and `KiB`
  * 1024, `KB` 1000.
  */
-export const bytesPer = (unit: string): bigint | undefined => {
+export const bytesPer = (unit: string): bigint | undefined => usual.get(unit) ?? parseUnit(unit)
+
+const parseUnit = (unit: string): bigint | undefined => {
   const match = /^(?:b|bytes?|([kmgtpe])(i?b)?)$/i.exec(unit)
   if (!match) return undefined
   const [, letter, suffix] = match
   if (letter === undefined) return 1n
   return (suffix?.toLowerCase() === 'b' ? 1000n : 1024n) ** BigInt(letters.indexOf(letter.toLowerCase()) + 1)
 }
+
+/** A completed VM has a dozen sizes, nearly all of them in these units. */
+const usual = new Map(['bytes', 'KiB', 'MiB', 'GiB'].map((unit) => [unit, parseUnit(unit)]))
 
 /** undefined if the value or unit is invalid. */
 const bytesOf = (scale: Scale, value: unknown, unit: unknown): bigint | undefined => {
