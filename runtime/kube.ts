@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { Agent } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { Access, Proof } from './access.ts'
@@ -131,12 +132,14 @@ const contentTypes = {
 /** The API server limits a request to 60 s, but responds within 34 s when a webhook is slow. */
 const defaultTimeoutMs = 35_000
 const defaultConnections = 8
+/** A new connection costs both sides as much as several requests. The API server closes idle ones after 90 s. */
+const idleMs = 30_000
 const tries = 5
 /** The client does not wait for a longer Retry-After: the caller has its own back-off. */
 const longestRetryAfterMs = 30_000
 
 interface Pools {
-  readonly fingerprint: string
+  readonly tls: Proof['tls']
   readonly requests: Agent
   readonly watches: Agent
 }
@@ -155,15 +158,15 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   let pools: Pools | undefined
 
   /** A renewed CA or client certificate requires new connections; those in use end by themselves. */
-  const poolsFor = (proof: Proof): Pools => {
-    const fingerprint = JSON.stringify(proof.tls)
-    if (pools?.fingerprint === fingerprint) return pools
+  const poolsFor = ({ tls }: Proof): Pools => {
+    if (pools !== undefined && isDeepStrictEqual(pools.tls, tls)) return pools
     const old = pools
-    const connect = { ...proof.tls, keepAlive: true, keepAliveInitialDelay: 30_000 }
+    const connect = { ...tls, keepAlive: true, keepAliveInitialDelay: 30_000 }
+    const timeouts = { headersTimeout: timeoutMs, bodyTimeout: timeoutMs, keepAliveTimeout: idleMs }
     pools = {
-      fingerprint,
+      tls,
       // HTTP/2 leaked memory in Node's watch clients in the past.
-      requests: new Agent({ allowH2: false, connections, connect, headersTimeout: timeoutMs, bodyTimeout: timeoutMs }),
+      requests: new Agent({ allowH2: false, connections, connect, ...timeouts }),
       watches: new Agent({ allowH2: false, connect, headersTimeout: timeoutMs, bodyTimeout: 0 }),
     }
     if (old) void closePools(old)
