@@ -82,6 +82,13 @@ describe('the controller’s engine', () => {
     expect(engine.refusals(vm)).toMatchObject([{ rule: 'too-much-work' }])
   })
 
+  it('decodes the provenance of a VM once for all of its events', () => {
+    const outcome = engine.complete(slipped({ domain }))
+    if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
+    const later = { ...outcome.vm, metadata: { ...outcome.vm.metadata, resourceVersion: '2' } }
+    expect(engine.presetsOf(later)).toBe(engine.presetsOf(outcome.vm))
+  })
+
   it.each([undefined, '', 'provenance', '{}'])('a VM with the annotation %j was never completed', (text) => {
     const annotations = text === undefined ? {} : { [completedByAnnotation]: text }
     expect(engine.presetsOf(storedVm({ metadata: { annotations } }))).toBeUndefined()

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, parseVirtualMachine } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
@@ -25,11 +26,15 @@ export interface Engine {
   forget(uid: string): void
 }
 
+/** A VM has the same provenance in all of its events, and so have similar VMs. At most 2 MiB of text. */
+const mostDecoded = 64
+
 /**
  * A VM that bypassed admission has had none of its checks, so its shape is checked here first. No exemption from
  * presets applies, since no user's permission was checked; identities are derived from the VM's own uid.
  */
 export function createEngine(inventory: Inventory): Engine {
+  const decoded = new LRUCache<string, ReadonlyMap<string, Revision>>({ max: mostDecoded })
   const requestOf = ({ metadata: { namespace = '', uid = '' } }: VirtualMachine): CreateRequest => ({ namespace, uid })
   return {
     complete(given) {
@@ -46,9 +51,14 @@ export function createEngine(inventory: Inventory): Engine {
     forget() {},
     presetsOf({ metadata, presets }) {
       if (presets !== undefined) return presets
-      const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
+      const text = metadata.annotations?.[completedByAnnotation] ?? ''
+      const cached = decoded.get(text)
+      if (cached !== undefined) return cached
+      const provenance = decodeProvenance(text)
       if (provenance === undefined) return undefined
-      return new Map([...provenance.origins.values()].flatMap(presetOf))
+      const found = new Map([...provenance.origins.values()].flatMap(presetOf))
+      decoded.set(text, found)
+      return found
     },
   }
 }
