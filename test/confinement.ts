@@ -56,6 +56,10 @@ export function starvedLimitsOf(manifest: string, container: string): Limits {
   return { ...limitsOf(manifest, container), cpus: (busyNode.cpus * Number(request)) / Number(request + ofVms) }
 }
 
+/** The arguments of a container. */
+export const argumentsOf = (manifest: string, container: string): readonly string[] =>
+  containerOf(manifest, container).args ?? []
+
 /** A load average of 50 on two CPUs. */
 const busyNode = { cpus: 2, vms: 50 }
 
@@ -97,6 +101,7 @@ interface Workload {
 
 interface Container extends Partial<Record<ProbeName, Partial<Probe>>> {
   readonly name: string
+  readonly args?: readonly string[]
   readonly resources?: { readonly limits?: Amounts; readonly requests?: Amounts }
 }
 

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { lastLines, run } from '../../cluster/command.ts'
-import { confine, limitsOf } from '../confinement.ts'
+import { argumentsOf, confine, limitsOf } from '../confinement.ts'
 import type { Confinement, Usage } from '../confinement.ts'
 import { until } from '../until.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -105,7 +105,7 @@ export async function installProcesses(
     const log = openSync(file, 'a')
     const healthPort = await freePort()
     const confinement = confine(limitsFor(manifestOf[component], component))
-    const [program, ...rest] = confinement.wrap([process.execPath, `${component}/main.ts`])
+    const [program, ...rest] = confinement.wrap([process.execPath, ...argumentsOf(manifestOf[component], component)])
     const child = spawn(program, rest, {
       stdio: ['ignore', log, log],
       env: {
