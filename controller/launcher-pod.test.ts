@@ -40,6 +40,7 @@ describe('launcher pod', () => {
         name: 'virt-launcher-vm1-a1b2c3d4',
         namespace: 'default',
         labels: { 'virtset.io/vm-uid': uid, 'virtset.io/vm-name': 'vm1' },
+        annotations: { 'virtset.io/labels': '{}' },
         ownerReferences: [
           {
             apiVersion: 'virtset.io/v1alpha1',
@@ -382,15 +383,15 @@ describe('with taps in networks', () => {
   it('names them to Multus, and nothing that the VM annotates', () => {
     const annotations = { [key]: 'infra/other', 'v1.multus-cni.io/default-network': 'infra/other' }
     const pod = podOf({ spec: { ...spec, domain, taps }, metadata: { annotations } })
-    expect(Object.keys(pod.metadata.annotations ?? {})).toEqual([key])
+    expect(Object.keys(pod.metadata.annotations ?? {})).toEqual(['virtset.io/labels', key])
     expect(JSON.parse(pod.metadata.annotations?.[key] ?? '')).toEqual([
       { namespace: 'default', name: 'lab', interface: 'net1', mac: '52:54:00:00:00:01' },
       { namespace: 'infra', name: 'storage', interface: 'netb', mac: '52:54:00:00:00:02' },
     ])
   })
 
-  it('has no annotations without them', () => {
-    expect(podOf({ spec: { ...spec, domain, taps: taps.slice(0, 1) } }).metadata).not.toHaveProperty('annotations')
+  it('has no annotation for them without them', () => {
+    expect(podOf({ spec: { ...spec, domain, taps: taps.slice(0, 1) } }).metadata.annotations).not.toHaveProperty(key)
   })
 })
 
@@ -423,6 +424,7 @@ describe('its name', () => {
       'virtset.io/vm-uid': uid,
       'virtset.io/vm-name': 'vm1',
     })
+    expect(podOf({ metadata: { labels } }).metadata.annotations).toEqual({ 'virtset.io/labels': '{"app":"web"}' })
   })
 
   it('of a VM with a long name is shortened in the label too', () => {

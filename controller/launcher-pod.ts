@@ -23,6 +23,7 @@ import { apiVersion } from '../api/object.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { networksAnnotation } from './network-failure.ts'
+import { copiedLabels } from './pod-labels.ts'
 import type { Claim, Container, Pod } from './pod.ts'
 
 export const vmUidLabel = 'virtset.io/vm-uid'
@@ -86,7 +87,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
       ...(namespace === undefined ? {} : { namespace }),
       // Services, network policies, affinity and autoscalers select pods by the labels that users set on VMs.
       labels: { ...labels, [vmUidLabel]: uid, [vmNameLabel]: nameLabelOf(name) },
-      ...networksOf(vm),
+      annotations: { ...copiedLabels(vm.metadata), ...networksOf(vm) },
       ownerReferences: [{ apiVersion, kind: 'VirtualMachine', name, uid, controller: true, blockOwnerDeletion: true }],
     },
     spec: {
@@ -125,12 +126,12 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
  * The annotation with the networks of the taps. The annotations of the VM are not those of its pod, so its user states
  * nothing else to Multus. In JSON, no name has another meaning, as it has in the list of names that Multus accepts too.
  */
-function networksOf({ metadata, spec }: VirtualMachine): { readonly annotations?: Readonly<Record<string, string>> } {
+function networksOf({ metadata, spec }: VirtualMachine): Readonly<Record<string, string>> {
   const networks = usedTaps(spec).flatMap(({ network, podInterface, mac }) => {
     if (network === undefined) return []
     return [{ ...networkRef(network, metadata.namespace), interface: podInterface, mac }]
   })
-  return networks.length === 0 ? {} : { annotations: { [networksAnnotation]: JSON.stringify(networks) } }
+  return networks.length === 0 ? {} : { [networksAnnotation]: JSON.stringify(networks) }
 }
 
 /** On the disk of the node. Beyond its limit, the kubelet evicts the pod. */

@@ -2,13 +2,13 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 
 /**
- * When the API server refused the pod of a VM. A user can change labels of the VM many times a second, and each change
- * leads to a pass; the pod is not created again before its time, unless the spec has changed. Nothing depends on it: a
+ * When the API server refused the pod of a VM, or its labels. A user can change labels of the VM many times a second,
+ * and each change leads to a pass; the write is not tried again before its time, unless the spec has changed. Nothing depends on it: a
  * new process tries at once.
  */
 export interface RefusedPods {
   note(vm: VirtualMachine, afterMs: number): void
-  /** Zero or less: the pod may be created. */
+  /** Zero or less: the pod may be written. */
   leftMs(vm: VirtualMachine): number
   forget(uid: string): void
 }

@@ -31,6 +31,7 @@ it('of a running pod, the controller caches its VM, its node and what ends it', 
     resourceVersion: '5',
     deletionTimestamp: 't',
     labels: { 'virtset.io/vm-uid': vm.metadata.uid, 'virtset.io/vm-name': vm.metadata.name },
+    annotations: { 'virtset.io/labels': '{}' },
   })
   expect(slim.spec.nodeName).toBe('n1')
   expect(slim.spec.containers[0]?.resources.limits['memory']).toBe(whole.spec.containers[0]?.resources.limits['memory'])
@@ -62,10 +63,22 @@ it('has the VMs that own it and that its label does not name, and no owner that 
   expect(slimPod({ ...whole, metadata }).metadata.ownerReferences).toEqual([owner])
 })
 
+it('has the record of the labels of its VM, also with its networks, unless it is too long', () => {
+  const whole = pod({ phase: 'Pending' })
+  const withRecord = (text: string) => {
+    const annotations = { 'k8s.v1.cni.cncf.io/networks': '[]', 'virtset.io/labels': text }
+    return { ...whole, metadata: { ...whole.metadata, annotations } }
+  }
+  const annotations = { 'k8s.v1.cni.cncf.io/networks': '[]', 'virtset.io/labels': '{"a":"1"}' }
+  expect(slimStartingPod(withRecord('{"a":"1"}')).metadata.annotations).toEqual(annotations)
+  expect(slimPod(withRecord('x'.repeat(32_769))).metadata.annotations).toBeUndefined()
+})
+
 it('has its spec until its VM has taken it, and nothing that users write into its metadata', () => {
   const text = 'x'.repeat(200_000)
   const whole = pod({ phase: 'Pending' })
-  const annotated = { ...whole, metadata: { ...whole.metadata, annotations: { text }, finalizers: [text] } }
+  const annotations = { ...whole.metadata.annotations, text }
+  const annotated = { ...whole, metadata: { ...whole.metadata, annotations, finalizers: [text] } }
   const slim = slimStartingPod(annotated)
   expect([slim.spec, slim.metadata]).toEqual([whole.spec, slimPod(whole).metadata])
   const tolerations = [{ key: text, operator: 'Exists' as const }]

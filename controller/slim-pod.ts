@@ -5,6 +5,7 @@ import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
 import { networksAnnotation } from './network-failure.ts'
+import { labelsAnnotation, maxCopied } from './pod-labels.ts'
 import type { Container, ContainerStatus, Pod, PodStatus } from './pod.ts'
 
 /** Characters of JSON of a pod's spec. A launcher pod has 3,000; users can add tolerations to it. */
@@ -46,11 +47,12 @@ export function slimStartingPod(pod: Persisted<Pod>): Persisted<Pod> {
 
 const withNetworks = (pod: Persisted<Pod>, networks: string): Persisted<Pod> => ({
   ...pod,
-  metadata: { ...pod.metadata, annotations: { [networksAnnotation]: networks } },
+  metadata: { ...pod.metadata, annotations: { ...pod.metadata.annotations, [networksAnnotation]: networks } },
 })
 
 function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['metadata'] {
   const vmUid = metadata.labels?.[vmUidLabel]
+  const isLong = (metadata.annotations?.[labelsAnnotation] ?? '').length > maxCopied
   // The owner of nearly every launcher pod is the VM that its label names, too. Users can add owners of other kinds.
   const owners = (metadata.ownerReferences ?? []).filter(
     ({ apiVersion, kind, uid }) => uid !== vmUid && kind === 'VirtualMachine' && apiVersion.startsWith(`${group}/`),
@@ -58,6 +60,7 @@ function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['
   return {
     ...slimMetadata(metadata, 'deletionTimestamp', 'deletionGracePeriodSeconds'),
     ...slimMap(metadata, 'labels', vmUidLabel, vmNameLabel),
+    ...(isLong ? {} : slimMap(metadata, 'annotations', labelsAnnotation)),
     ...(owners.length === 0 ? {} : { ownerReferences: owners }),
   }
 }

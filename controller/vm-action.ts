@@ -13,6 +13,8 @@ export type Action =
   | { readonly do: 'createPod'; readonly pod: Pod }
   /** Mark the VM's claims with a source as filled. */
   | { readonly do: 'markFilled' }
+  /** Give the pod the labels that its VM has now. */
+  | { readonly do: 'relabelPod'; readonly pod: LauncherPod }
   | { readonly do: 'deletePod'; readonly pod: LauncherPod }
 
 /** Writes a status unless it is the current one. */

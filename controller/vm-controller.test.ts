@@ -433,6 +433,61 @@ describe('controller', () => {
     expect(server.objects('/api/v1/events').map((event) => event['reason'])).toContain('FailedCreate')
   })
 
+  describe('a running VM', () => {
+    async function labelled() {
+      const { clock, server, start } = await setUp()
+      start()
+      create(server, { metadata: { labels: { app: 'old', tier: 'web' } } })
+      await scheduled(server)
+      const object = pod(server)!
+      const labels = { ...object.metadata.labels, mesh: 'in' }
+      change(server, { ...object, metadata: { ...object.metadata, labels } }, {}, { phase: 'Running' })
+      const label = (labels: object) => {
+        const stored = server.find(vms, 'default', 'vm1')!
+        server.put(vms, { ...stored, metadata: { ...stored.metadata, labels: labels as Record<string, string> } })
+      }
+      const patches = () => writes(server).filter((one) => one === `PATCH /api/v1/namespaces/default/pods/${podName}`)
+      const until1 = (isTrue: () => boolean) => until(isTrue, () => clock.advance(1000))
+      return { server, label, patches, until: until1 }
+    }
+    const own = { 'virtset.io/vm-uid': storedVm().metadata.uid, 'virtset.io/vm-name': 'vm1' }
+
+    it('passes its labels to its pod, in one write, and leaves those of others', async () => {
+      const { server, label, patches, until: eventually } = await labelled()
+      expect(patches()).toEqual([])
+      label({ app: 'new', mesh: 'out', 'virtset.io/vm-uid': 'other' })
+      await eventually(() => pod(server)?.metadata.labels?.['app'] === 'new')
+      expect(pod(server)?.metadata.labels).toEqual({ ...own, app: 'new', mesh: 'in' })
+      expect(pod(server)?.metadata.annotations).toEqual({ 'virtset.io/labels': '{"app":"new","mesh":null}' })
+      label({})
+      await eventually(() => pod(server)?.metadata.labels?.['app'] === undefined)
+      expect(pod(server)?.metadata.labels).toEqual({ ...own, mesh: 'in' })
+      expect(patches()).toHaveLength(2)
+    })
+
+    it('whose labels a policy refuses reports that, and tries again only after a minute', async () => {
+      const { server, label, patches, until: eventually } = await labelled()
+      const message = 'labels are fixed'
+      server.fault = ({ method, path }) =>
+        method === 'PATCH' && path.endsWith(podName)
+          ? { status: 403, body: { status: 'Failure', code: 403, reason: 'Forbidden', message } }
+          : undefined
+      const isCounted = (count: number) => eventually(() => patches().length === count)
+      label({ app: '1' })
+      await isCounted(1)
+      for (let index = 2; index < 6; index++) {
+        label({ app: `${index}` })
+        await eventually(() => vm(server)?.metadata.labels?.['app'] === `${index}`)
+      }
+      expect(patches()).toHaveLength(1)
+      const events = () => server.requests.filter(({ body }) => JSON.stringify(body ?? '').includes(message))
+      await eventually(() => events().length > 0)
+      expect(JSON.stringify(events()[0]?.body)).toContain('FailedRelabel')
+      server.fault = undefined
+      await eventually(() => pod(server)?.metadata.labels?.['app'] === '5')
+    })
+  })
+
   it('waits to create a refused pod again, even if labels of the VM change each second, but not if its spec does', async () => {
     const { server, clock, start } = await setUp()
     let attempts = 0

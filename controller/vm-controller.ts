@@ -32,6 +32,7 @@ import { createPodFailures } from './pod-failure.ts'
 import { nodes, slimNode, stateOf } from './node.ts'
 import type { Node } from './node.ts'
 import { hasEnded, sortPods } from './own-pod.ts'
+import { relabelling } from './pod-labels.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { isWhole, slimPod, slimStartingPod } from './slim-pod.ts'
@@ -43,7 +44,7 @@ import { createStopwatch } from './stopwatch.ts'
 import type { Action } from './vm-action.ts'
 import { creatingPod, creationOverdueMs, statesOf } from './vm-observed.ts'
 import type { Completion, Mark, Observed } from './vm-observed.ts'
-import { plan, refusedToCreate } from './vm-plan.ts'
+import { plan, refusedToCreate, refusedToRelabel } from './vm-plan.ts'
 import { completionRefused } from './vm-status.ts'
 
 type Vm = Persisted<CachedVm>
@@ -129,6 +130,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   /** Uids of VMs whose claims this process marked as filled. An entry is removed with its VM. */
   const filledVms = new Set<string>()
   const refusedPods = createRefusedPods(clock)
+  const refusedLabels = createRefusedPods(clock)
 
   /** Queues the VM with this key after a change of it or of a pod. */
   const note = (change: Change<KubeObject>, key: string) => {
@@ -145,6 +147,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       endedPods.delete(object.status?.podUID ?? '')
       filledVms.delete(object.metadata.uid)
       refusedPods.forget(object.metadata.uid)
+      refusedLabels.forget(object.metadata.uid)
     }
     note(change, keyOf(object.metadata))
   })
@@ -297,6 +300,8 @@ export function startVmController(options: VmControllerOptions): VmController {
         return undefined
       case 'createPod':
         return createPod(observed, action.pod)
+      case 'relabelPod':
+        return relabelPod(vm, action.pod)
       case 'deletePod':
         await unlessNotFound(kube.delete(pods, refOf(keyOf(action.pod.metadata)), deletionOf(vm, action.pod)))
         return undefined
@@ -323,6 +328,28 @@ export function startVmController(options: VmControllerOptions): VmController {
       if (!isRefused) return [{ do: 'requeueAfter', afterMs: goneMs }]
       const actions = refusedToCreate(observed, error.status.message)
       for (const action of actions) if (action.do === 'requeueAfter') refusedPods.note(vm, action.afterMs)
+      return actions
+    }
+  }
+
+  /** Only of the pod as it was read: others can change labels of it at the same time. */
+  const relabelPod = async (vm: Vm, pod: Persisted<Pod>): Promise<readonly Action[] | undefined> => {
+    const leftMs = refusedLabels.leftMs(vm)
+    if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
+    const found = await readNamedPod(vm)
+    if (found === undefined || found.metadata.uid !== pod.metadata.uid) return undefined
+    const changed = relabelling(vm.metadata, found.metadata)
+    if (changed === undefined) return undefined
+    const { uid, resourceVersion } = found.metadata
+    loop.assertLeading()
+    try {
+      const body = { metadata: { uid, resourceVersion, ...changed } }
+      await unlessNotFound(kube.patch(pods, namedPod(vm), { type: 'merge', body }))
+      return undefined
+    } catch (error) {
+      if (!isForbidden(error) && !isInvalid(error)) throw error
+      const actions = refusedToRelabel(pod, error.status.message)
+      for (const action of actions) if (action.do === 'requeueAfter') refusedLabels.note(vm, action.afterMs)
       return actions
     }
   }

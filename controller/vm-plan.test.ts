@@ -1154,6 +1154,29 @@ describe('plan', () => {
     expect(conditions).toEqual([[ready, expect.objectContaining({ type: 'PodEnded', status: 'False' })]])
   })
 
+  const relabelled = withStatus(inPhase('Running'), { metadata: { labels: { app: 'a' } } })
+  const scheduling = { ...relabelled, status: inPhase('Scheduled') }
+  it.each<[string, Variation, readonly string[]]>([
+    ['a relabelled VM that runs relabels its pod', { vm: relabelled, pod: own }, ['relabelPod']],
+    ['so does one that starts', { vm: scheduling, pod: own }, ['relabelPod']],
+    ['a VM with the labels of its pod does not', { vm: running, pod: own }, []],
+    ['one whose pod has ended does not', { vm: relabelled, pod: { ...own, status: { phase: 'Succeeded' } } }, []],
+    ['one whose pod ends does not', { vm: relabelled, pod: seen({ nodeName: 'n1', metadata: deleting }) }, []],
+    [
+      'one that ends does not',
+      { vm: { ...relabelled, metadata: { ...relabelled.metadata, ...deleting } }, pod: own },
+      [],
+    ],
+    ['one that has finished does not', { vm: { ...relabelled, status: inPhase('Succeeded') }, pod: own }, []],
+    ['one that has not taken the pod does not', { vm: { ...relabelled, status: {} }, pod: own }, []],
+  ])('%s', (_sentence, over, expected) => {
+    expect(
+      plan(observed(over))
+        .map(line)
+        .filter((one) => one === 'relabelPod'),
+    ).toEqual(expected)
+  })
+
   it('never creates a pod for a VM whose status names one', () => {
     const vms = [running, withStatus({ podUID }), withStatus(inPhase('Failed')), storedVm({ metadata: deleting })]
     const pods = [

@@ -10,6 +10,7 @@ import { explainPull, explainUnsupported } from './image-volume.ts'
 import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
+import { isRelabelled } from './pod-labels.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
 import { failedProbeOf, hasEndingProbe, hasReadiness, terminatedExitCode } from '../runtime/probe.ts'
 import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
@@ -85,7 +86,12 @@ export function plan(observed: Observed): Action[] {
   if (!hasFinalizer(vm)) return [{ do: 'addFinalizer' }]
   if (own !== undefined) {
     const refused = isAdopted ? undefined : refuseForeign(observed, own)
-    return [...(refused ?? follow(observed, own)), ...markFilled(observed), ...deleteOthers(observed, own)]
+    return [
+      ...(refused ?? follow(observed, own)),
+      ...markFilled(observed),
+      ...deleteOthers(observed, own),
+      ...relabel(observed, own),
+    ]
   }
   if (foreignPod !== undefined) {
     const message = `the pod ${foreignPod.metadata.name} does not belong to this VM`
@@ -133,6 +139,16 @@ function markFilled({ vm, isFillRecorded }: Observed): Action[] {
   return filled.length === 0 ? [] : [{ do: 'markFilled' }]
 }
 
+/**
+ * Services, NetworkPolicies and budgets select a running VM by the labels that it has now. A pod that the status does
+ * not name yet may be another client's. This is the last action: if it fails, the others are done.
+ */
+function relabel({ vm }: Observed, pod: LauncherPod): Action[] {
+  const isAdopted = vm.status?.podUID === pod.metadata.uid
+  if (!isAdopted || isTerminal(pod) || pod.metadata.deletionTimestamp !== undefined) return []
+  return isRelabelled(vm.metadata, pod.metadata) ? [{ do: 'relabelPod', pod }] : []
+}
+
 type Waiting = Pick<Observed, 'vm' | 'elapsed' | 'now'>
 
 /** What to do when the API server refused the pod: a quota, a policy, a terminating namespace. */
@@ -141,6 +157,15 @@ export function refusedToCreate(observed: Waiting, refusal: string): Action[] {
   return [
     { do: 'recordEvent', type: 'Warning', reason: 'FailedCreate', message },
     ...wait(observed, 'FailedCreate', message),
+  ]
+}
+
+/** What to do when the API server refused the labels of the VM on its pod: a policy. */
+export function refusedToRelabel(pod: LauncherPod, refusal: string): Action[] {
+  const message = `the pod ${pod.metadata.name} does not get the labels that the VM has now: ${refusal}`
+  return [
+    { do: 'recordEvent', type: 'Warning', reason: 'FailedRelabel', message },
+    { do: 'requeueAfter', afterMs: longestPollMs },
   ]
 }
 

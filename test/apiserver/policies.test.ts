@@ -824,6 +824,7 @@ describe('a launcher pod', () => {
   })
   const ownLabel = 'set the label virtset.io/vm-uid'
   const ownAttachment = 'set the label virtset.io/attached-to'
+  const ownRecord = 'set the annotation virtset.io/labels'
   const ownOwner = 'the VM that owns a pod'
   const replicaSets = { user: 'system:serviceaccount:kube-system:replicaset-controller' }
   const garbageCollector = { user: 'system:serviceaccount:kube-system:generic-garbage-collector' }
@@ -836,7 +837,9 @@ describe('a launcher pod', () => {
 
   /** The name of a launcher pod, or of a pod that a user created. */
   async function podOf(isLauncher: boolean): Promise<string> {
-    const own = launcherPod(storedVm(), { image: 'virtset-launcher', claims: new Map() })
+    const labelled = storedVm({ metadata: { labels: { app: 'a' } } })
+    const { metadata, spec } = launcherPod(labelled, { image: 'virtset-launcher', claims: new Map() })
+    const own = { metadata: { ...metadata, annotations: { ...metadata.annotations, other: 'a' } }, spec }
     const name = isLauncher ? (own.metadata.name ?? '') : 'mine'
     await ask('POST', pods, isLauncher ? own : barePod(name), isLauncher ? controller : jane)
     return name
@@ -888,6 +891,103 @@ describe('a launcher pod', () => {
       jane,
       403,
       ownAttachment,
+    ],
+    [
+      'a user records labels as copied',
+      true,
+      { annotations: { 'virtset.io/labels': '{"a":"b"}' } },
+      jane,
+      403,
+      ownRecord,
+    ],
+    [
+      'the controller labels it',
+      true,
+      { labels: { a: 'b' }, annotations: { 'virtset.io/labels': '{}' } },
+      controller,
+      200,
+      '',
+    ],
+    ['the controller removes a label of it', true, { labels: { app: null } }, controller, 200, ''],
+    [
+      'the controller labels a pod of a user',
+      false,
+      { labels: { a: 'b' } },
+      controller,
+      403,
+      'only the labels of a launcher pod',
+    ],
+    [
+      'the controller annotates it',
+      true,
+      { annotations: { a: 'b' } },
+      controller,
+      403,
+      'only the labels of a launcher pod',
+    ],
+    [
+      'the controller removes an annotation of it',
+      true,
+      { annotations: { other: null } },
+      controller,
+      403,
+      'only the labels of a launcher pod',
+    ],
+    [
+      'the controller removes its owner',
+      true,
+      { ownerReferences: null },
+      controller,
+      403,
+      'only the labels of a launcher pod',
+    ],
+    [
+      'the controller gives it a finalizer',
+      true,
+      { finalizers: ['a.b/c'] },
+      controller,
+      403,
+      'only the labels of a launcher pod',
+    ],
+    [
+      'the controller removes its identity',
+      true,
+      { labels: { 'virtset.io/vm-uid': null } },
+      controller,
+      403,
+      'begin with virtset.io/',
+    ],
+    [
+      'the controller changes its identity',
+      true,
+      { labels: { 'virtset.io/vm-name': 'b' } },
+      controller,
+      403,
+      'begin with virtset.io/',
+    ],
+    [
+      'the controller gives it another label of virtset',
+      true,
+      { labels: { 'virtset.io/attached-to': 'b' } },
+      controller,
+      403,
+      'begin with virtset.io/',
+    ],
+    [
+      'the controller gives it one of a subdomain',
+      true,
+      { labels: { 'cpu.virtset.io/a': 'b' } },
+      controller,
+      403,
+      'begin with virtset.io/',
+    ],
+    [
+      'the controller gives it a label of another domain',
+      true,
+      { labels: { 'notvirtset.io/a': 'b' } },
+      controller,
+      200,
+      '',
     ],
     ['a user removes its label', true, { labels: { 'virtset.io/vm-uid': null } }, jane, 403, ownLabel],
     ['a user gives it another label', true, { labels: { 'virtset.io/vm-uid': 'other' } }, jane, 403, ownLabel],

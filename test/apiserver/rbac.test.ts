@@ -328,6 +328,9 @@ test('every permission is used, and none is missing', async () => {
   await cannotMount('seeded')
   await runs('bypassed')
   await runs('claimer')
+  await kubectl(['label', 'vm', 'claimer', 'app=claimer'])
+  const labelled = () => field('{.items[*].metadata.name}', 'pods', '-l', 'app=claimer')
+  await eventually('the pod has the label of its VM', async () => (await labelled()) !== '')
 
   await kubectl(['delete', 'vm', 'claimer', '--wait=false'])
   await podsEnd('claimer')

@@ -139,6 +139,12 @@ test('a Service sends requests to a guest exactly while its probe succeeds', asy
     await cluster.until(`the client reaches the guest as ${name}`, isSeen)
   }
 
+  // The pod follows the labels of its VM, in both directions.
+  await cluster.kubectl('label', 'vm', 'server', 'app=other', '--overwrite')
+  await untilEndpoints()
+  await cluster.kubectl('label', 'vm', 'server', 'app=server', '--overwrite')
+  await untilEndpoints(`${address} true`)
+
   await ask(address, 'close')
   await cluster.untilVm('server', 'is not ready', (vm) => readyOf(vm) === 'False')
   await untilEndpoints(`${address} false`)

@@ -218,6 +218,8 @@ export function createWorld() {
               setPod({ ...rest, metadata: { ...metadata, name: podName(vm), uid: newUid(), resourceVersion: '' } })
             })
             break
+          case 'relabelPod':
+            throw new Error('no VM is relabelled')
           case 'deletePod':
             attempt(counter, fault, () => deletePod(action.pod.metadata.uid))
             break
