@@ -8,9 +8,9 @@ import { hasSpareNode, openSpare } from './spare.ts'
 import { deaf, presets } from './vms.ts'
 
 /** The VMs, which differ only in how they are connected. */
-const taps = { passt: [], routed: [{ dev: 'tap0', plugin: 'routed' }] } as const
+const taps = { passt: [], routed: [{ dev: 'tap0', plugin: 'routed' }], nat: [{ dev: 'tap0', plugin: 'nat' }] } as const
 type Name = keyof typeof taps
-const names: readonly Name[] = ['passt', 'routed']
+const names: readonly Name[] = ['passt', 'routed', 'nat']
 
 describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enforced,', () => {
   let cluster: TestCluster
