@@ -58,11 +58,16 @@ const lab = {
 /** The addresses of the guests there. */
 const inLab = { server: '198.18.0.1', client: '198.18.0.2' }
 
+/** Some hundred packets. */
+const largeBytes = 500_000
+
 /** Programs that the guest's web server runs, by name. */
 const programs: { readonly [name: string]: string } = {
   who: 'echo "$REMOTE_ADDR"',
   address: 'ip -4 -o address show dev eth0; ip link show dev eth0; cat /etc/resolv.conf',
   get: 'wget -q -T 20 -O - "http://$QUERY_STRING/cgi-bin/who"',
+  large: `head -c ${largeBytes} /dev/zero | tr '\\0' x`,
+  sum: 'wget -q -T 60 -O - "http://$QUERY_STRING/cgi-bin/large" | wc -c',
   ping: 'ping -c 1 -W 20 "$QUERY_STRING" >/dev/null && echo "$QUERY_STRING answers"',
   look: 'nslookup "$QUERY_STRING" >/dev/null 2>&1 && echo found',
   spoof: [
@@ -185,6 +190,17 @@ test('a network that does not exist, or whose CNI plugin fails, is named in the 
   expect(status?.conditions?.find(({ type }) => type === 'Ready')?.message ?? '').not.toContain('network')
   expect(status?.interfaces?.[0]?.ips).toEqual([expect.stringMatching(/^198\.18\.7\.\d+$/)])
 }, 600_000)
+
+test('guests follow the path between them, on which packets must be smaller', async () => {
+  const [server, client] = [await untilServes('server'), await untilServes('client')]
+  const [from, to] = [addressOf(client), addressOf(server)]
+  // At the end of the client's link that is the node's, the node refuses what is too large, and says so to the sender.
+  const [inPod] = JSON.parse(await run(['nsenter', '-t', processOf(client), '-n', 'ip', '-j', 'link', 'show', 'eth0']))
+  const links: { ifindex: number; ifname: string }[] = JSON.parse(await run(['ip', '-j', 'link']))
+  const link = links.find(({ ifindex }) => ifindex === inPod.link_index)?.ifname ?? 'no link'
+  await run(['ip', 'link', 'set', 'dev', link, 'mtu', '1400'])
+  expect(await ask(from, `sum?${to}`)).toBe(`${largeBytes}`)
+}, 1_200_000)
 
 test('a guest cannot use another address', async () => {
   const [server, client] = [await untilServes('server'), await untilServes('client')]
