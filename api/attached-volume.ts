@@ -54,6 +54,9 @@ export interface AttachmentPod {
   readonly message?: string
 }
 
+/** The aliases of attached disks begin like this, and those of no other device. */
+export const attachedAliasPrefix = 'ua-attached-'
+
 /** A VM can have as many. */
 export const mostAttached = 16
 /** Those that are being detached are not in the spec any more. */

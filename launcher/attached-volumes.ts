@@ -1,5 +1,5 @@
 import { shorten } from '../api/shorten.ts'
-import type { AttachedPhase } from '../api/attached-volume.ts'
+import { attachedAliasPrefix, type AttachedPhase } from '../api/attached-volume.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { VolumeReport, VolumeRequest } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -62,8 +62,7 @@ const longestMessage = 512
  */
 const reconnectSeconds = 120
 
-/** Only the launcher uses aliases that begin like this. */
-export const aliasOf = (name: string): string => `ua-attached-${name}`
+export const aliasOf = (name: string): string => `${attachedAliasPrefix}${name}`
 
 /**
  * The disks that the guest gets and loses while it runs. What libvirt has is read from the live domain, so that it does

@@ -117,3 +117,20 @@ testRule('alias-unique', [
     },
   },
 ])
+
+testRule('alias-reserved', [
+  {
+    refused: aliases('ua-a', 'ua-attached-a'),
+    causes: [
+      'spec.domain.devices.interfaces[1].alias.name: Forbidden: aliases that begin with ua-attached- are reserved for spec.attachedVolumes; choose another name after ua-',
+    ],
+    accepted: aliases('ua-a', 'ua-attached'),
+  },
+  {
+    refused: { devices: { memballoon: { model: 'virtio', alias: { name: 'ua-attached-' } } } },
+    causes: [
+      'spec.domain.devices.memballoon.alias.name: Forbidden: aliases that begin with ua-attached- are reserved for spec.attachedVolumes; choose another name after ua-',
+    ],
+    accepted: aliases('attached-a'),
+  },
+])

@@ -1,3 +1,4 @@
+import { attachedAliasPrefix } from '../../api/attached-volume.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { allDevices } from './device.ts'
 import { duplicate, forbidden, unsupported } from './finding.ts'
@@ -81,4 +82,23 @@ const aliasUnique: Rule = {
   ),
 }
 
-export const bootRules: readonly Rule[] = [bootOrder, acpiTables, aliasUnique]
+const aliasReserved: Rule = {
+  id: 'alias-reserved',
+  description: 'Aliases that begin with `ua-attached-` are reserved for attached volumes.',
+  about: ['alias'],
+  *check({ domain }) {
+    for (const { at, device } of allDevices(domain)) {
+      const name = device.alias?.name
+      // The launcher would take the device for the disk of an attached volume, and detach it.
+      if (name?.startsWith(attachedAliasPrefix) !== true) continue
+      const message = `aliases that begin with ${attachedAliasPrefix} are reserved for spec.attachedVolumes`
+      yield forbidden(`${at}.alias.name`, name, message, 'choose another name after ua-')
+    }
+  },
+  example: example(
+    { devices: { interfaces: [{ type: 'user', alias: { name: 'ua-attached-data' } }] } },
+    { devices: { interfaces: [{ type: 'user', alias: { name: 'ua-data' } }] } },
+  ),
+}
+
+export const bootRules: readonly Rule[] = [bootOrder, acpiTables, aliasUnique, aliasReserved]
