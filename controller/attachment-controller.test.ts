@@ -10,7 +10,7 @@ import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { startAttachmentController } from './attachment-controller.ts'
-import { attachmentPodName } from './attachment-pod.ts'
+import { attachedToLabel, attachmentPodName } from './attachment-pod.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import { pods } from './pod.ts'
 import type { Pod } from './pod.ts'
@@ -106,7 +106,7 @@ test('a pod that is gone is replaced when the handler confirms that it has ended
   const first = entry()?.podUID
   server.put(podsPath, { ...pod()!, spec: { ...(pod()!['spec'] as object), nodeName: 'n1' } })
   server.remove(podsPath, 'default', podName)
-  await until(() => entry()?.missing === true)
+  await until(() => entry()?.missing === true && events.length > 0)
   expect([pod(), events]).toEqual([undefined, ['PodMissing']])
   const confirmed = { name: 'data', claimName: 'data', phase: 'Attached', endedPodUID: first }
   put({ status: { ...status(), attachedVolumes: [confirmed] } })
@@ -165,6 +165,49 @@ test('a refused pod does not keep the pod of another volume from being deleted',
   await until(() => pod() === undefined)
   await until(() => status().attachmentPods?.some(({ reason }) => reason === 'FailedCreate') === true)
   expect(status().attachmentPods?.map(({ name }) => name)).toEqual(['other'])
+})
+
+test('a refused pod is not created again before its time, however often labels of the VM change', async () => {
+  const { clock, server, entry, put, status } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  server.fault = ({ method, path }) =>
+    method === 'POST' && path.endsWith('/pods')
+      ? { status: 403, body: { code: 403, reason: 'Forbidden', message: 'exceeded quota' } }
+      : undefined
+  const creations = () =>
+    server.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/pods')).length
+  server.remove(podsPath, 'default', podName)
+  await until(() => entry()?.reason === 'FailedCreate')
+  const before = creations()
+  for (let count = 0; count < 5; count++) {
+    put({ status: status() })
+    await settle()
+    await clock.advance(1000)
+  }
+  expect(creations()).toBe(before)
+  await until(
+    () => creations() > before,
+    () => clock.advance(5000),
+  )
+})
+
+test('a pod that differs each time is not created again at once', async () => {
+  const { clock, server, entry } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const creations = () =>
+    server.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/pods')).length
+  const before = creations()
+  const foreign = { namespace: 'default', name: podName, labels: { [attachedToLabel]: storedVm().metadata.uid } }
+  server.remove(podsPath, 'default', podName)
+  server.put(podsPath, { metadata: foreign, spec: { containers: [] } })
+  await until(() => entry()?.reason === 'PodNotOwn')
+  await settle()
+  await clock.advance(1000)
+  expect(creations()).toBe(before)
+  await until(
+    () => entry()?.podUID !== undefined,
+    () => clock.advance(5000),
+  )
 })
 
 test('a pod of another client with its name is reported', async () => {

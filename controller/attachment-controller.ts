@@ -11,6 +11,7 @@ import {
   isCreating,
   planAttachments,
   refusedAttachments,
+  refusedMs,
   volumesWithoutPod,
   type AttachmentAction,
   type ObservedAttachments,
@@ -25,6 +26,7 @@ import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { createPodFailures } from './pod-failure.ts'
 import type { PodFailure } from './pod-failure.ts'
+import { createRefusedPods } from './refused-pods.ts'
 import type { CachedVm } from './slim-vm.ts'
 import { createStopwatch } from './stopwatch.ts'
 import { creationOverdueMs } from './vm-observed.ts'
@@ -66,6 +68,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   })
   const stopwatch = createStopwatch<'creating'>(clock)
   const findFailure = createPodFailures(kube, clock)
+  const refusedPods = createRefusedPods(clock)
   /** Uids of removed pods whose containers this process saw end, by the uid of the VM. */
   const endedPods = new Map<string, Set<string>>()
 
@@ -73,6 +76,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       endedPods.delete(object.metadata.uid)
+      refusedPods.forget(object.metadata.uid)
     }
     if (hasAttachments(object)) loop.add(keyOf(object.metadata))
   })
@@ -103,6 +107,10 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const refused: RefusedPod[] = []
     await loop.perform(target, planAttachments(observed), (action) => act(observed, action, refused))
     await loop.perform(target, refusedAttachments(observed.vm, refused), (action) => act(observed, action, []))
+    // Once the status has the reason. That of a volume which the status did not have yet is written after another attempt.
+    const known = new Set((observed.vm.status?.attachmentPods ?? []).map(({ podName }) => podName))
+    for (const { entry } of refused)
+      if (known.has(entry.podName)) refusedPods.note(observed.vm, refusedMs, entry.podName)
   }
 
   const observe = async (vm: Vm): Promise<ObservedAttachments | undefined> => {
@@ -155,6 +163,12 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (action.do === 'deleteAttachmentPod') {
       const { metadata } = action.pod
       await unlessNotFound(kube.delete(pods, refOf(keyOf(metadata)), { uid: metadata.uid }))
+      if (action.createAfterMs !== undefined) refusedPods.note(vm, action.createAfterMs, metadata.name)
+      return
+    }
+    const leftMs = refusedPods.leftMs(vm, action.entry.podName)
+    if (leftMs > 0) {
+      loop.addAfter(keyOf(vm.metadata), leftMs)
       return
     }
     try {

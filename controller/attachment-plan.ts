@@ -35,10 +35,13 @@ export interface ObservedAttachments {
 export type AttachmentAction =
   | CommonAction<VirtualMachineStatus>
   | { readonly do: 'createAttachmentPod'; readonly entry: AttachmentPod; readonly pod: Pod }
-  | { readonly do: 'deleteAttachmentPod'; readonly pod: OwnPod }
+  /** Without `createAfterMs`, another can be created at once. */
+  | { readonly do: 'deleteAttachmentPod'; readonly pod: OwnPod; readonly createAfterMs?: number }
 
 /** A claim that does not exist sends no event, nor does a quota that has room again. */
 export const claimPollMs = 10_000
+/** When a pod that the API server refused is created again. */
+export const refusedMs = 3 * claimPollMs
 
 /** Whether nothing of the VM runs any more, so that no pod needs to serve it. */
 const isOver = ({ vm, hasLauncher }: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>): boolean =>
@@ -218,7 +221,10 @@ function recognize(
   if (difference === undefined) return { entry: { ...bare, podUID: pod.metadata.uid, ...troubleOf(pod) } }
   // Of an earlier attachment, or of a controller of another version.
   const message = `the pod ${bare.podName} differs from the one that the controller would create: ${difference}; it is created again`
-  return { entry: { ...bare, reason: 'PodNotOwn', message }, actions: [{ do: 'deleteAttachmentPod', pod }] }
+  return {
+    entry: { ...bare, reason: 'PodNotOwn', message },
+    actions: [{ do: 'deleteAttachmentPod', pod, createAfterMs: claimPollMs }],
+  }
 }
 
 /** The volume is not in the spec any more, or the VM has ended. */
@@ -261,7 +267,7 @@ export function refusedAttachments(vm: Vm, refused: readonly RefusedPod[]): Atta
   const after = refused.map(({ entry, reason, message }) => ({ ...entry, reason, message: textOf(message) }))
   const entries = entriesOf(vm).map((one) => after.find(({ podName }) => podName === one.podName) ?? one)
   const warnings = refused.flatMap(({ entry }, index) => warn(entry, after[index] ?? entry))
-  return [...warnings, ...updateEntries(vm, entries), { do: 'requeueAfter', afterMs: 3 * claimPollMs }]
+  return [...warnings, ...updateEntries(vm, entries), { do: 'requeueAfter', afterMs: refusedMs }]
 }
 
 /** Once: from then on the status has it. */

@@ -2,26 +2,41 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 
 /**
- * When the API server refused the pod of a VM, or its labels. A user can change labels of the VM many times a second,
- * and each change leads to a pass; the write is not tried again before its time, unless the spec has changed. Nothing depends on it: a
- * new process tries at once.
+ * When the API server refused a pod of a VM, or its labels. A user can change labels of the VM many times a second, and
+ * each change leads to a pass; the write is not tried again before its time, unless the spec has changed. Nothing
+ * depends on it: a new process tries at once.
  */
 export interface RefusedPods {
-  note(vm: VirtualMachine, afterMs: number): void
+  /** @param podName for a VM that has several pods */
+  note(vm: VirtualMachine, afterMs: number, podName?: string): void
   /** Zero or less: the pod may be written. */
-  leftMs(vm: VirtualMachine): number
+  leftMs(vm: VirtualMachine, podName?: string): number
+  /** Forgets all pods of this VM. */
   forget(uid: string): void
 }
 
+interface Refused {
+  readonly generation: number | undefined
+  readonly untilMs: Map<string, number>
+}
+
 export function createRefusedPods(clock: Pick<Clock, 'monotonic'>): RefusedPods {
-  const refused = new Map<string, { readonly generation: number | undefined; readonly untilMs: number }>()
+  const refused = new Map<string, Refused>()
+  const find = ({ metadata: { uid = '', generation } }: VirtualMachine): Refused | undefined => {
+    const known = refused.get(uid)
+    return known?.generation === generation ? known : undefined
+  }
   return {
-    note({ metadata: { uid = '', generation } }, afterMs) {
-      refused.set(uid, { generation, untilMs: clock.monotonic() + afterMs })
+    note(vm, afterMs, podName = '') {
+      const { uid = '', generation } = vm.metadata
+      // Those of an earlier spec are dropped, so there are at most as many as a spec has pods.
+      const known = find(vm) ?? { generation, untilMs: new Map<string, number>() }
+      refused.set(uid, known)
+      known.untilMs.set(podName, clock.monotonic() + afterMs)
     },
-    leftMs({ metadata: { uid = '', generation } }) {
-      const known = refused.get(uid)
-      return known === undefined || known.generation !== generation ? 0 : known.untilMs - clock.monotonic()
+    leftMs(vm, podName = '') {
+      const untilMs = find(vm)?.untilMs.get(podName)
+      return untilMs === undefined ? 0 : untilMs - clock.monotonic()
     },
     forget: (uid) => void refused.delete(uid),
   }
