@@ -125,7 +125,7 @@ test.each([
 ])('no more than a piece of %s without end is parsed', async (_, head, piece) => {
   const emit = vi.spyOn(ClientRequest.prototype, 'emit')
   const push = vi.spyOn(IncomingMessage.prototype, 'push')
-  onTestFinished(() => vi.restoreAllMocks())
+  onTestFinished(() => void vi.restoreAllMocks())
   await expect(open((socket) => flood(socket, head, (piece || head).repeat(10_000)))).rejects.toMatchObject({
     name: 'InvalidLauncherResponse',
   })

@@ -192,7 +192,7 @@ test('ends a response that exceeds the limit of the node', async () => {
 
 test('parses no more than a piece of a response that has exceeded a limit with its first chunk', async () => {
   const push = vi.spyOn(IncomingMessage.prototype, 'push')
-  onTestFinished(() => vi.restoreAllMocks())
+  onTestFinished(() => void vi.restoreAllMocks())
   await serve(
     ({ socket }) =>
       void socket.write(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(10_000)}`),

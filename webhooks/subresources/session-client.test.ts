@@ -128,7 +128,7 @@ async function startHostile(act: (socket: Socket) => void) {
 function countParsed() {
   const emit = vi.spyOn(ClientRequest.prototype, 'emit')
   const push = vi.spyOn(IncomingMessage.prototype, 'push')
-  onTestFinished(() => vi.restoreAllMocks())
+  onTestFinished(() => void vi.restoreAllMocks())
   return {
     interim: () => emit.mock.calls.filter(([event]) => event === 'information').length,
     chunks: () => push.mock.calls.length,
