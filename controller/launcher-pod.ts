@@ -51,7 +51,7 @@ const root = '/var/run/virtset'
  * cannot write its state: a full disk of the node must not end VMs.
  */
 const runBytes = 16n * 1024n * 1024n
-/** The launcher's socket, and what the launcher and libvirt write to /tmp: the first MiB of a disk. */
+/** The launcher's socket, and what the launcher and libvirt write to /tmp: the first 2 MiB of a disk, twice. */
 const smallBytes = 16n * 1024n * 1024n
 /**
  * libvirt's configuration and logs, what QEMU prints, and the image of a screenshot, which has at most the bytes of the

@@ -31,7 +31,7 @@ export async function prepareAttachedClaim(directory: string, { isReadOnly, capa
   if (capacity === undefined || capacity <= 0n) throw new Error('the claim is empty, and its capacity is not known')
   await prepareLock(directory, isReadOnly)
   const bytes = await sizeInFileSystem(directory, capacity, 0n)
-  await fillFile(undefined, { directory, writer: 'attached', bytes, onPercent: () => {} })
+  await fillFile(undefined, { directory, writer: 'attached', bytes })
 }
 
 async function prepareLock(directory: string, isReadOnly: boolean): Promise<void> {

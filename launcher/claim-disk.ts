@@ -95,7 +95,8 @@ async function prepareFile(task: Task): Promise<void> {
     }
     const smallest = source?.bytes ?? 0n
     const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, smallest)
-    await fillFile(source, { directory, writer, bytes, onPercent: reporter(task, source) })
+    const filled = source && { ...source, scratch: context.scratch, onPercent: reporter(task, source) }
+    await fillFile(filled, { directory, writer, bytes })
   } finally {
     await removeTemporary(source)
   }

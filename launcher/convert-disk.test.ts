@@ -15,5 +15,7 @@ test('a pipe in the place of a disk is refused, and not waited for', async () =>
   const target = await open(join(folder, 'target'), 'wx')
   onTestFinished(() => target.close())
   const source = { path, format: 'raw', isDevice: false, bytes: 0n } as const
-  await expect(convertDisk(source, target, { offset: 0 }, () => {})).rejects.toThrow(`${path} is not a file`)
+  await expect(convertDisk(source, target, { offset: 0 }, { scratch: folder, onPercent: () => {} })).rejects.toThrow(
+    `${path} is not a file`,
+  )
 })

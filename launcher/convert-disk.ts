@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
 import { constants } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import { type FileHandle, open, rm } from 'node:fs/promises'
 import type { Disk } from './disk-format.ts'
+import { fixHeader } from './fixed-header.ts'
 
 /** A disk whose header was examined, or one that is raw whatever it contains. */
 export interface ConvertedDisk {
@@ -23,25 +24,31 @@ interface Part {
   readonly size?: number
 }
 
+interface Conversion {
+  /** A directory of the launcher's own. */
+  readonly scratch: string
+  /** Called with each whole per cent. */
+  readonly onPercent: (percent: number) => void
+}
+
 /**
  * Copies a part of a disk to the same place of a raw file or device, which keeps the rest of its content. Zeros are
  * written too, as holes if the target is a file.
  * @param target a new file, open for writing, or a device
- * @param onPercent called with each whole per cent
  * @throws Error with qemu-img's own message
  */
 export async function convertDisk(
   source: ConvertedDisk,
   target: FileHandle | { readonly device: string },
   part: Part,
-  onPercent: (percent: number) => void,
+  { scratch, onPercent }: Conversion,
 ): Promise<void> {
   const input = source.isDevice ? undefined : (source.temporary ?? (await openSource(source.path)))
+  let header: string | undefined
   try {
-    const path = input === undefined ? source.path : inherited(0)
-    // The header was examined. If the file was changed since, a backing file that it names is still not opened.
-    const chain = source.format === 'qcow2' ? { backing: null } : {}
-    const disk = { driver: source.format, ...chain, file: fileOf(path, source.isDevice) }
+    const file = fileOf(input === undefined ? source.path : inherited(0), source.isDevice)
+    if (input !== undefined && source.format === 'qcow2') header = await fixHeader(input, source, scratch)
+    const disk = header === undefined ? { driver: 'raw', file } : qcow2Of(header, file)
     const from = imageOf({ driver: 'raw', ...part, file: disk })
     // `-n`: the target exists. `-W` writes out of order, which is faster: nothing uses the target before it is whole.
     const to =
@@ -51,9 +58,17 @@ export async function convertDisk(
     const files = [input?.fd, 'device' in target ? undefined : target.fd]
     await runQemuImg(['convert', '-p', '-O', 'raw', '-W', ...to], files, onPercent)
   } finally {
+    if (header !== undefined) await rm(header, { force: true })
     if (source.temporary === undefined) await input?.close()
   }
 }
+
+/** A qcow2 disk whose header is read from the image that `fixHeader` made, and what follows from the file. */
+const qcow2Of = (header: string, file: object) => ({
+  driver: 'qcow2',
+  backing: null,
+  file: { driver: 'qcow2', file: fileOf(header, false), backing: { driver: 'raw', file } },
+})
 
 /** Another writer of the claim cannot make the launcher read another file of the pod, or wait for a pipe. */
 async function openSource(path: string): Promise<FileHandle> {

@@ -47,7 +47,7 @@ export async function fillDevice(
   if (isZero(head)) throw new Error('the first MiB of the source is zero, as that of a claim that was not filled')
   await write(path, Buffer.concat(Array.from({ length: markedBytes / sectorBytes }, markedSector)), 0)
   if (source.bytes > headBytes) {
-    await convertDisk(source, { device: path }, { offset: headBytes }, onPercent)
+    await convertDisk(source, { device: path }, { offset: headBytes }, { scratch, onPercent })
   }
   await write(path, head.subarray(markedBytes), markedBytes)
   await write(path, head.subarray(0, markedBytes), 0)
@@ -58,7 +58,7 @@ async function headOf(source: ConvertedDisk, scratch: string): Promise<Buffer> {
   const path = join(scratch, 'first-mebibyte')
   const file = await createFile(path)
   try {
-    await convertDisk(source, file, { offset: 0, size: sizeOfHead(source) }, () => {})
+    await convertDisk(source, file, { offset: 0, size: sizeOfHead(source) }, { scratch, onPercent: () => {} })
     return await file.readFile()
   } finally {
     await file.close()

@@ -14,6 +14,11 @@ interface FileTarget {
   readonly writer: string
   /** The size that the disk shall have, in bytes. */
   readonly bytes: bigint
+}
+
+interface FileSource extends ConvertedDisk {
+  /** A directory of the launcher's own. */
+  readonly scratch: string
   readonly onPercent: (percent: number) => void
 }
 
@@ -33,14 +38,14 @@ export async function removeUnfinished(directory: string): Promise<void> {
  * `removeUnfinished`.
  */
 export async function fillFile(
-  source: ConvertedDisk | undefined,
-  { directory, writer, bytes, onPercent }: FileTarget,
+  source: FileSource | undefined,
+  { directory, writer, bytes }: FileTarget,
 ): Promise<void> {
   const isWhole = source?.temporary !== undefined && source.format === 'raw'
   const path = isWhole ? source.path : unfinishedPath(directory, writer)
   const file = isWhole ? source.temporary : await createFile(path)
   try {
-    if (source !== undefined && !isWhole) await convertDisk(source, file, { offset: 0 }, onPercent)
+    if (source !== undefined && !isWhole) await convertDisk(source, file, { offset: 0 }, source)
     const { size } = await file.stat({ bigint: true })
     if (bytes > size) await file.truncate(Number(bytes))
     await file.sync()
