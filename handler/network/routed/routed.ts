@@ -167,7 +167,8 @@ const ipv6PodChain = (dev: string): string => `  chain pod {
 
 /**
  * What the guest may send, and that the launcher may send nothing to it but advertisements. The node has one table of
- * neighbors for all pods: with a few link-local addresses, a guest cannot fill it.
+ * neighbors for all pods: with a few link-local addresses, a guest cannot fill it by what it sends from. What it sends to
+ * counts as for any pod.
  */
 function guestChains(dev: string, mac: string, { ipv4, ipv6 }: PodLink): string[] {
   const chain = (name: string, device: string, rules: readonly string[]) =>
