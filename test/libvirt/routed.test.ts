@@ -110,6 +110,15 @@ const connectFrom = (network: string, to: object) =>
      socket.on('data', (text) => console.log(String(text))).on('error', ({ message }) => console.log(message))`,
   )
 
+test('what a neighbor sends to the address of the launcher on the tap does not reach the pod', async () => {
+  ipIn(node, 'address', 'add', '10.0.0.1/24', 'dev', 'node0')
+  ipIn(node, 'route', 'add', '169.254.86.84', 'via', '10.0.0.5')
+  expect(plugin('ADD')).toBe(added)
+  await serve(name, '0.0.0.0')
+  expect(connectFrom(node, { host: '169.254.86.84' })).toBe('no answer')
+  expect(connectFrom(name, { host: '169.254.86.84' })).toBe('169.254.86.84')
+})
+
 /** The launcher's servers, without its privileges. */
 const startAddressServers = () => {
   const file = (path: string) => JSON.stringify(resolve(import.meta.dirname, '../..', path))

@@ -145,12 +145,14 @@ ${family === 'ip6' ? exceptNeighbors : ''}    iifname "${name}" ${family} daddr 
 
 /**
  * Of the network only the guest reaches the DHCP servers: broadcasts of other pods would use up the responses that it
- * may get. Only the pod itself reaches the port of advertisements.
+ * may get. Only the pod itself reaches the port of advertisements. A neighbor can send the pod a frame for the address of
+ * the tap, at which the processes of the pod would answer.
  */
 const ipv4PodChain = (dev: string): string => `  chain pod {
     type filter hook input priority filter
     iifname != "lo" udp dport ${advertisements.port} drop
     iifname != "tap*" udp dport 67 drop
+    iifname != { "lo", "${dev}" } ip daddr ${podSideAddress} drop
     iifname "${dev}" ct state established,related accept
     iifname "${dev}" udp sport 68 udp dport 67 accept
     iifname "${dev}" drop
