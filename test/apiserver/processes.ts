@@ -137,13 +137,13 @@ export async function installProcesses(
   return {
     async startWebhooks(name) {
       service ??= installWebhookService(api)
-      const { lead, available } = await service
+      const routes = await service
       const port = await freePort()
       const kubeconfig = await kubeconfigOf('virtset-webhooks')
       const replica = await start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
       await untilLogged(replica, '"serving admission requests"')
-      await lead(slice(replica), port)
-      await available()
+      await routes.lead(slice(replica), port)
+      await routes.available()
       return replica
     },
     async startController(name) {
