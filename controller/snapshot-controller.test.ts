@@ -90,6 +90,7 @@ async function setUp() {
     has,
     support: (value: boolean) => (isSupported = value),
     refuse: (message: string | undefined) => (refusal = message),
+    cached: (name: string) => controller.snapshots.store.get(`default/${name}`),
     outdate: (part: string) => (outdated = part),
     isOutdated: () => outdated === undefined,
   }
@@ -139,6 +140,30 @@ test('a snapshot includes the claims that were attached to the guest', async () 
     'root root-web',
     'data data-web',
   ])
+})
+
+test('the volumes and conditions of a snapshot are not cached', async () => {
+  const { snapshot, run, status, awaits, taken, has, cached } = await setUp()
+  run({ phase: 'Running' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => has('nightly-root'))
+  await awaits(() => cached('nightly')?.status?.phase === 'InProgress')
+  expect(cached('nightly')?.status).toEqual({ phase: 'InProgress' })
+  taken('nightly-root')
+  await awaits(() => cached('nightly')?.status?.phase === 'Ready')
+  expect(cached('nightly')?.status).toEqual({ phase: 'Ready', creationTime: '2030-01-01T00:00:05Z' })
+  expect(status('nightly').volumes?.length).toBe(1)
+})
+
+test('a snapshot that is being deleted is neither read nor continued', async () => {
+  const { server, snapshot, run, status, awaits } = await setUp()
+  const finalizers = ['tests.virtset.io/hold']
+  const metadata = { namespace: 'default', name: 'held', uid: 'h', finalizers, deletionTimestamp: '2030-01-01T00:00:00Z' }
+  server.put(snapshots, { metadata, spec: { source: { name: 'other' } }, status: { phase: 'InProgress' } })
+  run({ phase: 'Running' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => status('nightly').phase === 'InProgress')
+  expect(server.requests.filter(({ path }) => path.includes('/virtualmachinesnapshots/held'))).toEqual([])
 })
 
 test('snapshots of one guest are taken one after the other', async () => {

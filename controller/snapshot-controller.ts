@@ -77,14 +77,16 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
   const seenMs = new Map<string, number>()
   snapshots.onChange(({ kind, object }) => {
     if (kind === 'deleted') loop.forget(object.metadata)
-    if (kind === 'deleted' || isComplete(object)) for (const stage of stages) seenMs.delete(stageOf(object, stage))
+    if (kind === 'deleted' || isOver(object)) for (const stage of stages) seenMs.delete(stageOf(object, stage))
     loop.add(keyOf(object.metadata))
   })
 
   const reconcile = async (key: string): Promise<void> => {
     const cached = snapshots.store.get(key)
-    if (cached === undefined || isComplete(cached)) return
-    const observed = await observe(loop.newest(cached))
+    if (cached === undefined || isOver(loop.newest(cached))) return
+    const whole = await unlessNotFound(kube.get(virtualMachineSnapshots, refOf(key)))
+    if (whole === undefined || isOver(whole)) return
+    const observed = await observe(whole)
     const target = { resource: virtualMachineSnapshots, object: observed.snapshot }
     const performed = loop.perform(target, planSnapshot(observed), (action) => act(observed, action))
     await performed.catch((error: unknown) => {
@@ -209,9 +211,17 @@ const stageOf = ({ metadata }: Snapshot, stage: (typeof stages)[number]): string
 const isComplete = ({ status }: VirtualMachineSnapshot): boolean =>
   status?.phase === 'Ready' || status?.phase === 'Failed'
 
-const slimSnapshot = (snapshot: Snapshot): Snapshot => ({
-  ...pick(snapshot, 'apiVersion', 'kind', 'spec', 'status'),
-  metadata: slimMetadata(snapshot.metadata, 'generation', 'creationTimestamp', 'deletionTimestamp'),
+/** Nothing is done for it any more. Its deletion can take as long as another client's finalizer stays. */
+const isOver = (snapshot: VirtualMachineSnapshot): boolean =>
+  isComplete(snapshot) || snapshot.metadata.deletionTimestamp !== undefined
+
+/** The list of its volumes, which is the largest part, and its conditions are read for each pass. */
+const slimSnapshot = ({ apiVersion, kind, metadata, spec, status }: Snapshot): Snapshot => ({
+  apiVersion,
+  kind,
+  metadata: slimMetadata(metadata, 'creationTimestamp', 'deletionTimestamp'),
+  spec: pick(spec, 'source'),
+  ...(status === undefined ? {} : { status: pick(status, 'phase', 'creationTime') }),
 })
 
 /** Whether the storage has taken all claims, or never will. */
