@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { budgets, groupUidLabel } from '../../controller/budget.ts'
-import { virtualMachineConfigs, virtualMachineGroups } from '../../runtime/resource.ts'
+import { virtualMachineConfigs, virtualMachineGroups, virtualMachineSnapshots } from '../../runtime/resource.ts'
 import type { KubeObject, Resource } from '../../runtime/resource.ts'
 import { limitsOf } from '../confinement.ts'
 import { until } from '../until.ts'
@@ -20,6 +20,7 @@ import type { Processes } from '../apiserver/processes.ts'
 let api: TestApiServer
 let processes: Processes
 const count = 120
+const snapshotCount = 1000
 const namespace = 'default'
 
 const half: typeof limitsOf = (manifest, component) => {
@@ -40,6 +41,12 @@ const text = 'x'.repeat(1000)
 const domain = Object.fromEntries(Array.from({ length: 600 }, (_, index) => [`key-${index}`, text]))
 const labels = { app: 'web' }
 const template = { metadata: { labels }, spec: { domain } }
+/** As the controller records them, for a VM with all the volumes that it can have. */
+const volumes = Array.from({ length: 256 }, (_, index) => ({
+  name: `volume-${index}`,
+  claimName: `${index}-`.padEnd(253, 'c'),
+  volumeSnapshotName: `${index}-`.padEnd(253, 's'),
+}))
 const annotations = { text: 'x'.repeat(250_000) }
 
 function* objects(): Generator<readonly [Resource<KubeObject>, KubeObject]> {
@@ -51,9 +58,14 @@ function* objects(): Generator<readonly [Resource<KubeObject>, KubeObject]> {
     yield [virtualMachineGroups, of({ replicas: 0, selector: { matchLabels: labels }, template })]
     yield [budgets, of({ minAvailable: 0 }, { labels: { [groupUidLabel]: 'u' }, annotations })]
   }
+  for (let index = 0; index < snapshotCount; index++) {
+    const metadata = { name: `snapshot-${index}`, namespace, uid: randomUUID(), generation: 1 }
+    const status = { phase: 'Ready', sourceUID: 'u', volumes }
+    yield [virtualMachineSnapshots, { metadata, spec: { source: { name: `vm-${index}` } }, status } as KubeObject]
+  }
 }
 
-test(`${count} configs, groups and budgets of up to 600 KB: the controller handles each in half of its memory`, async () => {
+test(`${count} configs, groups and budgets of up to 600 KB, ${snapshotCount} snapshots of 140 KB: the controller handles each in half of its memory`, async () => {
   await writeToEtcd(api, objects())
   const controller = await processes.startController('controller')
   const isDown = () => controller.child.exitCode !== null || controller.child.signalCode !== null
@@ -64,7 +76,11 @@ test(`${count} configs, groups and budgets of up to 600 KB: the controller handl
   }
   const handled = (queue: string) => metric(`virtset_queue{queue="${queue}",state="done"}`).catch(() => 0)
   await until(
-    async () => isDown() || ((await handled('configs')) >= count && (await handled('groups')) >= count),
+    async () =>
+      isDown() ||
+      ((await handled('configs')) >= count &&
+        (await handled('groups')) >= count &&
+        (await handled('snapshots')) >= snapshotCount),
     () => delay(500),
     { deadlineMs: 240_000, describe: () => `${JSON.stringify(controller.usage())} ${controller.log().slice(-2000)}` },
   )
