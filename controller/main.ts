@@ -2,6 +2,7 @@ import { watchInventory } from '../inventory/watched.ts'
 import { defaultAccess } from '../runtime/access.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
+import { fairClient } from '../runtime/fair-client.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { startLeaderElection } from '../runtime/leader-election.ts'
@@ -29,11 +30,13 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const access = await defaultAccess(process.env)
-  const kube = createKubeClient({ access, userAgent: name, connections })
+  // Events, whose recorder lets namespaces take turns itself, and metrics do not wait behind the requests of a tenant.
+  const client = createKubeClient({ access, userAgent: name, connections })
+  const kube = fairClient(client, connections)
   // The lease must not wait until slow requests for VMs leave a connection.
   const leaseKube = createKubeClient({ access, userAgent: name, connections: 1 })
   const registry = createMetrics()
-  const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
+  const events = countEvents(registry, createEventRecorder({ kube: client, log, component: name, instance: identity }))
   const isLeader = () => election.isLeader()
   const withMac = (address: string) => controller.vms.store.byIndex('mac', address)
   const inventory = watchInventory({ kube, log, clock, withMac })
@@ -103,7 +106,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     ...(shutdown.signal.aborted ? ['stopping'] : []),
   ]
   const health = await startHealth({ port: healthPort, registry, log, clock, unready })
-  const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock })
+  const metrics = await serveMetrics({ port: metricsPort, registry, kube: client, log, clock })
 
   shutdown.step('presets', () => presets.stop())
   shutdown.step('orphans', () => orphans.stop())
@@ -116,7 +119,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   shutdown.step('inventory', () => inventory.stop())
   shutdown.step('events', () => events.stop())
   shutdown.step('metrics', () => metrics?.close())
-  shutdown.step('client', () => kube.close())
+  shutdown.step('client', () => client.close())
   shutdown.step('client for the lease', () => leaseKube.close())
   shutdown.step('health', () => health.close())
 }

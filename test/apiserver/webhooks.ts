@@ -59,7 +59,7 @@ export function startOtherWebhook(api: TestApiServer, rejections = 0): Promise<W
 /** A webhook of others, called after virtset's for new objects with a label of the value `yes`. */
 export async function startMutatingWebhook(
   api: TestApiServer,
-  handle: (request: AdmissionRequest) => AdmissionResult,
+  handle: (request: AdmissionRequest) => AdmissionResult | Promise<AdmissionResult>,
   { rule, label }: { readonly rule: object; readonly label: string },
 ): Promise<WebhookServer> {
   const authority = await createAuthority(Date.now())

@@ -6,7 +6,10 @@ import { accountOf } from '../apiserver/accounts.ts'
 import { startApiServer } from '../apiserver/apiserver.ts'
 import type { TestApiServer } from '../apiserver/apiserver.ts'
 import { installProcesses } from '../apiserver/processes.ts'
+import { startMutatingWebhook } from '../apiserver/webhooks.ts'
 import type { Processes, Replica } from '../apiserver/processes.ts'
+import { writePatch } from '../../webhooks/admission/patch.ts'
+import type { AdmissionRequest } from '../../webhooks/admission/request.ts'
 
 /** What one tenant leaves behind does not affect another one, with the real webhooks and controller. */
 let api: TestApiServer
@@ -261,4 +264,59 @@ describe('a preset that is being deleted, with an object nested thousands of lev
     expect((await send('GET', pathOf(vmps, 'mallory', 'stored'))).code).toBe(404)
     isAlive()
   })
+})
+
+/** With the controller that was started above. */
+describe('three groups whose VMs are slow to admit', () => {
+  const groups = ['a', 'b', 'c']
+  /** Batches double: what follows these is 32 creations at a time. */
+  const fast = 31
+  const group = (name: string, replicas: number, labels: object) => ({
+    metadata: { name },
+    spec: {
+      replicas,
+      selector: { matchLabels: { group: name } },
+      template: { metadata: { labels: { group: name, ...labels } }, spec: { domain } },
+    },
+  })
+
+  test('leave connections of the controller to a group of another namespace', async () => {
+    const gate = Promise.withResolvers<void>()
+    const seen: { [group: string]: number } = {}
+    let held = 0
+    const rule = {
+      apiGroups: ['virtset.io'],
+      apiVersions: ['*'],
+      operations: ['CREATE'],
+      resources: ['virtualmachines'],
+    }
+    const hold = async ({ object }: AdmissionRequest) => {
+      const { group = '' } = (object as { metadata: { labels: { group?: string } } }).metadata.labels
+      seen[group] = (seen[group] ?? 0) + 1
+      if (seen[group] > fast) {
+        held++
+        await gate.promise
+      }
+      return { allowed: true as const, patch: writePatch([]) }
+    }
+    const slow = await startMutatingWebhook(api, hold, { rule, label: 'slow' })
+    try {
+      for (const name of groups) await created('VirtualMachineGroup', 'mallory', group(name, 63, { slow: 'yes' }))
+      await until(() => groups.every((name) => (seen[name] ?? 0) > fast) || held >= 6, undefined, {
+        deadlineMs: 120_000,
+        describe: () => JSON.stringify(seen),
+      })
+      await created('VirtualMachineGroup', 'alice', group('web', 3, {}))
+      const names = () => kubectl(['get', 'virtualmachines', '-n', 'alice', '-l', 'group=web', '-o', 'name'])
+      await until(async () => (await names()).split('\n').filter(Boolean).length === 3, undefined, {
+        deadlineMs: 240_000,
+        describe: () => `${held} held`,
+      })
+      // In the order of their arrival, the 96 would be sent first.
+      expect(held).toBeLessThan(48)
+    } finally {
+      gate.resolve()
+      await slow.drain(0)
+    }
+  }, 400_000)
 })

@@ -1,0 +1,83 @@
+import { afterEach, expect, test } from 'vitest'
+import { startFakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
+import { until } from '../test/until.ts'
+import { fairClient } from './fair-client.ts'
+import { createKubeClient, type KubeClient } from './kube.ts'
+import { virtualMachines } from './resource.ts'
+
+const connections = 8
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+/** An API server that answers nothing until `release`. */
+async function setUp() {
+  const server = await startFakeApiServer()
+  const client = createKubeClient({ access: server.access, userAgent: 'test', connections })
+  const held = Promise.withResolvers<undefined>()
+  const ends: (() => void)[] = []
+  const arrived: string[] = []
+  server.fault = ({ path }: FakeRequest) => {
+    const [, namespace = 'none'] = /\/namespaces\/([^/]+)/.exec(path) ?? []
+    arrived.push(namespace)
+    const { promise, resolve } = Promise.withResolvers<undefined>()
+    ends.push(() => resolve(undefined))
+    return { heldUntil: Promise.race([promise, held.promise]) }
+  }
+  const sent: Promise<unknown>[] = []
+  const release = () => held.resolve(undefined)
+  opened.push(
+    () => server.close(),
+    () => client.close(),
+    async () => {
+      release()
+      await Promise.allSettled(sent)
+    },
+  )
+  const kube = fairClient(client, connections)
+  return {
+    arrived,
+    send: (request: (kube: KubeClient) => Promise<unknown>) => {
+      const outcome = request(kube)
+      outcome.catch(() => {})
+      sent.push(outcome)
+    },
+    /** The oldest request is answered. */
+    answer: () => ends.shift()?.(),
+  }
+}
+
+const metadata = { namespace: 'mallory', name: 'vm', uid: 'u', resourceVersion: '1' }
+const vm = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata, spec: { domain: {} } } as const
+const get = (namespace: string) => (kube: KubeClient) => kube.get(virtualMachines, { namespace, name: 'vm' })
+
+test.each<[string, (kube: KubeClient) => Promise<unknown>]>([
+  ['get', get('mallory')],
+  ['list', (kube) => kube.list(virtualMachines, { namespace: 'mallory' })],
+  ['create', (kube) => kube.create(virtualMachines, vm)],
+  ['update', (kube) => kube.update(virtualMachines, vm)],
+  ['patch', (kube) => kube.patch(virtualMachines, metadata, { type: 'merge', body: {} })],
+  ['delete', (kube) => kube.delete(virtualMachines, metadata)],
+  ['other', (kube) => kube.request('GET', '/version')],
+])('a flood of slow requests (%s) leaves connections to another namespace', async (_, request) => {
+  const { arrived, send } = await setUp()
+  for (let index = 0; index < 40; index++) send(request)
+  send(get('alice'))
+  await until(() => arrived.length === 7)
+  expect(arrived.filter((namespace) => namespace === 'alice')).toEqual(['alice'])
+})
+
+test('two namespaces that flood delay a third one by one request', async () => {
+  const { arrived, send, answer } = await setUp()
+  for (const namespace of ['mallory', 'eve']) for (let index = 0; index < 40; index++) send(get(namespace))
+  send(get('alice'))
+  await until(() => arrived.length === connections)
+  expect(arrived).not.toContain('alice')
+  for (let index = 0; index < 3; index++) {
+    answer()
+    await until(() => arrived.length === connections + index + 1)
+  }
+  expect(arrived.slice(connections)).toContain('alice')
+})

@@ -1,0 +1,37 @@
+import type { KubeClient } from './kube.ts'
+import { createLanes } from './lanes.ts'
+
+/** One namespace never has all connections. */
+const shareOfNamespace = 0.75
+
+/**
+ * The same client, with turns between namespaces: without them, requests beyond the number of connections wait in the
+ * order of their arrival, so a namespace with many slow ones delays all others. Requests for cluster-scoped objects, and
+ * those of no known namespace, count as one namespace.
+ *
+ * Watches, and the lists of a cache, do not wait: no tenant causes them. Closing it closes the client.
+ *
+ * @param connections those of the client
+ */
+export function fairClient(kube: KubeClient, connections: number): KubeClient {
+  const lanes = createLanes({ all: connections, perNamespace: Math.ceil(connections * shareOfNamespace) })
+  const enter = <T>(
+    { namespace = '' }: { readonly namespace?: string },
+    signal: AbortSignal | undefined,
+    send: () => Promise<T>,
+  ): Promise<T> => lanes.run(namespace, send, signal)
+  const nowhere = {}
+  return {
+    get: (of, ref, options) => enter(ref, options?.signal, () => kube.get(of, ref, options)),
+    list: (of, options = {}) => enter(options, options.signal, () => kube.list(of, options)),
+    listEach: (of, options, take) => kube.listEach(of, options, take),
+    create: (of, object, options) => enter(object.metadata, options?.signal, () => kube.create(of, object, options)),
+    update: (of, object, options) => enter(object.metadata, options?.signal, () => kube.update(of, object, options)),
+    patch: (of, ref, patch, options) => enter(ref, options?.signal, () => kube.patch(of, ref, patch, options)),
+    delete: (of, ref, options) => enter(ref, options?.signal, () => kube.delete(of, ref, options)),
+    watch: (of, options) => kube.watch(of, options),
+    request: (method, path, body, options) =>
+      enter(nowhere, options?.signal, () => kube.request(method, path, body, options)),
+    close: () => kube.close(),
+  }
+}
