@@ -83,10 +83,16 @@ test('for each claim, VMs are looked up by the uses that its own does not allow,
     claimWarnings(spec, (use) => void keys.push(claimKey('default', use)))
     return keys
   }
+  const [writer, sharing, reading, sharingFiles] = [
+    { claim: 'c', isWriter: true, isShared: false },
+    { claim: 'c', isWriter: true, isShared: true },
+    { claim: 'c', isWriter: false, isShared: false },
+    { claim: 'c', isWriter: true, isShared: true, isFiles: true as const },
+  ].map((use) => claimKey('default', use))
   expect([exclusive, shared, reader].map(lookedUp)).toEqual([
-    ['default/c/writer', 'default/c/writer/shared', 'default/c/reader', 'default/c/files'],
-    ['default/c/writer', 'default/c/reader', 'default/c/files'],
-    ['default/c/writer', 'default/c/writer/shared', 'default/c/files'],
+    [writer, sharing, reading, sharingFiles],
+    [writer, reading, sharingFiles],
+    [writer, sharing, sharingFiles],
   ])
 })
 
@@ -94,6 +100,16 @@ test('a VM with hundreds of claims is compared by its first ones', () => {
   const names = Array.from({ length: 256 }, (_, index) => `c${index}`)
   const disks = names.map((volume): Disk => ({ type: 'volume', source: { volume }, target: { dev: volume } }))
   const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
-  const uses = claimUses({ domain: { devices: { disks } }, volumes })
+  const attachedVolumes = names
+    .slice(0, 16)
+    .map((name) => ({ name, persistentVolumeClaim: { claimName: `${name}-a` } }))
+  const uses = claimUses({ domain: { devices: { disks } }, volumes, attachedVolumes })
   expect(uses.map(({ claim }) => claim)).toEqual(names.slice(0, 16))
+})
+
+test('a key is short, however long the names of the namespace and the claim are', () => {
+  const use = { isWriter: true, isShared: false }
+  const keys = ['a', 'b'].map((end) => claimKey('n'.repeat(63), { ...use, claim: `${'c'.repeat(252)}${end}` }))
+  expect(keys.map(({ length }) => length)).toEqual([22, 22])
+  expect(new Set(keys).size).toBe(2)
 })

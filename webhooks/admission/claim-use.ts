@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { mostAttached } from '../../api/attached-volume.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { filesystemVolumes } from '../../completion/rules/filesystem-volume.ts'
@@ -21,8 +22,8 @@ const readOnlyDevices = ['cdrom']
 const mostClaims = 16
 
 /**
- * The first `mostClaims` claims that the disks or file systems of a VM use, with the strictest of their uses, and those
- * of its attached volumes.
+ * The first `mostClaims` claims that the disks or file systems of a VM use, with the strictest of their uses, and after
+ * them those of its attached volumes.
  */
 export function claimUses({ domain, volumes = [], attachedVolumes = [] }: VirtualMachineSpec): readonly ClaimUse[] {
   const disks = (domain.devices?.disks ?? []).filter(({ type }) => type === 'volume')
@@ -47,14 +48,20 @@ export function claimUses({ domain, volumes = [], attachedVolumes = [] }: Virtua
       isWriter: !readOnly,
       isShared: false,
     }))
-  return [...uses.slice(0, mostClaims), ...attached]
+  return [...uses, ...attached].slice(0, mostClaims)
 }
 
-/** The namespace, the claim and the way in which a VM uses it: the VMs that use it otherwise are not looked at. */
-export const claimKey = (namespace: string, { claim, isWriter, isShared, isFiles }: ClaimUse): string =>
-  isFiles
-    ? `${namespace}/${claim}/files`
-    : `${namespace}/${claim}/${isWriter ? 'writer' : 'reader'}${isShared ? '/shared' : ''}`
+/** Of a key in base64: 132 bits. */
+const keyLength = 22
+
+/**
+ * A digest of the namespace, the claim and the way in which a VM uses it: the VMs that use it otherwise are not looked
+ * at. A name can have 253 characters, so the digest is what is cached.
+ */
+export const claimKey = (namespace: string, { claim, isWriter, isShared, isFiles }: ClaimUse): string => {
+  const way = isFiles ? 'files' : `${isWriter ? 'writer' : 'reader'}${isShared ? '/shared' : ''}`
+  return hash('sha256', `${namespace}/${claim}/${way}`, 'base64').slice(0, keyLength)
+}
 
 /**
  * Warnings for the claims that another VM uses in a way that QEMU's locks do not allow, so that the second of the two

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createStore } from '../../runtime/store.ts'
+import { claimKey } from './claim-use.ts'
 import { claimUserIn, pack, vmIndexers, type CachedVm } from './watched-vms.ts'
 
 test('the cache has only the identity of a VM and its MAC addresses in canonical form', () => {
@@ -26,8 +27,8 @@ test('the cache has the claims that a VM uses until it has ended', () => {
       volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'c' } }],
     },
   }
-  expect(pack(vm).claims).toEqual([{ claim: 'c', isWriter: true, isShared: false }])
-  expect(pack({ ...vm, status: { phase: 'Failed' } }).claims).toBeUndefined()
+  expect(pack(vm).claimKeys).toEqual([claimKey('shop', { claim: 'c', isWriter: true, isShared: false })])
+  expect(pack({ ...vm, status: { phase: 'Failed' } }).claimKeys).toBeUndefined()
 })
 
 test('the cache has the identity of a cluster-scoped object without spec', () => {
@@ -40,7 +41,10 @@ test('the user of a claim is found by its use, and is another VM', () => {
   const store = createStore<CachedVm, 'mac' | 'claim'>(vmIndexers)
   const use = { claim: 'c', isWriter: true, isShared: false }
   const put = (namespace: string, name: string, claims = [use]) =>
-    store.put({ metadata: { name, namespace, uid: `${namespace}/${name}`, resourceVersion: '1' }, claims })
+    store.put({
+      metadata: { name, namespace, uid: `${namespace}/${name}`, resourceVersion: '1' },
+      claimKeys: claims.map((one) => claimKey(namespace, one)),
+    })
   put('shop', 'reader', [{ ...use, isWriter: false }])
   put('shop', 'elsewhere', [{ ...use, claim: 'd' }])
   put('other', 'writer')

@@ -10,10 +10,10 @@ import { slimMetadata } from '../../runtime/slim.ts'
 import type { Indexers, Store } from '../../runtime/store.ts'
 import { claimKey, claimUses, type ClaimUse } from './claim-use.ts'
 
-/** A cached VM: its identity, its MAC addresses, and the claims that it uses until it has ended. */
+/** A cached VM: its identity, its MAC addresses, and by `claimKey` the claims that it uses until it has ended. */
 export interface CachedVm extends KubeObject {
   readonly macs?: readonly string[]
-  readonly claims?: readonly ClaimUse[]
+  readonly claimKeys?: readonly string[]
   /** As the API server sends them; dropped before the VM is cached. */
   readonly spec?: VirtualMachineSpec
   readonly status?: VirtualMachineStatus
@@ -24,7 +24,7 @@ type VmIndex = 'mac' | 'claim'
 /** By MAC address (lower case, with colons), and by `claimKey`. */
 export const vmIndexers: Indexers<CachedVm, VmIndex> = {
   mac: ({ macs = [] }) => macs,
-  claim: ({ metadata: { namespace = '' }, claims = [] }) => claims.map((use) => claimKey(namespace, use)),
+  claim: ({ claimKeys = [] }) => claimKeys,
 }
 
 /** The VMs of the cluster. */
@@ -48,6 +48,6 @@ export function pack({ metadata, spec, status = {} }: Persisted<CachedVm>): Pers
   return {
     metadata: slimMetadata(metadata),
     macs: spec === undefined ? [] : macsOf(spec),
-    ...(claims.length === 0 ? {} : { claims }),
+    ...(claims.length === 0 ? {} : { claimKeys: claims.map((use) => claimKey(metadata.namespace ?? '', use)) }),
   }
 }
