@@ -158,7 +158,13 @@ test('the volumes and conditions of a snapshot are not cached', async () => {
 test('a snapshot that is being deleted is neither read nor continued', async () => {
   const { server, snapshot, run, status, awaits } = await setUp()
   const finalizers = ['tests.virtset.io/hold']
-  const metadata = { namespace: 'default', name: 'held', uid: 'h', finalizers, deletionTimestamp: '2030-01-01T00:00:00Z' }
+  const metadata = {
+    namespace: 'default',
+    name: 'held',
+    uid: 'h',
+    finalizers,
+    deletionTimestamp: '2030-01-01T00:00:00Z',
+  }
   server.put(snapshots, { metadata, spec: { source: { name: 'other' } }, status: { phase: 'InProgress' } })
   run({ phase: 'Running' })
   snapshot('nightly', { name: 'web' })
@@ -176,6 +182,23 @@ test('snapshots of one guest are taken one after the other', async () => {
   taken('one-root')
   await awaits(() => status('one').phase === 'Ready' && has('two-root'))
   expect(condition('two', 'Ready')).toBe('False InProgress')
+})
+
+test('a snapshot does not wait for one that is being deleted', async () => {
+  const { server, snapshot, run, status, awaits, has } = await setUp()
+  const finalizers = ['tests.virtset.io/hold']
+  const metadata = {
+    namespace: 'default',
+    name: 'held',
+    uid: 'h',
+    finalizers,
+    deletionTimestamp: '2030-01-01T00:00:00Z',
+  }
+  server.put(snapshots, { metadata, spec: { source: { name: 'web' } }, status: { phase: 'InProgress' } })
+  run({ phase: 'Running' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => has('nightly-root'))
+  expect(status('held').phase).toBe('InProgress')
 })
 
 test('a config without a VM is taken as it is, with the claims of its templates', async () => {

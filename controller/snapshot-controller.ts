@@ -224,8 +224,8 @@ const slimSnapshot = ({ apiVersion, kind, metadata, spec, status }: Snapshot): S
   ...(status === undefined ? {} : { status: pick(status, 'phase', 'creationTime') }),
 })
 
-/** Whether the storage has taken all claims, or never will. */
-const isTaken = (snapshot: Snapshot): boolean => isComplete(snapshot) || snapshot.status?.creationTime !== undefined
+/** Whether the storage has taken all claims, or nothing more is done for that. */
+const isTaken = (snapshot: Snapshot): boolean => isOver(snapshot) || snapshot.status?.creationTime !== undefined
 
 /** The same for a VM and its config. */
 const sourceKeyOf = ({ metadata: { namespace = '' }, spec }: Snapshot): string => `${namespace}/${spec.source.name}`
