@@ -54,7 +54,15 @@ async function setUp() {
     const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
     const events = createEventRecorder({ kube, log, component: 'c', instance: 'c0', clock })
     const reflector = startReflector({ kube, resource: virtualMachines, log, clock })
-    const controller = startConfigController({ kube, vms: reflector, events, log, isLeader: () => true, clock })
+    const controller = startConfigController({
+      kube,
+      vms: reflector,
+      events,
+      log,
+      isLeader: () => true,
+      clock,
+      random: () => 0,
+    })
     const led = controller.lead()
     led.catch(() => {})
     const stop = async () => {
@@ -291,6 +299,38 @@ describe('a restart', () => {
       () => vm(server) !== undefined && status(server).restart === undefined,
       () => clock.advance(1000),
     )
+  })
+
+  test('that is refused when its config is deleted does not delay those of the next config of this name', async () => {
+    const { clock, server, requestRestart, start } = await setUp()
+    const {
+      metadata: { uid: _uid, resourceVersion: _version, ...metadata },
+      ...config
+    } = server.find(configs, 'default', 'web')!
+    requestRestart('v-1')
+    const refusal = { kind: 'Status', code: 422, reason: 'Invalid', message: 'needs memory' }
+    const held = Promise.withResolvers<undefined>()
+    server.fault = ({ method, path }) => {
+      if (method === 'POST') return { status: 422, body: refusal }
+      return path.endsWith('/virtualmachines/web') ? { heldUntil: held.promise } : undefined
+    }
+    const { controller } = start()
+    await until(() => server.requests.some(({ path }) => path.endsWith('/virtualmachines/web')))
+    server.remove(configs, 'default', 'web')
+    await until(() => controller.configs.store.get('default/web') === undefined)
+    held.resolve(undefined)
+    await until(() => creations(server) === 1 && controller.statistics()?.working === 0)
+    server.put(configs, { ...config, metadata: { ...metadata, uid: 'c-2' } })
+    requestRestart('v-1')
+    await until(
+      () => controller.configs.store.get('default/web')?.status?.phase === 'Failed',
+      () => clock.advance(10),
+    )
+    await until(() => controller.statistics()?.working === 0)
+    const tried = creations(server)
+    for (let turn = 0; turn < 12; turn++) await clock.advance(1000)
+    await until(() => creations(server) > tried)
+    expect(status(server).restart).toEqual({ uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' })
   })
 
   test('that stays refused is tried less often', async () => {

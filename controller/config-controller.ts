@@ -54,7 +54,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
   const refused = new Map<string, BackOff>()
   const retry = (key: string) => {
     const backOff = refused.get(key) ?? createBackOff({ ...refusedRetry, clock, random })
-    refused.set(key, backOff)
+    // The config may have been deleted during the pass: no change would remove the entry then.
+    if (configs.store.get(key) !== undefined) refused.set(key, backOff)
     return { do: 'requeueAfter', afterMs: backOff.next() } as const
   }
   const configs = startReflector({ kube, resource: cachedConfigs, log, clock, slim })
