@@ -39,6 +39,17 @@ describe('labels of a running VM', () => {
     ['the first', { b: '1' }, {}, {}, [{ b: '1' }, { b: '1' }]],
     ['changed', { app: 'b' }, { app: 'a' }, { app: 'a' }, [{ app: 'b' }, { app: 'b' }]],
     ['removed', {}, { app: 'a' }, { app: 'a' }, [{}, {}]],
+    ['one in the place of another', { b: '1' }, { a: '1' }, { a: '1' }, [{ b: '1' }, { b: '1' }]],
+    [
+      'one in the place of another, beside one that stays',
+      { b: '1', c: '1' },
+      { a: '1', c: '1' },
+      { a: '1', c: '1' },
+      [
+        { b: '1', c: '1' },
+        { b: '1', c: '1' },
+      ],
+    ],
     ['of any name', { constructor: 'b' }, {}, {}, [{ constructor: 'b' }, { constructor: 'b' }]],
     ['with an empty value', { a: '' }, {}, {}, [{ a: '' }, { a: '' }]],
     [
@@ -52,10 +63,13 @@ describe('labels of a running VM', () => {
       ],
     ],
     ['nor again', { a: '2' }, { a: '1' }, { a: null }, undefined],
-    ['nor one that is removed from the VM later', {}, { a: '1' }, { a: null }, [{ a: '1' }, {}]],
+    ['nor one that is removed from the VM later', {}, { a: '1' }, { a: null }, undefined],
     ['nor one that another client has set to the same value', { a: '1' }, { a: '1' }, {}, [{ a: '1' }, { a: null }]],
     ['nor one that another client has changed', { a: '2' }, { a: 'x' }, { a: '1' }, [{ a: 'x' }, { a: null }]],
     ['nor one that another client has removed', { a: '2' }, {}, { a: '1' }, [{}, { a: null }]],
+    ['which is not forgotten with the label of the VM', { b: '1' }, {}, { a: '1' }, [{ b: '1' }, { b: '1', a: null }]],
+    ['nor later', { b: '2' }, { b: '1' }, { a: null, b: '1' }, [{ b: '2' }, { b: '2', a: null }]],
+    ['nor one that comes back', { a: '2', b: '1' }, { b: '1' }, { a: null, b: '1' }, undefined],
     ['nor a change that only another client has made', { a: '1' }, { a: 'x', b: '2' }, { a: '1' }, undefined],
     [
       'nor with the prefix of virtset',
@@ -79,7 +93,7 @@ describe('labels of a running VM', () => {
   })
 
   it('are not copied if they are too long to be recorded', () => {
-    const labels = Object.fromEntries(Array.from({ length: 600 }, (_, index) => [`a${index}`, 'x'.repeat(63)]))
+    const labels = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`a${index}`, 'x'.repeat(63)]))
     expect(copiedLabels({ labels })).toEqual({})
     expect(isRelabelled({ labels }, podWith({}, {}))).toBe(false)
     expect(relabelling({ labels }, podWith({}, {}))).toBeUndefined()

@@ -10,10 +10,10 @@ import { isRecord } from '../api/schema.ts'
 export const labelsAnnotation = 'virtset.io/labels'
 
 /**
- * Characters. Labels of a VM have 16 KiB of keys and values (`labels-size`), unless an earlier version admitted them:
- * beyond this, a pod keeps the labels of its creation.
+ * Characters. Labels of a VM have 16 KiB of keys and values (`labels-size`), which is less than 64 KiB of JSON, unless an
+ * earlier version admitted them: beyond this, a pod keeps its labels.
  */
-export const maxCopied = 32 * 1024
+export const maxCopied = 64 * 1024
 
 type Metadata = Pick<ObjectMeta, 'labels' | 'annotations'>
 type Copied = ReadonlyMap<string, string | null>
@@ -30,8 +30,9 @@ export function isRelabelled(vm: Metadata, pod: Metadata): boolean {
   if (encode(labels) === pod.annotations?.[labelsAnnotation]) return false
   const copied = copiedOf(pod)
   if (copied === undefined) return false
-  const isSame =
-    labels.size === copied.size && [...labels].every(([key, value]) => [value, null].includes(copied.get(key) ?? null))
+  const isCopied = ([key, value]: [string, string]) =>
+    copied.has(key) && [value, null].includes(copied.get(key) ?? null)
+  const isSame = [...labels].every(isCopied) && [...copied].every(([key, value]) => value === null || labels.has(key))
   return !isSame && encode(labels).length <= maxCopied
 }
 
@@ -55,8 +56,16 @@ export function relabelling(vm: Metadata, pod: Metadata): Relabelling | undefine
   const labels: [string, string | null][] = []
   for (const key of before.keys()) if (!after.has(key) && isOwn(key)) labels.push([key, null])
   for (const [key, value] of after) if (isOwn(key) && found.get(key) !== value) labels.push([key, value])
-  const copied = new Map([...after].map(([key, value]) => [key, isOwn(key) ? value : null]))
-  return { labels: Object.fromEntries(labels), annotations: { [labelsAnnotation]: encode(copied) } }
+  // Without a record, a label that another client has removed would come back with the VM's next label of this name.
+  const removed = [...before.keys()].filter((key) => !after.has(key) && !isOwn(key) && !found.has(key))
+  const copied = new Map<string, string | null>([
+    ...[...after].map(([key, value]) => [key, isOwn(key) ? value : null] as const),
+    ...removed.map((key) => [key, null] as const),
+  ])
+  const record = encode(copied)
+  return record.length > maxCopied
+    ? undefined
+    : { labels: Object.fromEntries(labels), annotations: { [labelsAnnotation]: record } }
 }
 
 /** Labels with virtset's own prefix identify pods to its processes and policies. A pod keeps those of its creation. */

@@ -71,7 +71,7 @@ it('has the record of the labels of its VM, also with its networks, unless it is
   }
   const annotations = { 'k8s.v1.cni.cncf.io/networks': '[]', 'virtset.io/labels': '{"a":"1"}' }
   expect(slimStartingPod(withRecord('{"a":"1"}')).metadata.annotations).toEqual(annotations)
-  expect(slimPod(withRecord('x'.repeat(32_769))).metadata.annotations).toBeUndefined()
+  expect(slimPod(withRecord('x'.repeat(65_537))).metadata.annotations).toBeUndefined()
 })
 
 it('has its spec until its VM has taken it, and nothing that users write into its metadata', () => {
