@@ -1,5 +1,5 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import { isAlreadyExists, isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
+import { isAlreadyExists, isRefusal, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
@@ -175,7 +175,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
       await unlessCounting(kube.create(pods, action.pod))
     } catch (error) {
       if (isAlreadyExists(error)) return onTaken(vm, action, refused)
-      if (!isForbidden(error) && !isInvalid(error)) throw error
+      if (!isRefusal(error)) throw error
       refused.push({ entry: action.entry, reason: 'FailedCreate', message: error.status.message })
     }
   }

@@ -2,7 +2,7 @@ import { claimsOfVm, templateWithClaims } from '../api/claim-template.ts'
 import { controllerOf, gracePeriodAnnotation, isOwning, virtualMachineOf } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { isAlreadyExists, isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
+import { isAlreadyExists, isRefusal, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector } from '../runtime/reflector.ts'
@@ -96,6 +96,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
   const createClaims = async ({ config, vm }: ObservedConfig): Promise<readonly ConfigAction[]> => {
     if (config.hasClaims !== true && config.spec?.claimTemplates === undefined) return []
     if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return []
+    if (vm?.metadata.deletionTimestamp !== undefined) return []
     const own = refOf(keyOf(config.metadata))
     const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, own)) : config
     if (whole?.spec === undefined || whole.metadata.deletionTimestamp !== undefined) return []
@@ -108,7 +109,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
         await unlessCounting(kube.create(persistentVolumeClaims, claim))
       } catch (error) {
         if (isAlreadyExists(error)) continue
-        if (!isForbidden(error) && !isInvalid(error)) throw error
+        if (!isRefusal(error)) throw error
         const message = `the claim ${claim.metadata.name} could not be created: ${error.status.message}`
         refusals.push({ do: 'recordEvent', type: 'Warning', reason: 'FailedCreateClaim', message })
       }
@@ -135,7 +136,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       await unlessCounting(kube.create(virtualMachines, virtualMachineOf(owner, config.metadata.name, revision)))
       return undefined
     } catch (error) {
-      if (!isForbidden(error) && !isInvalid(error)) throw error
+      if (!isRefusal(error)) throw error
       return [...refusedToRestart(observed, error.status.message), retry(keyOf(config.metadata))]
     }
   }

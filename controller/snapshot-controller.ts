@@ -3,14 +3,7 @@ import { apiVersion, group } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
-import {
-  isAlreadyExists,
-  isConflict,
-  isForbidden,
-  isInvalid,
-  isNotFound,
-  unlessNotFound,
-} from '../runtime/api-error.ts'
+import { isAlreadyExists, isConflict, isNotFound, isRefusal, unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import {
@@ -177,7 +170,7 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     } catch (error) {
       // It is observed in the next round, and may belong to another client.
       if (isAlreadyExists(error)) return undefined
-      if (!isForbidden(error) && !isInvalid(error)) throw error
+      if (!isRefusal(error)) throw error
       return refusedToCreate(observed, `the VolumeSnapshot ${name} could not be created: ${error.status.message}`)
     }
   }

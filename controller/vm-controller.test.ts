@@ -470,7 +470,7 @@ describe('controller', () => {
       const message = 'labels are fixed'
       server.fault = ({ method, path }) =>
         method === 'PATCH' && path.endsWith(podName)
-          ? { status: 403, body: { status: 'Failure', code: 403, reason: 'Forbidden', message } }
+          ? { status: 400, body: { status: 'Failure', code: 400, reason: '', message } }
           : undefined
       const isCounted = (count: number) => eventually(() => patches().length === count)
       label({ app: '1' })

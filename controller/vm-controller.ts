@@ -3,7 +3,7 @@ import { filledAnnotation } from '../api/claim-volume.ts'
 import { isFinished, macsOf } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
-import { isAlreadyExists, isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
+import { isAlreadyExists, isRefusal, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
 import type { DeleteOptions } from '../runtime/kube.ts'
 import { startReflector } from '../runtime/reflector.ts'
@@ -320,13 +320,13 @@ export function startVmController(options: VmControllerOptions): VmController {
       refusedPods.forget(vm.metadata.uid)
       return undefined
     } catch (error) {
-      const isRefused = isForbidden(error) || isInvalid(error)
-      if (!isRefused && !isAlreadyExists(error)) throw error
+      const refusal = isRefusal(error) ? error.status.message : undefined
+      if (refusal === undefined && !isAlreadyExists(error)) throw error
       // Admission may refuse the pod before the API server notices that it exists.
       const existing = await readNamedPod(vm)
       if (existing !== undefined) return plan({ ...observed, ...podsOf(observed.vm, existing) })
-      if (!isRefused) return [{ do: 'requeueAfter', afterMs: goneMs }]
-      const actions = refusedToCreate(observed, error.status.message)
+      if (refusal === undefined) return [{ do: 'requeueAfter', afterMs: goneMs }]
+      const actions = refusedToCreate(observed, refusal)
       for (const action of actions) if (action.do === 'requeueAfter') refusedPods.note(vm, action.afterMs)
       return actions
     }
@@ -347,7 +347,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       await unlessNotFound(kube.patch(pods, namedPod(vm), { type: 'merge', body }))
       return undefined
     } catch (error) {
-      if (!isForbidden(error) && !isInvalid(error)) throw error
+      if (!isRefusal(error)) throw error
       const actions = refusedToRelabel(pod, error.status.message)
       for (const action of actions) if (action.do === 'requeueAfter') refusedLabels.note(vm, action.afterMs)
       return actions

@@ -62,6 +62,14 @@ export function isInvalid(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.code === 422
 }
 
+/**
+ * Permissions, a quota, validation or an admission webhook refused the object: only a change of it or of the rules can
+ * help. The API server gives the code 400 to a refusal for which a webhook states none.
+ */
+export function isRefusal(error: unknown): error is ApiError {
+  return error instanceof ApiError && [400, 403, 422].includes(error.status.code)
+}
+
 export function isForbidden(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.code === 403
 }
