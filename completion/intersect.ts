@@ -35,7 +35,10 @@ type Given<K extends string, T> = { readonly [P in K]?: T }
 const given = <K extends string, T>(key: K, value: T | undefined): Given<K, T> =>
   value === undefined ? {} : ({ [key]: value } as Given<K, T>)
 
-const common = <T>(a: readonly T[], b: readonly T[]): T[] => a.filter((one) => b.includes(one))
+function common<T extends string | number>(a: readonly T[], b: readonly T[]): T[] {
+  const others = new Set(b)
+  return a.filter((one) => others.has(one))
+}
 
 /** The value that both nodes report; absent if they differ or one does not report it. */
 const agreed = <T extends object, K extends keyof T & string>(key: K, a: T, b: T): Given<K, T[K]> =>

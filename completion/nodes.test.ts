@@ -48,6 +48,21 @@ describe('the capabilities for a VM', () => {
     expect(known.census()).toEqual({ nodes: 4, outliers: ['old'] })
   })
 
+  test('ignore a node without what nearly all others of the cluster have, also beside few others', () => {
+    const ofPool = { labels: { pool: 'small' } }
+    const honest = Array.from({ length: 9 }, (_, index) => nodeProfile(`other-${index}`, bundledCapabilities))
+    const small = [nodeProfile('good', bundledCapabilities, ofPool), nodeProfile('bad', old, ofPool)]
+    const select = (profiles: readonly NodeProfile[]) =>
+      nodeCapabilities(profiles).providedFor(spec({ nodeSelector: { pool: 'small' } }))
+    expect(select([...honest, ...small])).toEqual({
+      capabilities: bundledCapabilities,
+      groups: [{ capabilities: bundledCapabilities, nodes: ['good'] }],
+      outliers: [{ capabilities: old, nodes: ['bad'] }],
+    })
+    expect(select(small)).toMatchObject({ groups: [{ nodes: ['good'] }, { nodes: ['bad'] }], outliers: [] })
+    expect(select([...honest, ...small.slice(1)])).toMatchObject({ groups: [{ nodes: ['bad'] }], outliers: [] })
+  })
+
   test('are those of the nodes that it selects', () => {
     const provided = known.providedFor(spec({ nodeSelector: { pool: 'new' } }))
     expect(provided.capabilities).toBe(bundledCapabilities)

@@ -30,7 +30,7 @@ export interface Provided {
   readonly groups: readonly NodeGroup[]
   /**
    * Nodes on which it could be scheduled but which are ignored because they do not have something that nearly all
-   * others have.
+   * others of these, or of the cluster, have.
    */
   readonly outliers: readonly NodeGroup[]
 }
@@ -45,13 +45,12 @@ const maxCached = 64
 export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabilities {
   const distinct = [...new Set(profiles.map(({ spec }) => spec.capabilities))]
   const cached = new LRUCache<string, Provided>({ max: maxCached })
+  let foundOutliers: readonly NodeGroup[] | undefined
+  const ofCluster = () => (foundOutliers ??= outliersOf(groupsOf(profiles)))
   return {
     known: oneOfEach([...distinct, bundledCapabilities]),
     published: distinct.length === 0 ? [bundledCapabilities] : distinct,
-    census: () => ({
-      nodes: profiles.length,
-      outliers: provide(profiles, false).outliers.flatMap(({ nodes }) => nodes),
-    }),
+    census: () => ({ nodes: profiles.length, outliers: ofCluster().flatMap(({ nodes }) => nodes) }),
     providedFor(spec) {
       if (profiles.length === 0) return { capabilities: bundledCapabilities, groups: [], outliers: [] }
       const { nodeSelector, affinity, tolerations } = spec
@@ -60,7 +59,7 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
       const key = digest([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
       const known = cached.get(key)
       if (known) return known
-      const provided = provide(profiles.filter(fitsOn(spec)), isKvm)
+      const provided = provide(profiles.filter(fitsOn(spec)), isKvm, ofCluster())
       cached.set(key, provided)
       return provided
     },
@@ -92,20 +91,28 @@ export function shareCapabilities(): <T extends NodeProfile>(profile: T) => T {
 
 const digest = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('base64')
 
-/** A VM of type kvm requests /dev/kvm from the scheduler, so nodes without it are ignored, unless no node has it. */
-function provide(fitting: readonly NodeProfile[], isKvm: boolean): Provided {
+/**
+ * A VM of type kvm requests /dev/kvm from the scheduler, so nodes without it are ignored, unless no node has it.
+ * @param ofCluster outliers among all nodes, which can be too many of the fitting ones to be outliers among these
+ */
+function provide(fitting: readonly NodeProfile[], isKvm: boolean, ofCluster: readonly NodeGroup[]): Provided {
   const withKvm = isKvm ? fitting.filter(({ spec }) => spec.capabilities.accelerators.kvm !== undefined) : []
-  const nodes = Map.groupBy(withKvm.length > 0 ? withKvm : fitting, ({ spec }) => spec.capabilities)
-  const groups = [...nodes].map(([capabilities, of]) => ({
-    capabilities,
-    nodes: of.map(({ metadata }) => metadata.name ?? '').toSorted(),
-  }))
-  const outliers = outliersOf(groups)
+  const groups = groupsOf(withKvm.length > 0 ? withKvm : fitting)
+  const known = new Set(ofCluster.map(({ capabilities }) => capabilities))
+  const ofPlacement = outliersOf(groups)
+  const all = groups.filter((group) => known.has(group.capabilities) || ofPlacement.includes(group))
+  const outliers = all.length < groups.length ? all : ofPlacement
   const counted = groups.filter((group) => !outliers.includes(group))
   const [first, ...rest] = counted.map(({ capabilities }) => capabilities)
   const capabilities = first === undefined ? bundledCapabilities : intersect([first, ...rest])
   return { capabilities, groups: counted, outliers }
 }
+
+const groupsOf = (profiles: readonly NodeProfile[]): readonly NodeGroup[] =>
+  [...Map.groupBy(profiles, ({ spec }) => spec.capabilities)].map(([capabilities, of]) => ({
+    capabilities,
+    nodes: of.map(({ metadata }) => metadata.name ?? '').toSorted(),
+  }))
 
 function oneOfEach(capabilities: readonly Capabilities[]): readonly Capabilities[] {
   return [...Map.groupBy(capabilities, imageOf).values()].flatMap((same) => same.slice(0, 1))
