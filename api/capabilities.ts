@@ -203,7 +203,11 @@ export const capabilitiesSchema: Schema = bounded(
     {
       architecture: string('The architecture of its guests.', { enum: ['x86_64'] }),
       version: string('The version of QEMU.'),
-      emulator: imageFile('The path of QEMU in the pod of a VM.'),
+      // It becomes the emulator of VMs. Of a node under an attacker's control, it must not be another program.
+      emulator: string('The path of QEMU in the pod of a VM.', {
+        maxLength: 64,
+        pattern: '^/usr/(bin|libexec)/qemu-(system-x86_64|kvm)$',
+      }),
       machines: list('The machine types, by name.', machineType, {
         'x-kubernetes-list-type': 'map',
         'x-kubernetes-list-map-keys': ['name'],

@@ -195,7 +195,7 @@ test('a node that publishes an empty profile does not affect VMs for other nodes
   const [machineType] = bundledCapabilities.machines
   const nothing = {
     ...bundledCapabilities,
-    emulator: '/usr/a',
+    emulator: '/usr/bin/qemu-kvm',
     machines: machineType ? [{ ...machineType, name: 'none', maxCpus: 1 }] : [],
     devices: [],
     accelerators: {},
@@ -232,8 +232,8 @@ test('a profile has limits', async () => {
   expect(refusal).toContain('spec.capabilities.emulator: Too long')
 })
 
-test('the paths of a profile lead to the launcher image', async () => {
-  const evil = { ...bundledCapabilities, emulator: '/var/run/virtset/volumes/data/evil' }
+test('the emulator of a profile is QEMU in the launcher image', async () => {
+  const evil = { ...bundledCapabilities, emulator: '/usr/bin/perl' }
   const profile = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'NodeProfile',
