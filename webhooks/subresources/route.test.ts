@@ -53,6 +53,7 @@ describe('refuses', () => {
     ['another kind', 'POST', at('start').replace('configs', 'groups'), '', 404],
     ['an invalid name', 'POST', at('start').replace('/web/', '/W_B/'), '', 404],
     ['a name with path traversal', 'POST', at('start').replace('/web/', '/..%2f..%2fx/'), '', 404],
+    ['dot segments', 'POST', at('start').replace('/default/', '/other/../default/'), '', 404],
     ['bad percent-encoding', 'POST', at('start').replace('/web/', '/%zz/'), '', 404],
     ['a body that is not JSON', 'POST', at('stop'), 'now', 400],
     ['a body that is a list', 'POST', at('stop'), '[]', 400],

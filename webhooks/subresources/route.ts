@@ -33,6 +33,8 @@ const longestGraceSeconds = 2 ** 31 - 1
 /** @param url path and query @param body empty if the request has none */
 export function route(method: string, url: string, body: string): Route {
   const { pathname, searchParams } = new URL(url, 'https://api')
+  // The API server has authorized and audited the path as it was sent, dot segments included.
+  if (pathname !== url.split('?', 1)[0]) return notFound(pathname)
   const document = documents.get(pathname.replace(/\/$/, ''))
   if (document !== undefined) {
     return method === 'GET' ? { kind: 'document', document } : notAllowed(method, 'GET')
