@@ -19,6 +19,7 @@ const specWith = (disk: Disk = {}, readOnly?: boolean): VirtualMachineSpec => ({
 const exclusive = specWith()
 const shared = specWith({ shareable: {} })
 const reader = specWith({ readonly: {} })
+const state: VirtualMachineSpec = { domain: {}, volumes: exclusive.volumes ?? [], deviceStateVolume: 'data' }
 
 test.each<[string, VirtualMachineSpec, boolean, boolean]>([
   ['a disk', exclusive, true, false],
@@ -52,27 +53,28 @@ test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([
   ['write, the other reads', exclusive, reader, warned],
   ['share', shared, shared, []],
   ['read', reader, reader, []],
+  ['have a disk and the device state', exclusive, state, []],
+  ['have the device state and a disk', state, exclusive, []],
 ])('two VMs that %s', (_, own, theirs, warnings) => {
   expect(claimWarnings(own, userOf('other', theirs))).toEqual(warnings)
 })
+
+const replacing = [
+  'the VM "other" has a disk or its device state in the claim "c": the guest can replace it by other files',
+]
+const replaced = [
+  'the VM "other" shares the files of the claim "c": its guest can replace the disk or the device state',
+]
 
 const filesystems = [{ type: 'volume' as const, source: { volume: 'data' }, target: { dir: 'data' } }]
 const files: VirtualMachineSpec = { domain: { devices: { filesystems } }, volumes: exclusive.volumes ?? [] }
 
 test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([
   ['a claim', files, files, []],
-  [
-    'a claim in which the other has its disk',
-    files,
-    reader,
-    ['the VM "other" has a disk in the claim "c": the guest can replace it by other files'],
-  ],
-  [
-    'a claim, by the other, in which one has its disk',
-    reader,
-    files,
-    ['the VM "other" shares the files of the claim "c": its guest can replace the disk'],
-  ],
+  ['a claim in which the other has its disk', files, reader, replacing],
+  ['a claim that has the device state of the other', files, state, replacing],
+  ['a claim, by the other, that has the device state of one', state, files, replaced],
+  ['a claim, by the other, in which one has its disk', reader, files, replaced],
 ])('two VMs that share the files of %s', (_, own, theirs, warnings) => {
   expect(claimWarnings(own, userOf('other', theirs))).toEqual(warnings)
 })

@@ -22,10 +22,11 @@ const readOnlyDevices = ['cdrom']
 const mostClaims = 16
 
 /**
- * The first `mostClaims` claims that the disks or file systems of a VM use, with the strictest of their uses, and after
+ * The first `mostClaims` claims that the disks, file systems or device state of a VM use, with the strictest of their uses, and after
  * them those of its attached volumes.
  */
-export function claimUses({ domain, volumes = [], attachedVolumes = [] }: VirtualMachineSpec): readonly ClaimUse[] {
+export function claimUses(spec: VirtualMachineSpec): readonly ClaimUse[] {
+  const { domain, volumes = [], attachedVolumes = [], deviceStateVolume } = spec
   const disks = (domain.devices?.disks ?? []).filter(({ type }) => type === 'volume')
   const disksOf = Map.groupBy(disks, ({ source }) => source?.volume)
   const shared = new Set(filesystemVolumes(domain).map((one) => one.name))
@@ -33,6 +34,9 @@ export function claimUses({ domain, volumes = [], attachedVolumes = [] }: Virtua
     const users = disksOf.get(name)
     if (claim === undefined) return []
     if (shared.has(name)) return [{ claim: claim.claimName, isWriter: true, isShared: true, isFiles: true }]
+    // QEMU does not lock the device state, so only a guest that shares the files conflicts with it.
+    if (users === undefined && name === deviceStateVolume)
+      return [{ claim: claim.claimName, isWriter: false, isShared: true }]
     if (users === undefined) return []
     const isWriter = users.some(
       ({ readonly, device = 'disk' }) =>
@@ -85,8 +89,10 @@ export function claimWarnings(
 
 function warning(own: ClaimUse, use: ClaimUse, other: string): string {
   const claim = JSON.stringify(own.claim)
-  if (own.isFiles) return `the VM ${other} has a disk in the claim ${claim}: the guest can replace it by other files`
-  if (use.isFiles) return `the VM ${other} shares the files of the claim ${claim}: its guest can replace the disk`
+  if (own.isFiles)
+    return `the VM ${other} has a disk or its device state in the claim ${claim}: the guest can replace it by other files`
+  if (use.isFiles)
+    return `the VM ${other} shares the files of the claim ${claim}: its guest can replace the disk or the device state`
   return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}`
 }
 
