@@ -173,6 +173,7 @@ export const rules: readonly Rule[] = [
   spaprAddress,
   pci.pciControllers,
   pci.pciAddresses,
+  pci.hotPlugPort,
   controller.pciChip,
   controller.pciTarget,
   controller.expanderBusNumber,

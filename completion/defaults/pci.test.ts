@@ -3,7 +3,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { applied, i440fx, q35 } from '../../test/applied.ts'
 import { pciRoot } from './controller.ts'
 import { diskBus } from './disk.ts'
-import { pciAddresses, pciControllers } from './pci.ts'
+import { hotPlugPort, pciAddresses, pciControllers } from './pci.ts'
 
 type Devices = NonNullable<Domain['devices']>
 const rules = [pciRoot, pciControllers, pciAddresses]
@@ -187,4 +187,65 @@ test('devices that are not on PCI, or have an address of another type, get no PC
     watchdogs: [{ model: 'itco' }],
   }
   expect(applied([pciAddresses], { os: q35, devices }).devices).toEqual(devices)
+})
+
+describe('ports for disks that are attached later', () => {
+  const withPorts = [...rules, hotPlugPort]
+  /** The number of root ports, and of those to which nothing is connected. */
+  const portsOf = ({ devices = {} }: Domain) => {
+    const ports = (devices.controllers ?? []).filter(({ model }) => model === 'pcie-root-port')
+    const used = new Set(
+      Object.values(devices).flatMap((all: unknown) =>
+        (Array.isArray(all) ? all : [all]).flatMap(({ address }: { address?: { type: string; bus: number } }) =>
+          address?.type === 'pci' ? [address.bus] : [],
+        ),
+      ),
+    )
+    return { all: ports.length, free: ports.filter(({ index }) => !used.has(Number(index))).length }
+  }
+  const serial = { type: 'virtio-serial', index: 0 } as const
+  const virtio: Devices = { controllers: [serial], disks: [disk('vda')] }
+
+  test.each<[string, Domain['os'] & object, Devices, { all: number; free: number }]>([
+    ['a machine with devices', q35, virtio, { all: 6, free: 4 }],
+    ['a machine without devices', q35, {}, { all: 4, free: 4 }],
+    [
+      'a machine whose ports the user states',
+      q35,
+      { ...virtio, controllers: [serial, { type: 'pci', index: 1, model: 'pcie-root-port' }] },
+      { all: 2, free: 0 },
+    ],
+    [
+      'a machine whose root the user states',
+      q35,
+      { controllers: [{ type: 'pci', index: 0, model: 'pcie-root' }] },
+      { all: 4, free: 4 },
+    ],
+    ['a machine without PCI Express', i440fx, virtio, { all: 0, free: 0 }],
+    ['a machine without PCI', isapc, {}, { all: 0, free: 0 }],
+  ])('%s', (_, os, devices, expected) => {
+    const domain = applied(withPorts, { os, devices }, { isOurs: true })
+    expect(portsOf(domain)).toEqual(expected)
+    expect(applied(withPorts, domain, { isOurs: true })).toEqual(domain)
+  })
+
+  test('the places of other devices are those that libvirt gives them', () => {
+    const libvirts = applied(rules, { os: q35, devices: virtio }).devices ?? {}
+    const ours = applied(withPorts, { os: q35, devices: virtio }, { isOurs: true }).devices ?? {}
+    const { controllers = [], ...others } = libvirts
+    expect(ours).toMatchObject(others)
+    expect(ours.controllers?.slice(0, controllers.length)).toEqual(controllers)
+    expect(ours.controllers?.slice(controllers.length)).toEqual(
+      [4, 5, 6].map((index) => ({
+        type: 'pci',
+        index,
+        model: 'pcie-root-port',
+        address: { type: 'pci', domain: 0, bus: 0, slot: 1, function: index - 1 },
+      })),
+    )
+  })
+
+  test('where libvirt judges, libvirt’s only', () => {
+    expect(portsOf(applied(withPorts, { os: q35, devices: virtio }))).toEqual({ all: 3, free: 1 })
+  })
 })

@@ -393,6 +393,37 @@ export const pciAddresses: Rule = {
   },
 }
 
+/** A running machine gets no more. Each takes 300 bytes of the stored VM. */
+const hotPlugPorts = 4
+
+export const hotPlugPort: Rule = {
+  name: 'hot-plug-port',
+  description: `A machine with PCI Express has ${hotPlugPorts} free root ports for disks that are attached later, unless the user or a preset adds PCI controllers. This default is virtset’s; libvirt’s is one.`,
+  *apply(domain, context, read) {
+    const { devices } = domain
+    if (context.isOurs !== true || !devices || rootOf(domain)?.model !== 'pcie-root' || hasOwnPorts(read)) return
+    const plan = planOf(domain, read)
+    const buses = busesOf(plan, false)
+    assign(plan, buses, false)
+    const missing = hotPlugPorts - freePorts(buses)
+    const next = buses.list.length
+    for (let index = next; index < next + missing && index <= lastBus; index += 1) {
+      // Without a slot, the port could not be placed.
+      if (reserveNext(buses, needsOf('pcie-root-port')) === undefined) break
+      yield append(devices, 'controllers', { type: 'pci', index, model: 'pcie-root-port' })
+    }
+    yield* pciAddresses.apply(domain, context, read)
+  },
+}
+
+/** Whether the domain states its PCI controllers, beside the root that every machine has. */
+const hasOwnPorts = (domain: Domain): boolean =>
+  list(domain, 'controllers').some(({ type, model }) => type === 'pci' && model !== 'pcie-root')
+
+/** The root ports to which nothing is connected. */
+const freePorts = ({ list: buses }: Buses): number =>
+  buses.filter(({ model, functions }) => model === 'pcie-root-port' && functions.every((used) => used === 0)).length
+
 const addressValues = (one: PciDevice, address: PciAddress, buses: Buses): object | undefined => {
   const isShared = one.multifunction ?? (address.function === 0 && hasOtherFunctions(buses, address))
   const multifunction = isShared ? { multifunction: true } : {}
