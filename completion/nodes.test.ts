@@ -61,6 +61,9 @@ describe('the capabilities for a VM', () => {
     })
     expect(select(small)).toMatchObject({ groups: [{ nodes: ['good'] }, { nodes: ['bad'] }], outliers: [] })
     expect(select([...honest, ...small.slice(1)])).toMatchObject({ groups: [{ nodes: ['bad'] }], outliers: [] })
+    const late = Array.from({ length: 30 }, (_, index) => nodeProfile(`late-${index}`, bundledCapabilities))
+    const another = nodeProfile('bad-2', old, ofPool)
+    expect(select([...late, ...small, another])).toMatchObject({ groups: [{ nodes: ['good'] }, {}], outliers: [] })
   })
 
   test('are those of the nodes that it selects', () => {

@@ -6,7 +6,7 @@ import type { NodeProfile } from '../api/node-profile.ts'
 import { bundledCapabilities, imageOf } from './capabilities.ts'
 import { fitsOn } from './fit.ts'
 import { intersect } from './intersect.ts'
-import { outliersOf, type NodeGroup } from './outliers.ts'
+import { countNodes, outliersOf, type NodeGroup } from './outliers.ts'
 
 /** The capabilities that the nodes of a cluster have published. */
 export interface NodeCapabilities {
@@ -93,7 +93,8 @@ const digest = (value: unknown): string => createHash('sha256').update(JSON.stri
 
 /**
  * A VM of type kvm requests /dev/kvm from the scheduler, so nodes without it are ignored, unless no node has it.
- * @param ofCluster outliers among all nodes, which can be too many of the fitting ones to be outliers among these
+ * @param ofCluster outliers among all nodes, which can be too many of the fitting ones to be outliers among these. They
+ *   count if they are most of the fitting ones: these may be the last that are updated.
  */
 function provide(fitting: readonly NodeProfile[], isKvm: boolean, ofCluster: readonly NodeGroup[]): Provided {
   const withKvm = isKvm ? fitting.filter(({ spec }) => spec.capabilities.accelerators.kvm !== undefined) : []
@@ -101,7 +102,7 @@ function provide(fitting: readonly NodeProfile[], isKvm: boolean, ofCluster: rea
   const known = new Set(ofCluster.map(({ capabilities }) => capabilities))
   const ofPlacement = outliersOf(groups)
   const all = groups.filter((group) => known.has(group.capabilities) || ofPlacement.includes(group))
-  const outliers = all.length < groups.length ? all : ofPlacement
+  const outliers = 2 * countNodes(all) <= countNodes(groups) ? all : ofPlacement
   const counted = groups.filter((group) => !outliers.includes(group))
   const [first, ...rest] = counted.map(({ capabilities }) => capabilities)
   const capabilities = first === undefined ? bundledCapabilities : intersect([first, ...rest])
