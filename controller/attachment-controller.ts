@@ -18,11 +18,12 @@ import {
   type RefusedPod,
 } from './attachment-plan.ts'
 import { attachedToLabel } from './attachment-pod.ts'
+import { readClaim } from './claim.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { hasEnded } from './own-pod.ts'
-import { persistentVolumeClaims, pods } from './pod.ts'
+import { pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { createPodFailures } from './pod-failure.ts'
 import type { PodFailure } from './pod-failure.ts'
@@ -121,7 +122,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const claims = new Map<string, Claim>()
     for (const { persistentVolumeClaim } of without) {
       const name = persistentVolumeClaim.claimName
-      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(vm.metadata)), name }))
+      const claim = await readClaim(kube, { ...refOf(keyOf(vm.metadata)), name })
       if (claim !== undefined) claims.set(name, claim)
     }
     const own = attachments.store

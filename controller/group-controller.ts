@@ -2,7 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { templateWithClaims } from '../api/claim-template.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { OwnerReference } from '../api/object.ts'
-import { controllerOf, isControlledBy, isOwning, ownerReference, virtualMachineOf } from '../api/template.ts'
+import {
+  controllerOf,
+  isControlledBy,
+  isOwning,
+  ownerReference,
+  templateRevisionAnnotation,
+  virtualMachineOf,
+} from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, selectorText } from '../presets/selector.ts'
@@ -10,11 +17,12 @@ import { ApiError, isAlreadyExists, unlessNotFound } from '../runtime/api-error.
 import { createBackOff } from '../runtime/back-off.ts'
 import type { BackOff } from '../runtime/back-off.ts'
 import { timestamp } from '../runtime/clock.ts'
-import { eachPage, pageSize } from '../runtime/pages.ts'
+import { pageSize, readEach } from '../runtime/pages.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, resource, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { createStore } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
@@ -209,8 +217,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const labelSelector = selectorText(compileStoredSelector(spec.selector))
     const { namespace } = metadata
     const scope = { labelSelector, limit: pageSize, ...(namespace === undefined ? {} : { namespace }) }
-    for await (const { items } of eachPage(kube, virtualMachines, scope))
-      for (const vm of items) if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata })) noteCreated(vm, memory)
+    await readEach(kube, virtualMachines, scope, (vm) => {
+      if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata })) noteCreated(vm, memory)
+    })
     memory.isVerified = true
   }
 
@@ -219,7 +228,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     for (const { metadata } of expectations.overdue(clock.monotonic())) {
       const found = await unlessNotFound(kube.get(virtualMachines, refOf(keyOf(metadata))))
       if (found?.metadata.uid !== metadata.uid) expectations.forget(metadata.uid)
-      else expectations.created(found, clock.monotonic())
+      else expectations.created(slimMember(found), clock.monotonic())
     }
   }
 
@@ -228,7 +237,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     expectations.resolved(vm.metadata.name)
     // The watch may have been faster than the response.
     if (vms.store.get(keyOf(vm.metadata))?.metadata.uid === vm.metadata.uid) return
-    expectations.created(vm, clock.monotonic())
+    expectations.created(slimMember(vm), clock.monotonic())
   }
 
   const act = async (key: string, group: Group, memory: Memory, action: OwnAction): Promise<undefined> => {
@@ -407,6 +416,23 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       await Promise.all([loop.stop(), adoptable.drain()])
       await Promise.all([groups.stop(), budgetCache.stop()])
     },
+  }
+}
+
+/** What is planned with a VM until the watch delivers it. Users choose the size of the rest, of hundreds of VMs. */
+function slimMember(vm: Vm): Vm {
+  const { apiVersion, kind, metadata, status } = vm
+  const controller = controllerOf(vm)
+  return {
+    apiVersion,
+    kind,
+    metadata: {
+      ...slimMetadata(metadata, 'creationTimestamp', 'deletionTimestamp', 'labels'),
+      ...slimMap(metadata, 'annotations', templateRevisionAnnotation),
+      ...(controller === undefined ? {} : { ownerReferences: [controller] }),
+    },
+    spec: { domain: {} },
+    ...(status === undefined ? {} : { status: pick(status, 'phase', 'reason', 'message', 'conditions') }),
   }
 }
 

@@ -1,6 +1,6 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
-import { eachPage, pageSize } from '../runtime/pages.ts'
+import { pageSize, readEach } from '../runtime/pages.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
@@ -61,9 +61,11 @@ export function startOrphanController(options: OrphanControllerOptions): OrphanC
   const exists = async ({ metadata }: Persisted<Pod>, vmUid: string): Promise<boolean> => {
     const { namespace } = metadata
     const scope = { limit: pageSize, ...(namespace === undefined ? {} : { namespace }) }
-    for await (const { items } of eachPage(kube, virtualMachines, scope))
-      if (items.some((vm) => vm.metadata.uid === vmUid)) return true
-    return false
+    let isFound = false
+    await readEach(kube, virtualMachines, scope, (vm) => {
+      isFound ||= vm.metadata.uid === vmUid
+    })
+    return isFound
   }
 
   const loop = createLoop<Pod>({

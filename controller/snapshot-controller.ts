@@ -2,6 +2,7 @@ import { claimNameOf } from '../api/claim-template.ts'
 import { apiVersion, group } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
+import { shorten } from '../api/shorten.ts'
 import type { Volume } from '../api/volume.ts'
 import { isAlreadyExists, isConflict, isNotFound, isRefusal, unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
@@ -103,7 +104,8 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
   const sinceMs = (snapshot: Snapshot): number => {
     const key = stageOf(snapshot, snapshot.status?.volumes === undefined ? 'waiting' : 'in progress')
     const startMs = seenMs.get(key) ?? clock.monotonic()
-    seenMs.set(key, startMs)
+    // A snapshot that was deleted during its pass is not forgotten again.
+    if (snapshots.store.get(keyOf(snapshot.metadata)) !== undefined) seenMs.set(key, startMs)
     return clock.monotonic() - startMs
   }
 
@@ -125,7 +127,7 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     const found = new Map<string, Persisted<VolumeSnapshot>>()
     for (const { volumeSnapshotName: name } of status?.volumes ?? []) {
       const one = await unlessNotFound(kube.get(volumeSnapshots, { ...refOf(keyOf(metadata)), name }))
-      if (one !== undefined) found.set(name, one)
+      if (one !== undefined) found.set(name, slimVolumeSnapshot(one, metadata.uid))
     }
     return found
   }
@@ -216,6 +218,24 @@ const slimSnapshot = ({ apiVersion, kind, metadata, spec, status }: Snapshot): S
   spec: pick(spec, 'source'),
   ...(status === undefined ? {} : { status: pick(status, 'phase', 'creationTime') }),
 })
+
+/** Characters of the storage's message. */
+const maxErrorLength = 1024
+
+/** Of up to 256, a pass has only this in memory: other clients can add megabytes. */
+function slimVolumeSnapshot(one: Persisted<VolumeSnapshot>, owner: string): Persisted<VolumeSnapshot> {
+  const { metadata, spec, status } = one
+  const ownerReferences = (metadata.ownerReferences ?? []).filter(({ uid }) => uid === owner)
+  const message = status?.error?.message
+  const error = message === undefined ? status?.error : { message: shorten(message, maxErrorLength) }
+  return {
+    metadata: { ...slimMetadata(metadata), ownerReferences },
+    spec: { source: pick(spec.source, 'persistentVolumeClaimName') },
+    ...(status === undefined
+      ? {}
+      : { status: { ...pick(status, 'creationTime', 'readyToUse'), ...(error === undefined ? {} : { error }) } }),
+  }
+}
 
 /** Whether the storage has taken all claims, or nothing more is done for that. */
 const isTaken = (snapshot: Snapshot): boolean => isOver(snapshot) || snapshot.status?.creationTime !== undefined

@@ -14,6 +14,7 @@ import type { Change } from '../runtime/store.ts'
 import { createTurns } from '../runtime/turns.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
+import { readClaim } from './claim.ts'
 import type { Engine } from './engine.ts'
 import { withFinalizer, withoutFinalizer } from './finalizer.ts'
 import { excludeNodes } from './exclude-nodes.ts'
@@ -243,7 +244,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   const findClaims = async (vm: Vm): Promise<Map<string, Claim>> => {
     const found = new Map<string, Claim>()
     const find = async (name: string) => {
-      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, claimRef(vm, name)))
+      const claim = await readClaim(kube, claimRef(vm, name))
       if (claim) found.set(name, claim)
     }
     for (const name of claimsOf(vm)) await find(name)

@@ -1,26 +1,8 @@
-import type { KubeClient, List, ListOptions } from './kube.ts'
+import type { KubeClient, ListOptions } from './kube.ts'
 import type { KubeObject, Persisted, Resource } from './resource.ts'
 
 /** Objects of at most 1.5 MiB each: a page of these takes up to 37 MiB as text. */
 export const pageSize = 25
-
-/**
- * The pages of a list, read from etcd one after the other. The last one has the version to watch from.
- *
- * @throws ApiError Expired if reading takes longer than etcd stores old versions
- */
-export async function* eachPage<T extends KubeObject>(
-  kube: Pick<KubeClient, 'list'>,
-  of: Resource<T>,
-  options: Omit<ListOptions, 'continue' | 'resourceVersion'> & { readonly limit: number },
-): AsyncGenerator<List<T>> {
-  let page = await kube.list(of, options)
-  yield page
-  while (page.continue !== undefined) {
-    page = await kube.list(of, { ...options, continue: page.continue })
-    yield page
-  }
-}
 
 /**
  * Reads all objects of a list from etcd, page by page, with one of them in memory at a time. Returns the version to

@@ -3,15 +3,23 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { budgets, groupUidLabel } from '../../controller/budget.ts'
-import { virtualMachineConfigs, virtualMachineGroups, virtualMachineSnapshots } from '../../runtime/resource.ts'
+import { persistentVolumeClaims } from '../../controller/pod.ts'
+import {
+  virtualMachineConfigs,
+  virtualMachineGroups,
+  virtualMachines,
+  virtualMachineSnapshots,
+} from '../../runtime/resource.ts'
 import type { KubeObject, Resource } from '../../runtime/resource.ts'
+import { run } from '../../cluster/command.ts'
 import { limitsOf } from '../confinement.ts'
+import { storedVm } from '../stored-vm.ts'
 import { until } from '../until.ts'
 import { startApiServer } from '../apiserver/apiserver.ts'
 import type { TestApiServer } from '../apiserver/apiserver.ts'
 import { writeToEtcd } from '../apiserver/etcd.ts'
 import { installProcesses } from '../apiserver/processes.ts'
-import type { Processes } from '../apiserver/processes.ts'
+import type { Processes, Replica } from '../apiserver/processes.ts'
 
 /**
  * A tenant's objects, and the controller with half of the memory of its manifest: with all of it, the test would need
@@ -19,6 +27,7 @@ import type { Processes } from '../apiserver/processes.ts'
  */
 let api: TestApiServer
 let processes: Processes
+let controller: Replica
 const count = 120
 const snapshotCount = 1000
 const namespace = 'default'
@@ -65,10 +74,11 @@ function* objects(): Generator<readonly [Resource<KubeObject>, KubeObject]> {
   }
 }
 
+const isDown = () => controller.child.exitCode !== null || controller.child.signalCode !== null
+
 test(`${count} configs, groups and budgets of up to 600 KB, ${snapshotCount} snapshots of 140 KB: the controller handles each in half of its memory`, async () => {
   await writeToEtcd(api, objects())
-  const controller = await processes.startController('controller')
-  const isDown = () => controller.child.exitCode !== null || controller.child.signalCode !== null
+  controller = await processes.startController('controller')
   const metric = async (line: string): Promise<number> => {
     const { body } = await request(`http://127.0.0.1:${controller.healthPort}/metrics`)
     const found = (await body.text()).split('\n').find((one) => one.startsWith(`${line} `))
@@ -83,6 +93,30 @@ test(`${count} configs, groups and budgets of up to 600 KB, ${snapshotCount} sna
         (await handled('snapshots')) >= snapshotCount),
     () => delay(500),
     { deadlineMs: 240_000, describe: () => `${JSON.stringify(controller.usage())} ${controller.log().slice(-2000)}` },
+  )
+  expect([controller.usage().oomKills, isDown()], controller.log().slice(-2000)).toEqual([0, false])
+}, 300_000)
+
+test('a VM with 63 claims of 60,000 labels each: the controller reads them one after the other', async () => {
+  const many = Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`label-${index}`, '']))
+  const names = Array.from({ length: 63 }, (_, index) => `claim-${index}`)
+  const claimOf = (name: string): KubeObject => {
+    const resources = { requests: { storage: '1Gi' } }
+    const metadata = { name, namespace, uid: randomUUID(), labels: many }
+    return { metadata, spec: { accessModes: ['ReadWriteOnce'], storageClassName: '', resources } } as KubeObject
+  }
+  const { spec, ...vm } = storedVm({ metadata: { name: 'claims', namespace, uid: randomUUID() } })
+  const claims = names.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } }))
+  function* large(): Generator<readonly [Resource<KubeObject>, KubeObject]> {
+    for (const name of names) yield [persistentVolumeClaims, claimOf(name)]
+  }
+  await writeToEtcd(api, large())
+  await writeToEtcd(api, [[virtualMachines, { ...vm, spec: { ...spec, volumes: claims } } as KubeObject]])
+  const pods = [api.kubectl, '--kubeconfig', api.kubeconfig, 'get', 'pods', '-n', namespace, '-o', 'name']
+  await until(
+    async () => isDown() || (await run(pods)).includes('virt-launcher-claims-'),
+    () => delay(500),
+    { deadlineMs: 120_000, describe: () => `${JSON.stringify(controller.usage())} ${controller.log().slice(-2000)}` },
   )
   expect([controller.usage().oomKills, isDown()], controller.log().slice(-2000)).toEqual([0, false])
 }, 300_000)
