@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { attempt, run } from '../cluster/command.ts'
-import { readSettings } from '../cluster/settings.ts'
 import { processesOfPod } from '../test/cluster/cluster.ts'
+import { madeCluster } from './made-cluster.ts'
 
 /**
  * On a cluster of `make up NODES=2`: the bindings of a guest's network beside a pod, in one run. A client in a pod of
@@ -31,21 +31,8 @@ const rounds = Number(values.rounds)
 const seconds = Number(values.seconds)
 const connections = Number(values.connections)
 const bindings = values.bindings.split(',')
-const {
-  KUBECONFIG: kubeconfig = join(readSettings(resolve(import.meta.dirname, '..'), process.env).state, 'kubeconfig'),
-} = process.env
-const binaries = process.env['KUBE_BIN_DIR']
 const namespace = 'bench-network'
-const base = [
-  binaries === undefined ? 'kubectl' : join(binaries, 'kubectl'),
-  '--kubeconfig',
-  kubeconfig,
-  '-n',
-  namespace,
-]
-const kubectl = (...rest: string[]) => run([...base, ...rest])
-const field = async (path: string, ...what: string[]) =>
-  (await kubectl('get', ...what, '-o', `jsonpath=${path}`)).trim()
+const { base, kubectl, field } = madeCluster(namespace)
 const progress = (text: string) => process.stderr.write(`${text}\n`)
 
 const controlPort = 8000

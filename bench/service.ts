@@ -1,8 +1,7 @@
-import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { attempt, run } from '../cluster/command.ts'
-import { readSettings } from '../cluster/settings.ts'
+import { madeCluster } from './made-cluster.ts'
 
 /**
  * On the cluster of `make up`: a group of Linux guests behind one Service, whose VMs are replaced one after the other
@@ -19,21 +18,8 @@ const { values } = parseArgs({
   },
 })
 const replicas = Number(values.vms)
-const {
-  KUBECONFIG: kubeconfig = join(readSettings(resolve(import.meta.dirname, '..'), process.env).state, 'kubeconfig'),
-} = process.env
-const binaries = process.env['KUBE_BIN_DIR']
 const namespace = 'bench-service'
-const base = [
-  binaries === undefined ? 'kubectl' : join(binaries, 'kubectl'),
-  '--kubeconfig',
-  kubeconfig,
-  '-n',
-  namespace,
-]
-const kubectl = (...rest: string[]) => run([...base, ...rest])
-const field = async (path: string, ...what: string[]) =>
-  (await kubectl('get', ...what, '-o', `jsonpath=${path}`)).trim()
+const { base, kubectl, field } = madeCluster(namespace)
 const progress = (text: string) => process.stderr.write(`${text}\n`)
 const labels = { app: 'server' }
 /** An emulated guest boots in 20 s of CPU time. */

@@ -3,7 +3,7 @@ import type { SnapshotStatus } from '../api/snapshot.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
-import { startFakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
+import { startFakeApiServer, type FakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
@@ -155,17 +155,17 @@ test('the volumes and conditions of a snapshot are not cached', async () => {
   expect(status('nightly').volumes?.length).toBe(1)
 })
 
+/** A snapshot in progress that is being deleted, and that another client holds. */
+function putTerminating(server: FakeApiServer, source: string): void {
+  const finalizers = ['tests.virtset.io/hold']
+  const deletionTimestamp = '2030-01-01T00:00:00Z'
+  const metadata = { namespace: 'default', name: 'held', uid: 'h', finalizers, deletionTimestamp }
+  server.put(snapshots, { metadata, spec: { source: { name: source } }, status: { phase: 'InProgress' } })
+}
+
 test('a snapshot that is being deleted is neither read nor continued', async () => {
   const { server, snapshot, run, status, awaits } = await setUp()
-  const finalizers = ['tests.virtset.io/hold']
-  const metadata = {
-    namespace: 'default',
-    name: 'held',
-    uid: 'h',
-    finalizers,
-    deletionTimestamp: '2030-01-01T00:00:00Z',
-  }
-  server.put(snapshots, { metadata, spec: { source: { name: 'other' } }, status: { phase: 'InProgress' } })
+  putTerminating(server, 'other')
   run({ phase: 'Running' })
   snapshot('nightly', { name: 'web' })
   await awaits(() => status('nightly').phase === 'InProgress')
@@ -186,15 +186,7 @@ test('snapshots of one guest are taken one after the other', async () => {
 
 test('a snapshot does not wait for one that is being deleted', async () => {
   const { server, snapshot, run, status, awaits, has } = await setUp()
-  const finalizers = ['tests.virtset.io/hold']
-  const metadata = {
-    namespace: 'default',
-    name: 'held',
-    uid: 'h',
-    finalizers,
-    deletionTimestamp: '2030-01-01T00:00:00Z',
-  }
-  server.put(snapshots, { metadata, spec: { source: { name: 'web' } }, status: { phase: 'InProgress' } })
+  putTerminating(server, 'web')
   run({ phase: 'Running' })
   snapshot('nightly', { name: 'web' })
   await awaits(() => has('nightly-root'))
