@@ -39,8 +39,14 @@ export function disruptionOf({ status, metadata }: Pod): Disruption | undefined 
 export function disruptionOfLive(pod: Persisted<Pod>): Disruption | undefined {
   const found = disruptionOf(pod)
   if (found !== undefined || pod.metadata.deletionTimestamp === undefined) return found
-  return { reason: 'PodDeleted', message: `the launcher pod ${pod.metadata.name} was deleted` }
+  return podDeleted(pod.metadata.name)
 }
+
+/** Of a pod that another client deleted without an eviction. */
+export const podDeleted = (name: string): Disruption => ({
+  reason: 'PodDeleted',
+  message: `the launcher pod ${name} was deleted`,
+})
 
 /** The disruption that ended, or ends, a VM. Such an end is not a failure of its guest. */
 export function disruptionOfVm({ status }: Pick<VirtualMachine, 'status'>): Disruption | undefined {

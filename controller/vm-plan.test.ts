@@ -227,6 +227,10 @@ const finishedAfter = (vm: typeof running) => ({
   ...vm,
   status: { ...vm.status, phase: 'Failed' as const, reason: 'Destroyed' },
 })
+const deletedPod = [
+  `updateStatus Failed PodDeleted: the launcher pod ${name} was deleted; how the guest ended: Destroyed`,
+  `recordEvent Warning PodDeleted: the launcher pod ${name} was deleted`,
+]
 /** As a restore makes it. */
 const copy = seen({ metadata: { name: `${name}-copy`, uid: 'copy', ownerReferences: [] } })
 const noSpace = `{"level":"info","msg":"starting"}
@@ -570,7 +574,16 @@ const table: [string, Variation, string[]][] = [
       `recordEvent Warning EvictionByEvictionAPI: ${drained}`,
     ],
   ],
-  ['which stays the reason if the pod has no other', { vm: finishedAfter(endedWithPod) }, []],
+  ['which stays the reason while the pod has no other', { vm: finishedAfter(endedWithPod), pod: podReady('True') }, ['requeueAfter 60000']],
+  [
+    'a pod that is being deleted was the reason if the handler reported that it was terminated',
+    {
+      vm: finishedAfter(endedWithPod),
+      pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(0) } }),
+    },
+    deletedPod,
+  ],
+  ['so was one that no longer exists', { vm: finishedAfter(endedWithPod) }, deletedPod],
   [
     'a pod that the controller deletes after the end of the guest is not a reason',
     {

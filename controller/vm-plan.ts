@@ -3,7 +3,7 @@ import { kvmResource, vsockResource } from '../api/launcher-resources.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import { differenceFrom } from './adopt.ts'
-import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm } from './disruption.ts'
+import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm, podDeleted } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import { hasFinalizer } from './finalizer.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
@@ -12,6 +12,7 @@ import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.t
 import { isTerminal } from './own-pod.ts'
 import { isRelabelled } from './pod-labels.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
+import { podTerminated } from '../runtime/disruption.ts'
 import { failedProbeOf, hasEndingProbe, hasReadiness, terminatedExitCode } from '../runtime/probe.ts'
 import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
 import { writeStatus } from './vm-action.ts'
@@ -184,10 +185,19 @@ function cleanUp(observed: Observed): Action[] {
 function explainEnd({ vm, pods, now }: Observed): Action[] {
   const own = pods.find(({ metadata }) => metadata.uid === vm.status?.podUID)
   const known = disruptionByPod(vm)
-  const disruption = known ?? (own && disruptionOf(own))
+  const disruption = known ?? (own && disruptionOf(own)) ?? deletionOf(vm, own)
   if (disruption === undefined || disruption.reason === vm.status?.reason) return []
   const updated: Action = { do: 'updateStatus', status: explainedStatus(vm, disruption, now) }
   return known === undefined ? [updated, disrupted(disruption)] : [updated]
+}
+
+/**
+ * The handler can report the end before the controller sees that the pod is deleted. A deletion by the controller is not
+ * the reason: it follows the end, and does not terminate a launcher.
+ */
+function deletionOf(vm: Vm, own: LauncherPod | undefined): Disruption | undefined {
+  if (disruptionOfVm(vm)?.reason !== podTerminated) return undefined
+  return own === undefined || own.metadata.deletionTimestamp !== undefined ? podDeleted(podName(vm)) : undefined
 }
 
 const disrupted = ({ reason, message }: Disruption): Action => ({
