@@ -574,7 +574,11 @@ const table: [string, Variation, string[]][] = [
       `recordEvent Warning EvictionByEvictionAPI: ${drained}`,
     ],
   ],
-  ['which stays the reason while the pod has no other', { vm: finishedAfter(endedWithPod), pod: podReady('True') }, ['requeueAfter 60000']],
+  [
+    'which stays the reason while the pod has no other',
+    { vm: finishedAfter(endedWithPod), pod: podReady('True') },
+    ['requeueAfter 60000'],
+  ],
   [
     'a pod that is being deleted was the reason if the handler reported that it was terminated',
     {
