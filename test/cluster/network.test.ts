@@ -131,7 +131,14 @@ async function untilServes(name: string): Promise<VirtualMachine> {
 const processOf = ({ status }: VirtualMachine): string =>
   String(processesOfPod(status?.podUID ?? 'no pod', (command) => command.includes('launcher/main.ts'))[0])
 
-test('a guest has the address of its pod, by DHCP, and is reached there and by a Service', async () => {
+function withNetwork(vm: object): object {
+  const copy: { spec: { domain: { devices: { interfaces?: object[] } } } } = JSON.parse(JSON.stringify(vm))
+  copy.spec.domain.devices.interfaces = [{}]
+  return copy
+}
+
+// While the large guests boot, others start, or wait for what they need.
+test.concurrent('a guest has the address of its pod, by DHCP, and is reached there and by a Service', async () => {
   const [server, client] = [await untilServes('server'), await untilServes('client')]
   expect(server.spec.domain['devices']).toMatchObject({
     interfaces: [
@@ -157,16 +164,7 @@ test('a guest has the address of its pod, by DHCP, and is reached there and by a
   expect((await run([...inPod, `http://${to}/cgi-bin/who`])).trim()).toBe(from)
 }, 1_200_000)
 
-test('two guests reach each other in a network of Multus, and nothing but frames crosses their pods', async () => {
-  const [server, client] = [await untilServes('server'), await untilServes('client')]
-  expect(await ask(addressOf(client), `get?${inLab.server}`)).toBe(inLab.client)
-  expect(server.status?.interfaces?.[1]).toMatchObject({ network: `${cluster.namespace}/lab`, podInterface: 'net1' })
-  const addresses = await run(['nsenter', '-t', processOf(server), '-n', 'ip', 'address', 'show', 'dev', 'net1'])
-  expect(addresses).toContain(server.status?.interfaces?.[1]?.mac)
-  expect(addresses).not.toContain('inet')
-}, 1_200_000)
-
-test('a network that does not exist, or whose CNI plugin fails, is named in the condition until it is repaired', async () => {
+test.concurrent('a network that does not exist, or whose CNI plugin fails, is named in the condition until it is repaired', async () => {
   const taps = [{ dev: 'tap1', plugin: 'redirect', network: 'late' }]
   const devices = { interfaces: [{ target: { dev: 'tap1' } }] }
   await cluster.apply(deaf('late', { taps, terminationGracePeriodSeconds: 0 }, { devices }))
@@ -191,35 +189,7 @@ test('a network that does not exist, or whose CNI plugin fails, is named in the 
   expect(status?.interfaces?.[0]?.ips).toEqual([expect.stringMatching(/^198\.18\.7\.\d+$/)])
 }, 600_000)
 
-test('guests follow the path between them, on which packets must be smaller', async () => {
-  const [server, client] = [await untilServes('server'), await untilServes('client')]
-  const [from, to] = [addressOf(client), addressOf(server)]
-  // At the end of the client's link that is the node's, the node refuses what is too large, and says so to the sender.
-  const [inPod] = JSON.parse(await run(['nsenter', '-t', processOf(client), '-n', 'ip', '-j', 'link', 'show', 'eth0']))
-  const links: { ifindex: number; ifname: string }[] = JSON.parse(await run(['ip', '-j', 'link']))
-  const link = links.find(({ ifindex }) => ifindex === inPod.link_index)?.ifname ?? 'no link'
-  await run(['ip', 'link', 'set', 'dev', link, 'mtu', '1400'])
-  expect(await ask(from, `sum?${to}`)).toBe(`${largeBytes}`)
-}, 1_200_000)
-
-test('a guest cannot use another address', async () => {
-  const [server, client] = [await untilServes('server'), await untilServes('client')]
-  expect(await ask(addressOf(client), `spoof?${addressOf(server)}`)).toBe('refused')
-  expect(await ask(addressOf(client), `get?${addressOf(server)}`)).toBe(addressOf(client))
-}, 1_200_000)
-
-test('guests stay connected while handler and network agent are replaced', async () => {
-  const server = await untilServes('server')
-  const system = ['-n', 'virtset-system']
-  await cluster.kubectl(...system, 'rollout', 'restart', 'daemonset/virtset-network', 'daemonset/virtset-handler')
-  for (const name of ['virtset-network', 'virtset-handler'])
-    await cluster.kubectl(...system, 'rollout', 'status', `daemonset/${name}`, '--timeout=180s')
-  expect(await ask(addressOf(server), 'who')).not.toBe('')
-  const again = await cluster.vm('server')
-  expect(again?.status).toMatchObject({ phase: 'Running', podUID: server.status?.podUID })
-}, 600_000)
-
-test('QEMU reaches its iSCSI disk from the address that the guest has', async () => {
+test.concurrent('QEMU reaches its iSCSI disk from the address that the guest has', async () => {
   await cluster.apply(withNetwork(guest('disk', { terminationGracePeriodSeconds: 0 })))
   const vm = await cluster.untilVm('disk', 'runs', ({ status }) => status?.phase === 'Running')
   const console = await cluster.console(vm)
@@ -227,13 +197,7 @@ test('QEMU reaches its iSCSI disk from the address that the guest has', async ()
   console.close()
 }, 600_000)
 
-function withNetwork(vm: object): object {
-  const copy: { spec: { domain: { devices: { interfaces?: object[] } } } } = JSON.parse(JSON.stringify(vm))
-  copy.spec.domain.devices.interfaces = [{}]
-  return copy
-}
-
-test('a plugin that is missing, fails or hangs is named in the condition, and the VM starts once it is repaired', async () => {
+test.concurrent('a plugin that is missing, fails or hangs is named in the condition, and the VM starts once it is repaired', async () => {
   const node = (await cluster.vm('server'))?.status?.nodeName ?? 'node1'
   const plugins = join(cluster.state, 'nodes', node, 'kubelet/plugins/network.virtset.io/bin')
   const file = join(plugins, 'example')
@@ -271,6 +235,43 @@ test('a plugin that is missing, fails or hangs is named in the condition, and th
   )
   await cluster.untilVm('plugged', 'runs', ({ status }) => status?.phase === 'Running')
 }, 900_000)
+
+test('two guests reach each other in a network of Multus, and nothing but frames crosses their pods', async () => {
+  const [server, client] = [await untilServes('server'), await untilServes('client')]
+  expect(await ask(addressOf(client), `get?${inLab.server}`)).toBe(inLab.client)
+  expect(server.status?.interfaces?.[1]).toMatchObject({ network: `${cluster.namespace}/lab`, podInterface: 'net1' })
+  const addresses = await run(['nsenter', '-t', processOf(server), '-n', 'ip', 'address', 'show', 'dev', 'net1'])
+  expect(addresses).toContain(server.status?.interfaces?.[1]?.mac)
+  expect(addresses).not.toContain('inet')
+}, 1_200_000)
+
+test('guests follow the path between them, on which packets must be smaller', async () => {
+  const [server, client] = [await untilServes('server'), await untilServes('client')]
+  const [from, to] = [addressOf(client), addressOf(server)]
+  // At the end of the client's link that is the node's, the node refuses what is too large, and says so to the sender.
+  const [inPod] = JSON.parse(await run(['nsenter', '-t', processOf(client), '-n', 'ip', '-j', 'link', 'show', 'eth0']))
+  const links: { ifindex: number; ifname: string }[] = JSON.parse(await run(['ip', '-j', 'link']))
+  const link = links.find(({ ifindex }) => ifindex === inPod.link_index)?.ifname ?? 'no link'
+  await run(['ip', 'link', 'set', 'dev', link, 'mtu', '1400'])
+  expect(await ask(from, `sum?${to}`)).toBe(`${largeBytes}`)
+}, 1_200_000)
+
+test('a guest cannot use another address', async () => {
+  const [server, client] = [await untilServes('server'), await untilServes('client')]
+  expect(await ask(addressOf(client), `spoof?${addressOf(server)}`)).toBe('refused')
+  expect(await ask(addressOf(client), `get?${addressOf(server)}`)).toBe(addressOf(client))
+}, 1_200_000)
+
+test('guests stay connected while handler and network agent are replaced', async () => {
+  const server = await untilServes('server')
+  const system = ['-n', 'virtset-system']
+  await cluster.kubectl(...system, 'rollout', 'restart', 'daemonset/virtset-network', 'daemonset/virtset-handler')
+  for (const name of ['virtset-network', 'virtset-handler'])
+    await cluster.kubectl(...system, 'rollout', 'status', `daemonset/${name}`, '--timeout=180s')
+  expect(await ask(addressOf(server), 'who')).not.toBe('')
+  const again = await cluster.vm('server')
+  expect(again?.status).toMatchObject({ phase: 'Running', podUID: server.status?.podUID })
+}, 600_000)
 
 test('the network agent has no token and the rights that it states', async () => {
   const pods = await cluster.kubectl('-n', 'virtset-system', 'get', 'pods', '-o', 'json')
