@@ -4,6 +4,8 @@ import type { Pki } from './pki.ts'
 
 /** The addresses of Services: by convention, the first is the API server's and the tenth the DNS server's. */
 export const serviceRange = '10.96.0.0/16'
+/** A Service has an address from it only if it requests one. */
+export const serviceRangeIpv6 = 'fd10:96::/112'
 export const apiServerServiceAddress = '10.96.0.1'
 export const dnsServiceAddress = '10.96.0.10'
 
@@ -53,7 +55,7 @@ export function apiServerCommand(server: ApiServer): string[] {
     `--bind-address=${server.address}`,
     `--advertise-address=${server.address}`,
     `--secure-port=${server.port}`,
-    `--service-cluster-ip-range=${serviceRange}`,
+    `--service-cluster-ip-range=${serviceRange},${serviceRangeIpv6}`,
     `--client-ca-file=${file('ca.crt')}`,
     `--tls-cert-file=${file('apiserver.crt')}`,
     `--tls-private-key-file=${file('apiserver.key')}`,

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -12,9 +12,12 @@ export interface NodeAddresses {
   readonly address: string
   readonly link: string
   readonly pods: string
+  /** From the prefix for documentation (RFC 3849), and unique local addresses (RFC 4193). Other nodes have IPv4 only. */
+  readonly ipv6?: { readonly address: string; readonly pods: string }
 }
 
 export const podRange = '10.244.0.0/16'
+export const podRangeIpv6 = 'fd10:244::/64'
 /** The maximum that one host can run. */
 const mostNodes = 3
 const table = 'virtset'
@@ -28,6 +31,7 @@ export const tables = [
   ['ip', chaosTable],
 ] as const
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
+const ipv6Settings = '/proc/sys/net/ipv6/conf'
 
 export function nodesOf(count: number): NodeAddresses[] {
   return Array.from({ length: count }, (_, index) => addressesOf(`node${index + 1}`, index))
@@ -40,8 +44,17 @@ const addressesOf = (name: string, index: number): NodeAddresses => ({
   pods: `10.244.${index}.0/24`,
 })
 
-/** The node that `make test` adds, cordoned, for the tests that break a node. Only DaemonSets run on it. */
-export const spareNode = addressesOf('spare', mostNodes)
+/** Whether the kernel of this host has IPv6, and uses it. */
+export const hasIpv6 = (): boolean => readSetting(`${ipv6Settings}/all/disable_ipv6`) === '0'
+
+/**
+ * The node that `make test` adds, cordoned, for the tests that break a node. Only DaemonSets run on it. Its pods have
+ * IPv6 addresses, too: those of all nodes would start a second later, for the kernel looks for duplicates of each.
+ */
+export const spareNode: NodeAddresses = {
+  ...addressesOf('spare', mostNodes),
+  ...(hasIpv6() ? { ipv6: { address: '2001:db8::1', pods: podRangeIpv6 } } : {}),
+}
 /** Every node that a cluster can have. */
 export const possibleNodes: readonly NodeAddresses[] = [...nodesOf(mostNodes), spareNode]
 
@@ -65,18 +78,49 @@ table ip ${table} {
  * Configures the nodes' addresses and the pods' external access. Records the previous forwarding setting in `state`.
  */
 export async function ensureNetwork(step: Step, state: string, nodes: readonly NodeAddresses[]): Promise<void> {
-  for (const { link, address } of nodes) {
+  for (const { link, address, ipv6 } of nodes) {
     // A bridge without ports: dummy devices do not exist on every kernel.
     if ((await attempt(['ip', 'link', 'show', link])) === undefined)
       await step.run(['ip', 'link', 'add', link, 'type', 'bridge'])
     await step.run(['ip', 'address', 'replace', `${address}/32`, 'dev', link])
+    if (ipv6 !== undefined) await step.run(['ip', 'address', 'replace', `${ipv6.address}/128`, 'dev', link, 'nodad'])
     await step.run(['ip', 'link', 'set', link, 'up'])
   }
   if (readFileSync(forwarding, 'utf8').trim() !== '1') {
     writeFileSync(join(state, 'ip_forward'), '0')
     writeFileSync(forwarding, '1')
   }
+  if (nodes.some(({ ipv6 }) => ipv6 !== undefined)) forwardIpv6(state)
   await step.run(['nft', '-f', '-'], { input: masqueradeRules() })
+}
+
+/** What `forwardIpv6` changes: each file of a setting, and its previous value. */
+const ipv6Record = (state: string): string => join(state, 'ipv6_forwarding')
+
+/** A host that forwards ignores the routers that it was configured by, unless each interface is set to heed them. */
+function forwardIpv6(state: string): void {
+  const forwardsAll = `${ipv6Settings}/all/forwarding`
+  if (readSetting(forwardsAll) === '1') return
+  const heeding = readdirSync(ipv6Settings)
+    .map((name) => `${ipv6Settings}/${name}/accept_ra`)
+    .filter((file) => readSetting(file) === '1')
+  const before = { ...Object.fromEntries(heeding.map((file) => [file, '1'])), [forwardsAll]: '0' }
+  writeFileSync(ipv6Record(state), JSON.stringify(before))
+  for (const file of heeding) writeFileSync(file, '2')
+  writeFileSync(forwardsAll, '1')
+}
+
+function restoreIpv6(state: string): void {
+  if (!existsSync(ipv6Record(state))) return
+  const before: Readonly<Record<string, string>> = JSON.parse(readFileSync(ipv6Record(state), 'utf8'))
+  // Interfaces can be gone since then.
+  for (const [file, value] of Object.entries(before)) if (existsSync(file)) writeFileSync(file, value)
+  rmSync(ipv6Record(state))
+}
+
+/** The value of a kernel setting; undefined if the kernel does not have it. */
+function readSetting(file: string): string | undefined {
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined
 }
 
 /** A file in `state` that exists while kube-router, which enforces NetworkPolicies in a test, may have left rules. */
@@ -126,6 +170,7 @@ export async function removeNetwork(step: Step, state: string): Promise<void> {
     if ((await attempt(['nft', 'list', 'table', family, name])) !== undefined)
       await step.run(['nft', 'delete', 'table', family, name])
   await removePolicyRules(state)
+  restoreIpv6(state)
   const before = join(state, 'ip_forward')
   if (existsSync(before)) writeFileSync(forwarding, readFileSync(before, 'utf8'))
 }

@@ -10,7 +10,7 @@ import { ensureFile } from './file.ts'
 import type { Image } from './images.ts'
 import { blobPath, digestsOf, findManifest } from './layout.ts'
 import { ensureNamespace, inNamespace, namespaceHolder, type Namespace } from './namespace.ts'
-import { podRange, type NodeAddresses } from './network.ts'
+import { hasIpv6, podRange, podRangeIpv6, type NodeAddresses } from './network.ts'
 import { renderKubeconfig, type Pki } from './pki.ts'
 import { bootId, ensureProcess, untilSettled, type ProcessDirectories } from './process.ts'
 import type { Step } from './progress.ts'
@@ -100,8 +100,8 @@ function cniConfiguration(node: NodeAddresses): string {
         ipMasq: false,
         ipam: {
           type: 'host-local',
-          ranges: [[{ subnet: node.pods }]],
-          routes: [{ dst: '0.0.0.0/0' }],
+          ranges: [node.pods, ...(node.ipv6 === undefined ? [] : [node.ipv6.pods])].map((subnet) => [{ subnet }]),
+          routes: ['0.0.0.0/0', ...(node.ipv6 === undefined ? [] : ['::/0'])].map((dst) => ({ dst })),
         },
       },
     ],
@@ -146,7 +146,7 @@ export function proxyConfiguration(kubeconfig: string): string {
 kind: KubeProxyConfiguration
 clientConnection: {kubeconfig: ${kubeconfig}}
 mode: nftables
-clusterCIDR: ${podRange}
+clusterCIDR: ${[podRange, ...(hasIpv6() ? [podRangeIpv6] : [])].join()}
 hostnameOverride: node1
 # Its sysctls are read-only in containers.
 conntrack: {maxPerCore: 0}
@@ -200,7 +200,7 @@ export async function ensureNode(
       `--config=${file('kubelet.yaml')}`,
       `--kubeconfig=${file('kubeconfig')}`,
       `--hostname-override=${node.name}`,
-      `--node-ip=${node.address}`,
+      `--node-ip=${[node.address, node.ipv6?.address].filter((one) => one !== undefined).join()}`,
       `--root-dir=${kubeletRoot}`,
     ]),
     environment: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
