@@ -83,7 +83,7 @@ describe('each definition', () => {
   )
 
   // No webhook sees these.
-  const unseen = ['NodeProfile', 'VirtualMachineSnapshot']
+  const unseen = ['NodeProfile', 'NodeCapabilitySet', 'VirtualMachineSnapshot']
   test.each(definitions.filter(([kind]) => !unseen.includes(kind)))(
     'of %s keeps unknown fields of spec for the webhook',
     (_, { spec }) => {

@@ -1,6 +1,7 @@
 import { configSpecSchema } from './config.ts'
 import { groupSpecSchema } from './group.ts'
 import { virtualMachineSpecSchema } from './virtual-machine.ts'
+import { nodeCapabilitySetSpecSchema } from './node-capability-set.ts'
 import { nodeProfileSpecSchema } from './node-profile.ts'
 import { group, version } from './object.ts'
 import { objectPresetSpecSchema } from './object-preset.ts'
@@ -156,6 +157,15 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     description:
       'The virtualization capabilities of a node, written by the handler on it. A VM is completed with what all nodes that it may be scheduled to support.',
     spec: nodeProfileSpecSchema,
+  }),
+  define({
+    kind: 'NodeCapabilitySet',
+    scope: 'Cluster',
+    shortNames: ['nodecap'],
+    columns: nodeCapabilitySetColumns,
+    description:
+      'Virtualization capabilities that several nodes have. Their NodeProfiles name the set instead of repeating it. The controller creates and deletes sets, each with the hash of its capabilities as its name.',
+    spec: nodeCapabilitySetSpecSchema,
   }),
   define({
     kind: 'PresetTarget',
@@ -356,16 +366,44 @@ const snapshotColumns: readonly Column[] = [
   },
 ]
 
+const qemu: Column = {
+  name: 'QEMU',
+  type: 'string',
+  jsonPath: '.spec.capabilities.version',
+  description: 'The version of QEMU.',
+}
+
+const defaultMachine: Column = {
+  name: 'Machine',
+  type: 'string',
+  jsonPath: '.spec.capabilities.machines[?(@.isDefault==true)].name',
+  description: 'The default machine type.',
+}
+
 const nodeProfileColumns: readonly Column[] = [
-  { name: 'QEMU', type: 'string', jsonPath: '.spec.capabilities.version', description: 'The version of QEMU.' },
+  qemu,
   { name: 'Libvirt', type: 'string', jsonPath: '.spec.libvirtVersion', description: 'The version of libvirt.' },
-  {
-    name: 'Machine',
-    type: 'string',
-    jsonPath: '.spec.capabilities.machines[?(@.isDefault==true)].name',
-    description: 'The default machine type.',
-  },
+  defaultMachine,
   { name: 'KVM', type: 'boolean', jsonPath: '.spec.kvm', description: 'Whether VMs of type kvm can run on the node.' },
+  age,
+  {
+    name: 'CapabilitySet',
+    type: 'string',
+    jsonPath: '.spec.capabilitySetName',
+    description: 'The NodeCapabilitySet with the capabilities of the node, if it has none of its own.',
+    priority: 1,
+  },
+]
+
+const nodeCapabilitySetColumns: readonly Column[] = [
+  qemu,
+  defaultMachine,
+  {
+    name: 'Retired',
+    type: 'boolean',
+    jsonPath: '.spec.retired',
+    description: 'Whether nodes publish their own capabilities again.',
+  },
   age,
 ]
 

@@ -15,7 +15,20 @@ export interface NodeProfile {
   readonly spec: NodeProfileSpec
 }
 
-export interface NodeProfileSpec extends LibvirtProfile {
+/** A profile as its handler publishes it: with its capabilities, or with the name of the NodeCapabilitySet with them. */
+export type PublishedProfile = NodeProfile | SharingProfile
+
+export interface SharingProfile extends Omit<NodeProfile, 'spec'> {
+  readonly spec: SharingProfileSpec
+}
+
+export interface NodeProfileSpec extends LibvirtProfile, OfNode {}
+
+interface SharingProfileSpec extends Omit<LibvirtProfile, 'capabilities'>, OfNode {
+  readonly capabilitySetName: string
+}
+
+interface OfNode {
   /** Whether VMs of type kvm can run there. Only for people, who see it in a column. */
   readonly kvm: boolean
   /** The taints that administrators set, without those for the node's conditions. */
@@ -37,7 +50,19 @@ export interface Taint {
   readonly effect: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'
 }
 
-export const nodeProfileSpecSchema: Schema = bounded(
+/** The profile with its capabilities; undefined if the set that it names is unknown. */
+export function resolveProfile<T extends PublishedProfile>(
+  profile: T,
+  capabilitiesOf: (setName: string) => Capabilities | undefined,
+): (Omit<T, 'spec'> & { readonly spec: NodeProfileSpec }) | undefined {
+  const { spec } = profile
+  if ('capabilities' in spec) return { ...profile, spec }
+  const { capabilitySetName, ...own } = spec
+  const capabilities = capabilitiesOf(capabilitySetName)
+  return capabilities && { ...profile, spec: { ...own, capabilities } }
+}
+
+const described: Schema = bounded(
   closed(
     'The virtualization capabilities of the node, as its handler observes them.',
     {
@@ -57,7 +82,16 @@ export const nodeProfileSpecSchema: Schema = bounded(
       ),
       sessionEndpoint: sessionEndpointSchema,
       capabilities: capabilitiesSchema,
-    } satisfies SchemasOf<NodeProfileSpec>,
-    ['libvirtVersion', 'kvm', 'taints', 'capabilities'],
+      capabilitySetName: string(
+        'The NodeCapabilitySet with the capabilities of the node, instead of `capabilities`. While it does not exist, the node counts like one without a profile.',
+        { maxLength: 253 },
+      ),
+    } satisfies SchemasOf<NodeProfileSpec & SharingProfileSpec>,
+    ['libvirtVersion', 'kvm', 'taints'],
   ),
 )
+
+export const nodeProfileSpecSchema: Schema = {
+  ...described,
+  oneOf: [{ required: ['capabilities'] }, { required: ['capabilitySetName'] }],
+}

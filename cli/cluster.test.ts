@@ -1,5 +1,6 @@
 import { onTestFinished, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { capabilitySetName } from '../api/node-capability-set.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { files, preset, vm } from '../test/cli/files.ts'
@@ -47,6 +48,25 @@ describe('with a cluster', () => {
       'GET /apis/virtset.io/v1alpha1/nodeprofiles',
       'POST /apis/authentication.k8s.io/v1/selfsubjectreviews',
     ])
+  })
+
+  test.each<[string, string, RegExp]>([
+    ['uses capabilities that profiles share', capabilitySetName(olderCapabilities('10.0')), /machine: pc-i440fx-9\.2/],
+    ['ignores a profile whose set does not exist', 'missing', /machine: pc-i440fx-10\.0/],
+  ])('%s', async (_, name, machine) => {
+    const { fake, run } = await clusterWith()
+    const { kind, spec } = nodeProfile('old', olderCapabilities('10.0'))
+    const { capabilities, ...own } = spec
+    const named = { ...own, capabilitySetName: name }
+    fake.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: 'old' }, spec: named })
+    fake.put('/apis/virtset.io/v1alpha1/nodecapabilitysets', {
+      kind: 'NodeCapabilitySet',
+      metadata: { name: capabilitySetName(capabilities) },
+      spec: { capabilities },
+    })
+    const at = files({ 'vm.yaml': vm('a') })
+    const { code, out } = await run(['complete', at('vm.yaml')])
+    expect([code, out.match(machine)?.length]).toEqual([0, 1])
   })
 
   test.each<[string, string[], Fault | undefined, RegExp]>([

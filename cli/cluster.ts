@@ -1,13 +1,14 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { group } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
-import { nodeCapabilities, noNodes, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
+import { nodeCapabilities, noNodes, type NodeCapabilities } from '../completion/nodes.ts'
 import { exemptionsToAuthorize } from '../presets/exclude.ts'
 import { ApiError, ApiUnreachable, isForbidden, isNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import {
   clusterVirtualMachinePresets,
   namespaces,
+  nodeCapabilitySets,
   nodeProfiles,
   virtualMachinePresets,
   type KubeObject,
@@ -15,6 +16,7 @@ import {
   type Resource,
 } from '../runtime/resource.ts'
 import { Usage, errorText, withoutCluster } from './failure.ts'
+import { resolveProfiles } from '../inventory/capability-sets.ts'
 import { inventoryOf, presetsOf } from '../inventory/manifests.ts'
 import type { Scope, Scopes } from './scope.ts'
 import type { Cluster } from './world.ts'
@@ -80,7 +82,11 @@ export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scope
  */
 export async function nodesOf(kube: KubeClient): Promise<NodeCapabilities> {
   try {
-    return nodeCapabilities((await listAll(kube, nodeProfiles)).map(shareCapabilities()))
+    const profiles = await listAll(kube, nodeProfiles)
+    // After the profiles: a set exists before a profile names it.
+    const isShared = profiles.some(({ spec }) => 'capabilitySetName' in spec)
+    const sets = isShared ? await listAll(kube, nodeCapabilitySets) : []
+    return nodeCapabilities(resolveProfiles(profiles, sets))
   } catch (error) {
     if (isForbidden(error) || isNotFound(error)) return noNodes
     throw error

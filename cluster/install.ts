@@ -16,6 +16,7 @@ const kinds = [
   'virtualmachinegroups',
   'virtualmachinesnapshots',
   'nodeprofiles',
+  'nodecapabilitysets',
   'presettargets',
   'objectpresets',
   'clusterobjectpresets',

@@ -78,14 +78,13 @@ export const equalNodes = (capabilities: Capabilities): NodeCapabilities => ({
 })
 
 /** Makes equal capabilities one object: nodes of one kind have the same, and each takes hundreds of kilobytes. */
-export function shareCapabilities(): <T extends NodeProfile>(profile: T) => T {
+export function shareCapabilities(): (capabilities: Capabilities) => Capabilities {
   const shared = new Map<string, WeakRef<Capabilities>>()
-  return (profile) => {
-    const { capabilities } = profile.spec
+  return (capabilities) => {
     const key = digest(capabilities)
     const known = shared.get(key)?.deref()
     if (known === undefined) shared.set(key, new WeakRef(capabilities))
-    return known === undefined ? profile : { ...profile, spec: { ...profile.spec, capabilities: known } }
+    return known ?? capabilities
   }
 }
 

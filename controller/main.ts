@@ -12,6 +12,7 @@ import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startAttachmentController } from './attachment-controller.ts'
 import { startConfigController } from './config-controller.ts'
+import { startCapabilitySetController } from './capability-set-controller.ts'
 import { createEngine } from './engine.ts'
 import { startGroupController } from './group-controller.ts'
 import { observeController } from './metrics.ts'
@@ -27,6 +28,7 @@ const name = 'virtset-controller'
 /** The controller: watches everything, and acts on VMs, configs, groups and presets while it leads. */
 async function main(settings: Settings, log: Logger): Promise<void> {
   const { namespace, identity, launcherImage, healthPort, metricsPort, concurrency, connections } = settings
+  const isSharing = settings.sharesCapabilities
   const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const access = await defaultAccess(process.env)
@@ -56,6 +58,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const groups = startGroupController({ ...context, vms })
   const snapshots = startSnapshotController(context)
   const attachments = startAttachmentController({ ...context, vms, pods: controller.pods, image: launcherImage })
+  const capabilitySets = startCapabilitySetController({ ...context, inventory, isSharing })
   inventory.onChange((namespace) => controller.reconsiderIncomplete(namespace))
 
   const lead = async (): Promise<void> => {
@@ -66,6 +69,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     await snapshots.lead()
     await attachments.lead()
     await orphans.lead()
+    await capabilitySets.lead()
   }
   const onLeading = () => {
     lead().catch((error: unknown) => {
@@ -97,7 +101,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     groups: groups.groups,
     presets: inventory,
     profiles: () => inventory.capabilities().census(),
-    queues: { vms: controller, configs, groups, presets, orphans, snapshots, attachments },
+    queues: { vms: controller, configs, groups, presets, orphans, snapshots, attachments, capabilitySets },
     isLeader,
   })
   const hasSynced = () => own.every((reflector) => reflector.hasSynced()) && inventory.hasSynced()
@@ -108,6 +112,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const health = await startHealth({ port: healthPort, registry, log, clock, unready })
   const metrics = await serveMetrics({ port: metricsPort, registry, kube: client, log, clock })
 
+  shutdown.step('capability sets', () => capabilitySets.stop())
   shutdown.step('presets', () => presets.stop())
   shutdown.step('orphans', () => orphans.stop())
   shutdown.step('attachments', () => attachments.stop())

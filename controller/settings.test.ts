@@ -10,6 +10,7 @@ test('a controller needs only the launcher image', () => {
     logLevel: 'info',
     concurrency: 10,
     connections: 8,
+    sharesCapabilities: false,
   })
   expect(() => readSettings({ LAUNCHER_IMAGE: '' }, 7)).toThrow('LAUNCHER_IMAGE')
 })
@@ -25,6 +26,7 @@ test('everything else can be set', () => {
     LOG_LEVEL: 'debug',
     CONCURRENCY: '40',
     CONNECTIONS: '32',
+    SHARE_CAPABILITIES: 'true',
   }
   expect(readSettings(env, 7)).toEqual({
     namespace: 'system',
@@ -35,6 +37,7 @@ test('everything else can be set', () => {
     logLevel: 'debug',
     concurrency: 40,
     connections: 32,
+    sharesCapabilities: true,
   })
 })
 
@@ -45,4 +48,9 @@ test('without a pod, the identity is that of the process', () => {
 test.each(['0', '-1', '1.5', '10000', 'many', ''])('a number of connections is not %j', (text) => {
   const read = () => readSettings({ LAUNCHER_IMAGE: 'launcher:1', CONNECTIONS: text }, 7)
   expect(read).toThrow(`CONNECTIONS is "${text}", but must be an integer from 1 to 9999`)
+})
+
+test.each(['1', 'yes', 'TRUE', ''])('a switch is not %j', (text) => {
+  const read = () => readSettings({ LAUNCHER_IMAGE: 'launcher:1', SHARE_CAPABILITIES: text }, 7)
+  expect(read).toThrow(`SHARE_CAPABILITIES is "${text}", but must be true or false`)
 })

@@ -15,9 +15,11 @@ export interface Settings {
   readonly concurrency: number
   /** Connections to the API server, besides watches. */
   readonly connections: number
+  /** Whether profiles of equal nodes share their capabilities. */
+  readonly sharesCapabilities: boolean
 }
 
-/** @throws where LAUNCHER_IMAGE is not set, or a number is not a positive integer */
+/** @throws where LAUNCHER_IMAGE is not set, a number is not a positive integer, or a switch is not true or false */
 export function readSettings(env: { readonly [name: string]: string | undefined }, pid: number): Settings {
   const { LAUNCHER_IMAGE: launcherImage, METRICS_PORT: metricsPort } = env
   if (!launcherImage) throw new Error('LAUNCHER_IMAGE must name the launcher image')
@@ -31,6 +33,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     // A pass over a VM is a few requests in a row, so slightly more VMs than connections keep these busy.
     concurrency: countOf(env, 'CONCURRENCY', 10),
     connections: countOf(env, 'CONNECTIONS', 8),
+    sharesCapabilities: isOn(env, 'SHARE_CAPABILITIES'),
   }
 }
 
@@ -38,4 +41,10 @@ function countOf(env: { readonly [name: string]: string | undefined }, name: str
   const text = env[name] ?? `${byDefault}`
   if (/^[1-9]\d{0,3}$/.test(text)) return Number(text)
   throw new Error(`${name} is "${text}", but must be an integer from 1 to 9999`)
+}
+
+function isOn(env: { readonly [name: string]: string | undefined }, name: string): boolean {
+  const text = env[name] ?? 'false'
+  if (text === 'true' || text === 'false') return text === 'true'
+  throw new Error(`${name} is "${text}", but must be true or false`)
 }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { capabilitySetName } from '../api/node-capability-set.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
 import { fakeClock, type FakeClock } from '../test/fake-clock.ts'
@@ -147,6 +148,53 @@ describe('a handler', () => {
     api.remove(path, undefined, 'one')
     await later(() => stored() !== undefined)
     expect(writes()).toBe(2)
+  })
+
+  describe('with a set of its capabilities', () => {
+    const sets = '/apis/virtset.io/v1alpha1/nodecapabilitysets'
+    const name = capabilitySetName(bundledCapabilities)
+    const putSet = (spec: object, named = name) =>
+      api.put(sets, { kind: 'NodeCapabilitySet', metadata: { name: named }, spec })
+    const { capabilities, ...own } = found
+    const whole = { ...own, capabilities, kvm: true, taints: [] }
+    const sharing = { ...own, capabilitySetName: name, kvm: true, taints: [] }
+    const spec = () => JSON.parse(JSON.stringify(stored()))?.spec
+
+    test.each<[string, (() => void) | undefined, object]>([
+      ['names the set', () => putSet({ capabilities }), sharing],
+      ['repeats its capabilities without the set', undefined, whole],
+      ['repeats them if the set is retired', () => putSet({ capabilities, retired: true }), whole],
+      ['names the set if it is no longer retired', () => putSet({ capabilities, retired: false }), sharing],
+      ['repeats them if the set has others', () => putSet({ capabilities: emulatedCapabilities }), whole],
+      ['repeats them if the set has another name', () => putSet({ capabilities }, 'other'), whole],
+      [
+        'repeats them if it cannot read the set yet',
+        () => (api.fault = ({ path: at }) => (at.startsWith(sets) ? { status: 403, body: {} } : undefined)),
+        whole,
+      ],
+    ])('%s', async (_, prepare, expected) => {
+      prepare?.()
+      put({})
+      write(found)
+      await later(() => stored() !== undefined)
+      expect(spec()).toEqual(expected)
+    })
+
+    test('follows the set within ten minutes', async () => {
+      put({})
+      write(found)
+      await later(() => stored() !== undefined)
+      putSet({ capabilities })
+      for (let passed = 0; passed < 58; passed++) await clock.advance(10_000)
+      expect([spec(), writes()]).toEqual([whole, 1])
+      await later(() => writes() === 2)
+      expect(spec()).toEqual(sharing)
+      api.remove(sets, undefined, name)
+      await later(() => writes() === 3)
+      expect(spec()).toEqual(whole)
+      // It reads the set only when it publishes.
+      expect(api.requests.filter((one) => one.path.startsWith(sets)).length).toBe(3)
+    })
   })
 
   test('publishes nothing that is not a profile', async () => {

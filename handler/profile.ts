@@ -1,14 +1,17 @@
-import { readCapabilities } from '../api/capabilities.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { readCapabilities, type Capabilities } from '../api/capabilities.ts'
 import { cpuLabelsOf } from '../api/cpu-label.ts'
 import type { SessionEndpoint } from '../api/session-endpoint.ts'
-import type { LibvirtProfile, NodeProfile, Taint } from '../api/node-profile.ts'
+import { capabilitySetName } from '../api/node-capability-set.ts'
+import type { LibvirtProfile, NodeProfile, PublishedProfile, Taint } from '../api/node-profile.ts'
 import { apiVersion } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
+import { isForbidden, unlessNotFound } from '../runtime/api-error.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
-import { nodeProfiles, resource, type KubeObject, type Persisted } from '../runtime/resource.ts'
+import { nodeCapabilitySets, nodeProfiles, resource, type KubeObject, type Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import { cpuLabelPatch, withoutCpuLabels } from './node-labels.ts'
@@ -32,7 +35,10 @@ const readAgainMs = 10_000
 const profileFile = 'profile.json'
 /** The API server stores no object of this size. A profile takes 60 to 90 KB. */
 const maxBytes = 1024 * 1024
-/** A profile that was deleted or changed is published again after this time. */
+/**
+ * A profile that was deleted or changed is published again after this time. So is one whose capabilities have become a
+ * set, or whose set is gone.
+ */
 const repairMs = 600_000
 
 /**
@@ -60,7 +66,7 @@ export function publishProfile(options: {
     slim: slimNode,
   })
   const queue = startWorkQueue({ reconcile, concurrency: 1, log, clock })
-  let published: { readonly text: string; readonly atMs: number } | undefined
+  let published: { readonly text: string; readonly setName: string | undefined; readonly atMs: number } | undefined
   node.onChange(() => queue.add(nodeName))
 
   async function reconcile(): Promise<void> {
@@ -75,14 +81,30 @@ export function publishProfile(options: {
   async function publish(profile: NodeProfile): Promise<void> {
     const text = JSON.stringify(profile)
     if (published?.text === text && clock.monotonic() - published.atMs < repairMs) return
+    const setName = await findSet(profile.spec.capabilities)
+    const body = setName === undefined ? profile : sharingProfile(profile, setName)
     await kube.patch(
       nodeProfiles,
       { name: nodeName },
-      { type: 'apply', body: profile, fieldManager: 'virtset-handler', force: true },
+      { type: 'apply', body, fieldManager: 'virtset-handler', force: true },
     )
-    if (published?.text !== text)
-      log.info({ nodeName, qemu: profile.spec.capabilities.version }, 'published the profile of the node')
-    published = { text, atMs: clock.monotonic() }
+    if (published?.text !== text || published.setName !== setName) {
+      const { version: qemu } = profile.spec.capabilities
+      log.info({ nodeName, qemu, capabilitySet: setName }, 'published the profile of the node')
+    }
+    published = { text, setName, atMs: clock.monotonic() }
+  }
+
+  /** The set with exactly these capabilities, if the controller has created one. */
+  async function findSet(capabilities: Capabilities): Promise<string | undefined> {
+    const name = capabilitySetName(capabilities)
+    const set = await unlessNotFound(kube.get(nodeCapabilitySets, { name })).catch((error: unknown) => {
+      // During an upgrade, the permission may come after the handler.
+      if (isForbidden(error)) return undefined
+      throw error
+    })
+    if (set === undefined || set.spec.retired === true) return undefined
+    return isDeepStrictEqual(set.spec.capabilities, capabilities) ? name : undefined
   }
 
   async function labelNode({ metadata }: Persisted<Node>, wanted: Labels): Promise<void> {
@@ -129,6 +151,12 @@ export function nodeProfile(
       capabilities,
     },
   }
+}
+
+/** The profile with the name of a set instead of its capabilities. */
+function sharingProfile({ spec, ...profile }: NodeProfile, capabilitySetName: string): PublishedProfile {
+  const { capabilities: _inSet, ...own } = spec
+  return { ...profile, spec: { ...own, capabilitySetName } }
 }
 
 /** Kubernetes adds and removes these by itself. */

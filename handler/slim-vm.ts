@@ -3,6 +3,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import { defaultMaxItems } from '../api/domain/limits.ts'
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { gracePeriodAnnotation } from '../api/template.ts'
+import { sortedJson } from '../api/sorted-json.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { slimMap, slimMetadata } from '../runtime/slim.ts'
@@ -62,10 +63,5 @@ const isIdentity = (text: string | undefined): text is string => text !== undefi
 
 /** The digest of a domain in a slim VM, independent of the order of keys, which the API server does not preserve. */
 export function digestOf(domain: NonNullable<VirtualMachineStatus['domain']>): { readonly digest: string } {
-  return { digest: createHash('sha256').update(JSON.stringify(domain, sortKeys)).digest('base64') }
-}
-
-function sortKeys(_: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  return Object.fromEntries(Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)))
+  return { digest: createHash('sha256').update(sortedJson(domain)).digest('base64') }
 }

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import type { Capabilities } from '../api/capabilities.ts'
+import { capabilitySetName } from '../api/node-capability-set.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createKubeClient } from '../runtime/kube.ts'
@@ -133,6 +134,62 @@ test('capabilities follow the profiles that nodes publish, and are combined once
   await until(() => nodes()[0]?.nodes.includes('three'))
   expect(nodes()[0]?.nodes).toEqual(['hostile', 'one', 'three', 'two'])
   expect(changes).toBe(11)
+})
+
+test.each([
+  ['a profile before the set that it names', ['two', 'set']],
+  ['a set before the profile that names it', ['set', 'two']],
+])('a profile that names a set counts once both are known: %s', async (_, order) => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const name = capabilitySetName(bundledCapabilities)
+  const sets = '/apis/virtset.io/v1alpha1/nodecapabilitysets'
+  const publish = (node: string, capabilitySetName: string) => {
+    const { kind, spec } = nodeProfile(node)
+    const { capabilities: _own, ...rest } = spec
+    const sharing = { ...rest, capabilitySetName }
+    api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: node }, spec: sharing })
+  }
+  const putSet = (named: string, more = {}) => {
+    const spec = { capabilities: structuredClone(bundledCapabilities), ...more }
+    api.put(sets, { kind: 'NodeCapabilitySet', metadata: { name: named }, spec })
+  }
+  const { kind, spec } = nodeProfile('one')
+  api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: 'one' }, spec })
+  // Of another name than that of its content.
+  putSet('other')
+  publish('lost', 'other')
+  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  const nodes = () => inventory.capabilities().providedFor({ domain: {} }).groups
+  const alone = [{ nodes: ['one'], capabilities: bundledCapabilities }]
+  expect(nodes()).toEqual(alone)
+  for (const what of order) {
+    expect(nodes()).toEqual(alone)
+    if (what === 'set') putSet(name)
+    else publish('two', name)
+    await until(() => (what === 'set' ? inventory.capabilitySets().length : inventory.profiles().length - 1) === 2)
+  }
+  await until(() => nodes()[0]?.nodes.length === 2)
+  expect(nodes()).toEqual([{ nodes: ['one', 'two'], capabilities: bundledCapabilities }])
+
+  // Neither a set that is retired nor a profile that names it with its own content changes a VM.
+  let changes = 0
+  inventory.onChange(() => changes++)
+  putSet(name, { retired: true })
+  publish('one', name)
+  publish('three', name)
+  await until(() => nodes()[0]?.nodes.length === 3)
+  expect(changes).toBe(1)
+
+  // Without the set, their nodes count like nodes without a profile.
+  api.remove(sets, undefined, name)
+  await until(() => nodes().length === 0)
+  expect(changes).toBe(2)
+  expect(inventory.capabilities().census().nodes).toBe(0)
 })
 
 test('a stored profile that exceeds the limits of its schema is ignored, whatever its size', async () => {

@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isCapabilities } from '../api/capabilities.ts'
+import { isCapabilities, type Capabilities } from '../api/capabilities.ts'
 import { loggedCauses } from '../api/causes.ts'
 import type { SessionEndpoint } from '../api/session-endpoint.ts'
-import type { NodeProfile } from '../api/node-profile.ts'
+import { resolveProfile, type NodeProfile, type PublishedProfile } from '../api/node-profile.ts'
+import type { NodeCapabilitySet } from '../api/node-capability-set.ts'
 import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
@@ -16,6 +17,7 @@ import {
   clusterVirtualMachinePresets,
   keyOf,
   namespaces,
+  nodeCapabilitySets,
   nodeProfiles,
   virtualMachinePresets,
   type KubeObject,
@@ -23,6 +25,7 @@ import {
 } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
+import { capabilitiesOf } from './capability-sets.ts'
 import { isTakenBy, unlabelledNamespace, type Inventory } from './inventory.ts'
 import { createSettled } from './settled.ts'
 
@@ -51,6 +54,9 @@ export interface WatchedInventory extends Inventory {
    * namespace whose VMs it concerns; undefined: all.
    */
   onChange(listener: (namespace: string | undefined) => void): void
+  /** Every profile of a node and every set that profiles can name, as stored. */
+  profiles(): readonly Persisted<PublishedProfile>[]
+  capabilitySets(): readonly Persisted<NodeCapabilitySet>[]
   /** Where the handler of a node serves sessions with its guests, if it does. */
   sessionEndpoint(node: string): SessionEndpoint | undefined
   hasSynced(): boolean
@@ -67,26 +73,46 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   )
   for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, log))
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, slim: slimNamespace })
-  const slim = slimProfile(shareCapabilities())
-  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, slim, eventRate: profileEvents })
+  const share = shareCapabilities()
+  const profiles = startReflector({
+    kube,
+    resource: nodeProfiles,
+    log,
+    clock,
+    slim: slimProfile(share),
+    eventRate: profileEvents,
+    indexers: { set: ({ spec }: PublishedProfile) => ('capabilitySetName' in spec ? [spec.capabilitySetName] : []) },
+  })
+  const sets = startReflector({ kube, resource: nodeCapabilitySets, log, clock, slim: slimSet(share) })
   const settled = createSettled(profileChanges, mostNodes, clock)
   /** The profiles that count. Each change of these costs a check of every VM that waits. */
-  const counted = new Map<string, Persisted<NodeProfile>>()
+  const counted = new Map<string, NodeProfile>()
   const listeners: ((namespace: string | undefined) => void)[] = []
   let capabilities: NodeCapabilities | undefined
   const isUsable = createUsable()
-  const count = (name: string): void => {
-    const profile = profiles.store.get(name)
-    const isCounted = profile !== undefined && isUsable(profile)
+  const setOf = (name: string) => capabilitiesOf(sets.store.get(name))
+  const count = (names: readonly string[]): void => {
+    const changed = names.filter((name) => {
+      const published = profiles.store.get(name)
+      const profile = published && resolveProfile(published, setOf)
+      const before = counted.get(name)
+      const isCounted = profile !== undefined && isUsable(profile)
+      if (isCounted) counted.set(name, profile)
+      else counted.delete(name)
+      if (profile !== undefined && !isCounted)
+        log.warn({ node: name }, 'a node profile that violates its schema is ignored')
+      return !isSameProfile(before, counted.get(name))
+    })
+    if (changed.length === 0) return
     capabilities = undefined
-    if (isCounted) counted.set(name, profile)
-    else counted.delete(name)
-    if (profile !== undefined && !isCounted)
-      log.warn({ node: name }, 'a node profile that violates its schema is ignored')
     for (const listener of listeners) listener(undefined)
   }
-  profiles.onChange(({ object: { metadata } }) => settled.change(metadata.name, () => count(metadata.name)))
-  const reflectors = [...presets, namespaceReflector, profiles]
+  profiles.onChange(({ object: { metadata } }) => settled.change(metadata.name, () => count([metadata.name])))
+  // The two watches have no common order: a profile may come before the set that it names.
+  sets.onChange(({ object: { metadata } }) =>
+    count(profiles.store.byIndex('set', metadata.name).map((profile) => profile.metadata.name)),
+  )
+  const reflectors = [...presets, namespaceReflector, profiles, sets]
   return {
     candidates,
     quarantined,
@@ -114,6 +140,8 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
       })
       listeners.push(listener)
     },
+    profiles: () => profiles.store.list(),
+    capabilitySets: () => sets.store.list(),
     sessionEndpoint: (node) => profiles.store.get(node)?.spec.sessionEndpoint,
     hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
     async synced(signal) {
@@ -148,6 +176,10 @@ function createUsable(): (profile: NodeProfile) => boolean {
     return isUsable
   }
 }
+
+/** Whether VMs are completed for both alike. A profile that names the set with its own capabilities stays the same. */
+const isSameProfile = (one: NodeProfile | undefined, other: NodeProfile | undefined): boolean =>
+  isDeepStrictEqual(one?.spec, other?.spec) && isDeepStrictEqual(one?.metadata.labels, other?.metadata.labels)
 
 /** The API server increments the generation when the spec changes, not when the status does. */
 const isNewSpec = (change: Change<Preset>): boolean =>
@@ -185,10 +217,22 @@ const slimNamespace = ({ metadata }: Persisted<KubeObject>): Persisted<KubeObjec
   metadata: slimMetadata(metadata, 'labels'),
 })
 
+type Share = (capabilities: Capabilities) => Capabilities
+
 const slimProfile =
-  (share: (profile: NodeProfile) => NodeProfile) =>
-  (profile: Persisted<NodeProfile>): Persisted<NodeProfile> => ({
-    ...pick(profile, 'apiVersion', 'kind'),
-    metadata: slimMetadata(profile.metadata, 'labels'),
-    spec: share(profile).spec,
+  (share: Share) =>
+  (profile: Persisted<PublishedProfile>): Persisted<PublishedProfile> => {
+    const { spec } = profile
+    const slim = { ...pick(profile, 'apiVersion', 'kind'), metadata: slimMetadata(profile.metadata, 'labels') }
+    return 'capabilities' in spec
+      ? { ...slim, spec: { ...spec, capabilities: share(spec.capabilities) } }
+      : { ...slim, spec }
+  }
+
+const slimSet =
+  (share: Share) =>
+  ({ metadata, spec, ...set }: Persisted<NodeCapabilitySet>): Persisted<NodeCapabilitySet> => ({
+    ...pick(set, 'apiVersion', 'kind'),
+    metadata: slimMetadata(metadata),
+    spec: { ...spec, capabilities: share(spec.capabilities) },
   })

@@ -122,6 +122,18 @@ export const chartValues: readonly ChartValue[] = [
   ...deployment('webhooks'),
   ...deployment('controller'),
   {
+    name: 'controller.shareCapabilities',
+    description: 'Whether profiles of equal nodes share their capabilities. For clusters of more than about 200 nodes.',
+    places: [
+      {
+        object: workloads.controller,
+        path: `${container('controller')}.env.[name=SHARE_CAPABILITIES].value`,
+        expression: 'toString .Values.controller.shareCapabilities | toJson',
+      },
+    ],
+    default: false,
+  },
+  {
     name: 'handler.resources',
     description: 'Resources of the container.',
     places: [{ object: workloads.handler, path: `${container('handler')}.resources` }],

@@ -1,7 +1,8 @@
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import type { NodeProfile } from '../api/node-profile.ts'
+import type { NodeCapabilitySet } from '../api/node-capability-set.ts'
+import type { PublishedProfile } from '../api/node-profile.ts'
 import { group, version } from '../api/object.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import type { ObjectPreset } from '../api/object-preset.ts'
@@ -159,11 +160,19 @@ export const namespaces = resource<KubeObject>({
   namespaced: false,
 })
 
-export const nodeProfiles = resource<NodeProfile>({
+export const nodeProfiles = resource<PublishedProfile>({
   group,
   version,
   plural: 'nodeprofiles',
   kind: 'NodeProfile',
+  namespaced: false,
+})
+
+export const nodeCapabilitySets = resource<NodeCapabilitySet>({
+  group,
+  version,
+  plural: 'nodecapabilitysets',
+  kind: 'NodeCapabilitySet',
   namespaced: false,
 })
 

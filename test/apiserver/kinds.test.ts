@@ -28,7 +28,7 @@ describe('the API server', () => {
         : status !== 'True',
     )
     expect(bad).toEqual([])
-    expect(crds.items.length).toBe(10)
+    expect(crds.items.length).toBe(11)
   })
 
   test('serves the short names and the category', async () => {
@@ -38,6 +38,7 @@ describe('the API server', () => {
     expect(lines.map((line) => line.trim().split(/\s+/).slice(0, 5).join(' ')).toSorted()).toEqual([
       'clusterobjectpresets cop virtset.io/v1alpha1 false ClusterObjectPreset',
       'clustervirtualmachinepresets cvmp virtset.io/v1alpha1 false ClusterVirtualMachinePreset',
+      'nodecapabilitysets nodecap virtset.io/v1alpha1 false NodeCapabilitySet',
       'nodeprofiles nodeprof virtset.io/v1alpha1 false NodeProfile',
       'objectpresets op virtset.io/v1alpha1 true ObjectPreset',
       'presettargets pt virtset.io/v1alpha1 false PresetTarget',
@@ -60,6 +61,7 @@ describe('the API server', () => {
     ['op.spec.target', 'kind of the objects'],
     ['cop.spec.namespaceSelector', 'namespaces'],
     ['presettarget.spec.restricted', 'grant-host'],
+    ['nodecap.spec.capabilities.machines', 'machine types'],
   ])('explains %s', async (field, word) => {
     expect((await kubectl('explain', field)).toLowerCase()).toContain(word)
   })
