@@ -102,6 +102,12 @@ describe('values', () => {
       `${pod}.containers[0].env[2].value`,
       `ghcr.io/virtset/launcher@${digest}`,
     ],
+    [
+      ['controller.shareCapabilities=true'],
+      'Deployment virtset-controller',
+      `${pod}.containers[0].env[3].value`,
+      'true',
+    ],
     [['handler.kubeletRoot="/k"'], handler, `${pod}.volumes[1].hostPath.path`, '/k/pods'],
     [['handler.deviceCount=8'], handler, `${pod}.containers[0].env[4].value`, '8'],
     [['handler.tolerations=[]'], 'DaemonSet virtset-profile', `${pod}.tolerations`, []],

@@ -1,14 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Capabilities } from '../../api/capabilities.ts'
+import { capabilitySetName, type NodeCapabilitySet } from '../../api/node-capability-set.ts'
 import { attempt, run } from '../../cluster/command.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
+import { startCapabilitySetController } from '../../controller/capability-set-controller.ts'
 import type { NodeGroup } from '../../completion/outliers.ts'
+import { watchInventory } from '../../inventory/watched.ts'
 import { publishProfile, type ProfilePublisher } from '../../handler/profile.ts'
 import { systemClock } from '../../runtime/clock.ts'
-import { createKubeClient } from '../../runtime/kube.ts'
+import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
+import { nodeCapabilitySets, nodeProfiles } from '../../runtime/resource.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
-import { emulatedCapabilities, olderCapabilities } from '../node-profile.ts'
+import { fakeClock } from '../fake-clock.ts'
+import { emulatedCapabilities, nodeProfile, olderCapabilities } from '../node-profile.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -28,8 +33,23 @@ const kubectl = (rest: string[], input?: object) =>
     input === undefined ? {} : { input: JSON.stringify(input) },
   )
 
+/** A client with the token of an account of virtset. */
+async function clientOf(account: string, ...bound: string[]): Promise<KubeClient> {
+  const token = (await kubectl(['create', 'token', '-n', 'virtset-system', account, ...bound])).trim()
+  const kube = createKubeClient({
+    access: {
+      server: api.server,
+      prove: () =>
+        Promise.resolve({ tls: { ca: api.certificateAuthority }, headers: { authorization: `Bearer ${token}` } }),
+    },
+    userAgent: account,
+  })
+  stops.push(() => kube.close())
+  return kube
+}
+
 /** A client like the handler's on this node: its token is bound to its pod and so to the node. */
-async function handlerOf(node: string) {
+async function handlerOf(node: string): Promise<KubeClient> {
   const pod = {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -37,27 +57,20 @@ async function handlerOf(node: string) {
     spec: { nodeName: node, serviceAccountName: 'virtset-handler', containers: [{ name: 'c', image: 'i' }] },
   }
   await kubectl(['create', '-f', '-'], pod)
-  const bound = ['--bound-object-kind', 'Pod', '--bound-object-name', `handler-${node}`]
-  const token = (await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-handler', ...bound])).trim()
-  const kube = createKubeClient({
-    access: {
-      server: api.server,
-      prove: () =>
-        Promise.resolve({ tls: { ca: api.certificateAuthority }, headers: { authorization: `Bearer ${token}` } }),
-    },
-    userAgent: 'virtset-handler',
-  })
-  stops.push(() => kube.close())
-  return kube
+  return clientOf('virtset-handler', '--bound-object-kind', 'Pod', '--bound-object-name', `handler-${node}`)
 }
 
 const find = (node: string, capabilities: Capabilities) =>
   written.set(node, Buffer.from(JSON.stringify({ libvirtVersion: '11.3.0', capabilities })))
 
-async function publish(node: string, as = node): Promise<ProfilePublisher & { readonly lines: string[] }> {
+async function publish(
+  node: string,
+  as = node,
+  kube?: KubeClient,
+): Promise<ProfilePublisher & { readonly lines: string[] }> {
   const lines: string[] = []
   const publisher = publishProfile({
-    kube: await handlerOf(as),
+    kube: kube ?? (await handlerOf(as)),
     nodeName: node,
     read: () => Promise.resolve(written.get(node)),
     log: createLogger({ process: 'handler', to: { write: (line) => lines.push(line) } }),
@@ -77,7 +90,8 @@ const known = () =>
 beforeAll(async () => {
   api = await startApiServer()
   webhooks = await startWebhooks(api, (caches) => createEngine(caches, () => Promise.resolve(false)))
-  await kubectl(['apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml'])
+  const manifests = ['handler/rbac.yaml', 'handler/policy.yaml', 'controller/rbac.yaml']
+  await kubectl(['apply', ...manifests.flatMap((name) => ['-f', `manifests/${name}`])])
   for (const name of ['new', 'old', 'third']) {
     const labels = { 'kubernetes.io/hostname': name, pool: name }
     await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } })
@@ -248,4 +262,176 @@ test('a handler cannot publish the profile of another node', async () => {
   const { lines } = await publish('third', 'other')
   await until(() => lines.some((line) => line.includes('only the profile of its own node')))
   expect(await kubectl(['get', 'nodeprofile', 'third', '--ignore-not-found'])).toBe('')
+})
+
+describe('a set of capabilities', () => {
+  const older = olderCapabilities('10.0')
+  const name = capabilitySetName(older)
+  const pool = { pool: 'equal' }
+  const selecting = { nodeSelector: pool }
+  const nodes = ['equal-1', 'equal-2']
+  const clock = fakeClock()
+  const log = createLogger({ process: 'controller', level: 'silent' })
+  const publishers: ProfilePublisher[] = []
+  let controllerKube: KubeClient
+  let handlers: readonly KubeClient[]
+
+  const setOf = (capabilities: Capabilities, named = capabilitySetName(capabilities)): NodeCapabilitySet => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'NodeCapabilitySet',
+    metadata: { name: named },
+    spec: { capabilities },
+  })
+  // The nodes of other tests have a set of their own.
+  const exists = async () => (await kubectl(['get', 'nodecapabilityset', name, '--ignore-not-found'])) !== ''
+  const specs = async (): Promise<{ capabilities?: object; capabilitySetName?: string }[]> =>
+    JSON.parse(await kubectl(['get', 'nodeprofiles', '-l', 'pool=equal', '-o', 'json'])).items.map(
+      ({ spec }: { spec: object }) => spec,
+    )
+  /** As after a restart of the handlers: otherwise, they read the set after ten minutes. */
+  const restart = async () => {
+    for (const publisher of publishers.splice(0)) await publisher.stop()
+    for (const [index, node] of nodes.entries()) publishers.push(await publish(node, node, handlers[index]))
+  }
+  const counted = () =>
+    webhooks.caches
+      .capabilities()
+      .providedFor({ domain: {}, ...selecting })
+      .groups.flatMap((group) => group.nodes)
+
+  beforeAll(async () => {
+    for (const node of nodes) {
+      const metadata = { name: node, labels: { ...pool, 'kubernetes.io/hostname': node } }
+      await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Node', metadata })
+      find(node, older)
+    }
+    handlers = await Promise.all(nodes.map((node) => handlerOf(node)))
+    controllerKube = await clientOf('virtset-controller')
+    const inventory = watchInventory({ kube: controllerKube, log, clock: systemClock, withMac: () => [] })
+    const context = { kube: controllerKube, log, clock, events: { record: () => {} }, isLeader: () => true }
+    const controller = startCapabilitySetController({ ...context, inventory, isSharing: true })
+    stops.unshift(async () => {
+      await controller.stop()
+      await inventory.stop()
+    })
+    await controller.lead()
+  })
+
+  test('is created by the controller for equal nodes, and named by their profiles', async () => {
+    await restart()
+    await until(() => counted().length === 2)
+    expect((await specs()).every((spec) => spec.capabilities !== undefined)).toBe(true)
+    await until(exists, () => clock.advance(60_000), { deadlineMs: 60_000 })
+    const columns = (await kubectl(['get', 'nodecap', name, '--no-headers'])).trim().split(/\s+/)
+    expect(columns.slice(0, 3)).toEqual([name, '9.2.0', 'pc-i440fx-9.2'])
+    await restart()
+    await until(async () => (await specs()).every((spec) => spec.capabilitySetName === name))
+    expect((await specs()).filter((spec) => spec.capabilities !== undefined)).toEqual([])
+  })
+
+  test('completes VMs like the profiles that had its capabilities', async () => {
+    await until(() => counted().length === 2)
+    expect(counted()).toEqual(nodes)
+    expect(await completedFor(vm('sharing', undefined, selecting))).toBe('pc-i440fx-9.2')
+    expect(await refusalOf(vm('sharing-newest', 'pc-q35-10.0', selecting))).toContain(
+      'nodes equal-1, equal-2 do not have machine type pc-q35-10.0',
+    )
+  })
+
+  test('can only be read by handlers, and by its name', async () => {
+    const [kube] = handlers
+    if (kube === undefined) throw new Error('no handler')
+    expect((await kube.get(nodeCapabilitySets, { name })).spec.capabilities).toEqual(older)
+    const retire = { type: 'merge', body: { spec: { retired: true } } } as const
+    for (const refused of [
+      () => kube.list(nodeCapabilitySets),
+      () => kube.create(nodeCapabilitySets, setOf(emulatedCapabilities)),
+      () => kube.patch(nodeCapabilitySets, { name }, retire),
+      () => kube.delete(nodeCapabilitySets, { name }),
+    ])
+      await expect(refused()).rejects.toMatchObject({ status: { code: 403 } })
+    expect(await exists()).toBe(true)
+  })
+
+  test('cannot be changed, except that the controller retires it', async () => {
+    const patch = (body: object) => controllerKube.patch(nodeCapabilitySets, { name }, { type: 'merge', body })
+    await expect(patch({ spec: { capabilities: { version: '9.3.0' } } })).rejects.toThrow('cannot be changed')
+    expect((await patch({ spec: { retired: true } })).spec.retired).toBe(true)
+    await restart()
+    await until(async () => (await specs()).every((spec) => spec.capabilitySetName === undefined))
+    expect((await specs()).map((spec) => spec.capabilities)).toEqual([older, older])
+    expect((await patch({ spec: { retired: false } })).spec.retired).toBe(false)
+    await restart()
+    await until(async () => (await specs()).every((spec) => spec.capabilitySetName === name))
+  })
+
+  test('does not count under another name than that of its content', async () => {
+    const { spec } = nodeProfile('liar')
+    const { capabilities: _inSet, ...own } = spec
+    const metadata = { name: 'liar', labels: { pool: 'misnamed' } }
+    await kubectl(['create', '-f', '-'], setOf(bundledCapabilities, 'misnamed'))
+    const profile = { apiVersion: 'virtset.io/v1alpha1', kind: 'NodeProfile', metadata }
+    await kubectl(['delete', 'nodeprofile', 'liar'])
+    await kubectl(['create', '-f', '-'], { ...profile, spec: { ...own, capabilitySetName: 'misnamed' } })
+    const place = { domain: {}, nodeSelector: { pool: 'misnamed' } }
+    const known = () => webhooks.caches.capabilities().census().nodes
+    const before = known()
+    await kubectl(['create', '-f', '-'], {
+      ...profile,
+      metadata: { name: 'honest', labels: metadata.labels },
+      spec: { ...own, capabilitySetName: name },
+    })
+    await until(() => known() === before + 1)
+    expect(
+      webhooks.caches
+        .capabilities()
+        .providedFor(place)
+        .groups.flatMap((group) => group.nodes),
+    ).toEqual(['honest'])
+    await kubectl(['delete', 'nodeprofile', 'liar', 'honest'])
+    await kubectl(['delete', 'nodecap', 'misnamed'])
+  })
+
+  test.each([
+    ['both', { capabilities: older, capabilitySetName: name }],
+    ['neither', {}],
+  ])('a profile cannot have %s of capabilities and set', async (_, more) => {
+    const spec = { libvirtVersion: '11.3.0', kvm: true, taints: [], ...more }
+    const profile = { apiVersion: 'virtset.io/v1alpha1', kind: 'NodeProfile', metadata: { name: 'odd' }, spec }
+    expect(await refusalOf(profile)).toContain('must validate one and only one schema (oneOf)')
+  })
+
+  test('makes the list of profiles much smaller', async () => {
+    const listed = async () =>
+      (await kubectl(['get', '--raw', '/apis/virtset.io/v1alpha1/nodeprofiles?labelSelector=of'])).length
+    const publishAll = async (shares: boolean) => {
+      for (let index = 0; index < 100; index++) {
+        const node = `of-${index}`
+        const { metadata, spec, ...rest } = nodeProfile(node, older, { labels: { of: 'hundred', ...pool } })
+        const { capabilities: _inSet, ...own } = spec
+        const ownerReferences = [{ apiVersion: 'v1', kind: 'Node', name: node, uid: crypto.randomUUID() }]
+        const body = {
+          ...rest,
+          metadata: { ...metadata, ownerReferences },
+          spec: shares ? { ...own, capabilitySetName: name } : spec,
+        }
+        const apply = { type: 'apply', body, fieldManager: 'virtset-handler', force: true } as const
+        await webhooks.kube.patch(nodeProfiles, { name: node }, apply)
+      }
+      return listed()
+    }
+    const [whole, sharing] = [await publishAll(false), await publishAll(true)]
+    console.log(`100 profiles: ${whole} bytes whole, ${sharing} bytes with a set`)
+    expect(whole).toBeGreaterThan(30 * sharing)
+    await kubectl(['delete', 'nodeprofiles', '-l', 'of'])
+  })
+
+  test('is deleted by the controller when no profile has named it for an hour', async () => {
+    for (const publisher of publishers.splice(0)) await publisher.stop()
+    await kubectl(['delete', 'nodeprofiles', '-l', 'pool=equal'])
+    await until(
+      async () => !(await exists()),
+      () => clock.advance(60_000),
+    )
+  })
 })
