@@ -170,6 +170,6 @@ test('Helm installs, upgrades and uninstalls it on an API server, and leaves the
   await helm('rollback', 'virtset', '1')
   expect(await replicas()).toBe('2')
   await helm('uninstall', 'virtset')
-  expect((await kubectl('get', 'crds', '-o', 'name')).trim().split('\n')).toHaveLength(10)
+  expect((await kubectl('get', 'crds', '-o', 'name')).trim().split('\n')).toHaveLength(11)
   expect(await kubectl('get', 'clusterroles', '-o', 'name')).not.toContain('virtset-webhooks')
 })
