@@ -40,7 +40,7 @@ async function setUp() {
   const controller = startPresetController({ kube, inventory, vms: all, engine, events, log, clock, isLeader })
   opened.push(() => controller.stop())
   await Promise.all([inventory.synced(), all.synced()])
-  await until(() => server.watchers() === 5)
+  await until(() => server.watchers() === 6)
   await controller.lead()
   return { clock, server, all, controller, recorded }
 }
