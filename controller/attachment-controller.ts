@@ -4,7 +4,7 @@ import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
+import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import {
@@ -17,7 +17,7 @@ import {
   type ObservedAttachments,
   type RefusedPod,
 } from './attachment-plan.ts'
-import { attachedToLabel } from './attachment-pod.ts'
+import { attachedToLabel, attachmentPodName } from './attachment-pod.ts'
 import { readClaim } from './claim.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import { createLoop } from './loop.ts'
@@ -28,6 +28,7 @@ import type { Claim, Pod } from './pod.ts'
 import { createPodFailures } from './pod-failure.ts'
 import type { PodFailure } from './pod-failure.ts'
 import { createRefusedPods } from './refused-pods.ts'
+import { slimAttachment } from './slim-pod.ts'
 import type { CachedVm } from './slim-vm.ts'
 import { createStopwatch } from './stopwatch.ts'
 import { creationOverdueMs } from './vm-observed.ts'
@@ -53,6 +54,8 @@ interface AttachmentController {
 
 /** Each waits for an API server. */
 const concurrency = 8
+/** Characters of JSON of a pod's spec. One with all tolerations that a VM can have has 90,000. */
+const longestSpec = 256 * 1024
 /** A pod existed when it was created, and no longer when it was read. */
 const goneMs = 1000
 
@@ -83,12 +86,9 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   })
   attachments.onChange(({ kind, object }) => {
     if (kind === 'deleted') stopwatch.forget(object.metadata.uid)
-    for (const { metadata } of vms.store.byIndex('uid', object.metadata.labels?.[attachedToLabel] ?? '')) {
-      if (kind === 'deleted' && hasEnded(object)) {
-        const ended = endedPods.get(metadata.uid) ?? new Set()
-        endedPods.set(metadata.uid, ended.add(object.metadata.uid))
-      }
-      loop.add(keyOf(metadata))
+    for (const vm of vms.store.byIndex('uid', object.metadata.labels?.[attachedToLabel] ?? '')) {
+      if (kind === 'deleted' && hasEnded(object)) noteEnded(loop.newest(vm), object)
+      loop.add(keyOf(vm.metadata))
     }
   })
   // The end of a launcher pod whose VM is being deleted.
@@ -103,7 +103,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (cached === undefined || cached.status?.podUID === undefined) return
     const observed = await observe(loop.newest(cached))
     if (observed === undefined) return
-    forgetEnded(observed)
+    forgetEnded(observed.vm)
     const target = { resource: virtualMachines, object: observed.vm }
     const refused: RefusedPod[] = []
     await loop.perform(target, planAttachments(observed), (action) => act(observed, action, refused))
@@ -125,11 +125,26 @@ export function startAttachmentController(options: AttachmentControllerOptions):
       const claim = await readClaim(kube, { ...refOf(keyOf(vm.metadata)), name })
       if (claim !== undefined) claims.set(name, claim)
     }
-    const own = attachments.store
-      .byIndex('attachedTo', vm.metadata.uid)
-      .filter(({ metadata }) => metadata.namespace === vm.metadata.namespace)
+    const own = await withSpecs(
+      attachments.store
+        .byIndex('attachedTo', vm.metadata.uid)
+        .filter(({ metadata }) => metadata.namespace === vm.metadata.namespace),
+      new Set(without.map((volume) => attachmentPodName(vm, volume.persistentVolumeClaim.claimName))),
+    )
     const ended = endedPods.get(vm.metadata.uid) ?? new Set()
     return { vm: whole, pods: own, hasLauncher, claims, endedPods: ended, failures: await failuresOf(own), image }
+  }
+
+  /** Those with these names, which are compared with what the controller would create, are read whole. */
+  const withSpecs = async (own: readonly Persisted<Pod>[], names: ReadonlySet<string>): Promise<Persisted<Pod>[]> => {
+    const found: Persisted<Pod>[] = []
+    for (const pod of own) {
+      const { metadata } = pod
+      const isRead = names.has(metadata.name) && metadata.deletionTimestamp === undefined
+      const whole = isRead ? await unlessNotFound(kube.get(pods, refOf(keyOf(metadata)))) : pod
+      if (whole !== undefined) found.push(JSON.stringify(whole.spec).length > longestSpec ? pod : whole)
+    }
+    return found
   }
 
   /** Only events state them. */
@@ -150,8 +165,14 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     return found?.metadata.uid === vm.metadata.uid ? found : undefined
   }
 
+  /** A replica that does not lead makes no passes, so what is over is forgotten here, too. */
+  const noteEnded = (vm: Vm, pod: Persisted<Pod>): void => {
+    endedPods.set(vm.metadata.uid, new Set(endedPods.get(vm.metadata.uid)).add(pod.metadata.uid))
+    forgetEnded(vm)
+  }
+
   /** Those that the status does not name any more. */
-  const forgetEnded = ({ vm }: ObservedAttachments): void => {
+  const forgetEnded = (vm: Vm): void => {
     const ended = endedPods.get(vm.metadata.uid)
     if (ended === undefined) return
     const named = new Set((vm.status?.attachmentPods ?? []).map(({ podUID }) => podUID))
@@ -232,16 +253,3 @@ const slimWritten = (vm: Vm): Vm => ({
   spec: { domain: {}, ...pick(vm.spec, 'attachedVolumes') },
   status: pick(vm.status ?? {}, 'phase', 'podUID', 'nodeName', 'attachedVolumes', 'attachmentPods'),
 })
-
-/** A VM has at most 16 of them: their specs are kept, to be compared with what the controller would create. */
-function slimAttachment(pod: Persisted<Pod>): Persisted<Pod> {
-  const { metadata, status = {} } = pod
-  return {
-    ...pod,
-    metadata: {
-      ...slimMetadata(metadata, 'deletionTimestamp'),
-      ...slimMap(metadata, 'labels', attachedToLabel),
-    },
-    status: pick(status, 'phase', 'reason', 'message', 'conditions', 'containerStatuses'),
-  }
-}

@@ -3,7 +3,7 @@ import { storedVm } from '../test/stored-vm.ts'
 import { launcherPod } from './launcher-pod.ts'
 import { isPodOf, vmUidOf } from './own-pod.ts'
 import type { PodStatus } from './pod.ts'
-import { isWhole, slimPod, slimStartingPod } from './slim-pod.ts'
+import { isWhole, slimAttachment, slimPod, slimStartingPod } from './slim-pod.ts'
 
 const vm = storedVm()
 const pod = (status: PodStatus) => {
@@ -83,4 +83,29 @@ it('has its spec until its VM has taken it, and nothing that users write into it
   expect([slim.spec, slim.metadata]).toEqual([whole.spec, slimPod(whole).metadata])
   const tolerations = [{ key: text, operator: 'Exists' as const }]
   expect(isWhole(slimStartingPod({ ...whole, spec: { ...whole.spec, tolerations } }))).toBe(false)
+})
+
+it('of a pod that serves a claim, it has what explains its failures, and nothing that users write', () => {
+  const text = 'x'.repeat(200_000)
+  const waiting = { reason: 'CrashLoopBackOff' }
+  const scheduled = { type: 'PodScheduled', status: 'False' } as const
+  const whole = pod({
+    phase: 'Pending',
+    conditions: [scheduled, { type: 'Ready', status: 'False' }],
+    containerStatuses: [{ name: 'volume', state: { waiting } }],
+  })
+  const [container] = whole.spec.containers
+  const spec = {
+    ...whole.spec,
+    containers: [{ ...container!, image: text }],
+    tolerations: [{ key: text, operator: 'Exists' as const }],
+  }
+  const labels = { 'virtset.io/attached-to': 'vm', text }
+  const slim = slimAttachment({ ...whole, spec, metadata: { ...whole.metadata, labels, finalizers: [text] } })
+  expect(slim).toMatchObject({
+    metadata: { name: 'p', uid: 'pod-1', deletionTimestamp: 't', labels: { 'virtset.io/attached-to': 'vm' } },
+    spec: { nodeName: 'n1', containers: [{ volumeMounts: container?.volumeMounts }] },
+    status: { phase: 'Pending', conditions: [scheduled], containerStatuses: [{ name: 'volume', state: { waiting } }] },
+  })
+  expect(JSON.stringify(slim).length).toBeLessThan(4000)
 })

@@ -4,6 +4,7 @@ import { hasReadiness, slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
+import { attachedToLabel } from './attachment-pod.ts'
 import { networksAnnotation } from './network-failure.ts'
 import { labelsAnnotation, maxCopied } from './pod-labels.ts'
 import type { Container, ContainerStatus, Pod, PodStatus } from './pod.ts'
@@ -64,6 +65,41 @@ function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['
     ...(owners.length === 0 ? {} : { ownerReferences: owners }),
   }
 }
+
+/**
+ * What the controller reads of a pod that serves a claim, and how it is mounted, by which a failure is explained. Users
+ * can add tolerations to its spec and change its image.
+ */
+export function slimAttachment({ metadata, spec, status = {}, ...pod }: Persisted<Pod>): Persisted<Pod> {
+  const { nodeName } = spec
+  const mounts = spec.containers.map(({ name, volumeMounts }) => ({ ...withoutSpec, name, volumeMounts }))
+  const scheduled = status.conditions?.filter(({ type }) => type === 'PodScheduled')
+  return {
+    ...pick(pod, 'apiVersion', 'kind'),
+    metadata: {
+      ...slimMetadata(metadata, 'deletionTimestamp'),
+      ...slimMap(metadata, 'labels', attachedToLabel),
+    },
+    spec: {
+      ...(nodeName === undefined ? {} : { nodeName }),
+      containers: JSON.stringify(mounts).length > maxSpec ? nothing : mounts,
+      volumes: nothing,
+    },
+    status: {
+      ...pick(status, 'phase', 'reason', 'message'),
+      ...(scheduled === undefined ? {} : { conditions: scheduled }),
+      ...(status.containerStatuses === undefined
+        ? {}
+        : {
+            containerStatuses: status.containerStatuses
+              .slice(0, 1)
+              .map((one) => pick(one, 'name', 'state', 'lastState')),
+          }),
+    },
+  }
+}
+
+const withoutSpec = { resources: { requests: none, limits: none }, volumeMounts: nothing, volumeDevices: nothing }
 
 function slimContainer(container: Container): Container {
   const { name, env = [], resources } = container
