@@ -56,6 +56,7 @@ const get = (namespace: string) => (kube: KubeClient) => kube.get(virtualMachine
 test.each<[string, (kube: KubeClient) => Promise<unknown>]>([
   ['get', get('mallory')],
   ['list', (kube) => kube.list(virtualMachines, { namespace: 'mallory' })],
+  ['list in pieces', (kube) => kube.listEach(virtualMachines, { namespace: 'mallory' }, () => {})],
   ['create', (kube) => kube.create(virtualMachines, vm)],
   ['update', (kube) => kube.update(virtualMachines, vm)],
   ['patch', (kube) => kube.patch(virtualMachines, metadata, { type: 'merge', body: {} })],

@@ -9,7 +9,8 @@ const shareOfNamespace = 0.75
  * order of their arrival, so a namespace with many slow ones delays all others. Requests for cluster-scoped objects, and
  * those of no known namespace, count as one namespace.
  *
- * Watches, and the lists of a cache, do not wait: no tenant causes them. Closing it closes the client.
+ * Watches, and lists of all namespaces, as caches have them, do not wait: no tenant causes them. Closing it closes the
+ * client.
  *
  * @param connections those of the client
  */
@@ -24,7 +25,10 @@ export function fairClient(kube: KubeClient, connections: number): KubeClient {
   return {
     get: (of, ref, options) => enter(ref, options?.signal, () => kube.get(of, ref, options)),
     list: (of, options = {}) => enter(options, options.signal, () => kube.list(of, options)),
-    listEach: (of, options, take) => kube.listEach(of, options, take),
+    listEach: (of, options, take) =>
+      options.namespace === undefined
+        ? kube.listEach(of, options, take)
+        : enter(options, options.signal, () => kube.listEach(of, options, take)),
     create: (of, object, options) => enter(object.metadata, options?.signal, () => kube.create(of, object, options)),
     update: (of, object, options) => enter(object.metadata, options?.signal, () => kube.update(of, object, options)),
     patch: (of, ref, patch, options) => enter(ref, options?.signal, () => kube.patch(of, ref, patch, options)),
