@@ -47,8 +47,8 @@ const concurrency = 4
 export function startPresetController(options: PresetControllerOptions): PresetController {
   const { inventory, vms, engine, clock } = options
   const overlaps = createOverlaps((id) => inventory.candidates.get(id), virtualMachineStructure())
-  /** Presets whose overlaps must be computed again. */
-  const changed = new Set<string>()
+  /** The revision of each preset whose overlaps are known. Only passes write it: without the lead, it stays empty. */
+  const compared = new Map<string, string>()
   let usages: ReadonlyMap<string, Usage> = new Map()
   let nextCountMs = -Infinity
 
@@ -59,7 +59,6 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     loop.add(id)
     if (!isNewSpec) return
     overlaps.update(id)
-    changed.add(id)
     countLater()
   })
 
@@ -79,14 +78,20 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     for (const id of ids) loop.add(id)
   }
 
+  const compare = async (id: string): Promise<void> => {
+    const revision = inventory.candidates.get(id)?.origin.revision
+    if (compared.get(id) === revision) return
+    if (revision === undefined) compared.delete(id)
+    else compared.set(id, revision)
+    for (const other of await overlaps.change(id)) {
+      compared.delete(other)
+      loop.add(other)
+    }
+  }
+
   const reconcile = async (key: string): Promise<void> => {
     if (key === everything) return countAll()
-    if (changed.delete(key)) {
-      for (const other of await overlaps.change(key)) {
-        changed.add(other)
-        loop.add(other)
-      }
-    }
+    await compare(key)
     const stored = inventory.preset(key)
     if (stored === undefined) return loop.forget(refOf(key))
     const object = loop.newest(stored)
