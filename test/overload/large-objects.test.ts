@@ -2,9 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { attachedToLabel } from '../../controller/attachment-pod.ts'
 import { budgets, groupUidLabel } from '../../controller/budget.ts'
-import { persistentVolumeClaims, pods } from '../../controller/pod.ts'
+import { persistentVolumeClaims } from '../../controller/pod.ts'
 import {
   virtualMachineConfigs,
   virtualMachineGroups,
@@ -68,12 +67,6 @@ function* objects(): Generator<readonly [Resource<KubeObject>, KubeObject]> {
     yield [virtualMachineGroups, of({ replicas: 0, selector: { matchLabels: labels }, template })]
     yield [budgets, of({ minAvailable: 0 }, { labels: { [groupUidLabel]: 'u' }, annotations })]
   }
-  // Users can add tolerations to a pod that serves a claim.
-  const tolerations = Array.from({ length: 40_000 }, () => ({ key: 'k', operator: 'Exists' }))
-  for (let index = 0; index < count; index++) {
-    const metadata = { name: `attached-${index}`, namespace, uid: randomUUID(), labels: { [attachedToLabel]: 'u' } }
-    yield [pods, { metadata, spec: { containers: [{ name: 'volume', image: 'i' }], tolerations } } as KubeObject]
-  }
   for (let index = 0; index < snapshotCount; index++) {
     const metadata = { name: `snapshot-${index}`, namespace, uid: randomUUID(), generation: 1 }
     const status = { phase: 'Ready', sourceUID: 'u', volumes }
@@ -83,7 +76,7 @@ function* objects(): Generator<readonly [Resource<KubeObject>, KubeObject]> {
 
 const isDown = () => controller.child.exitCode !== null || controller.child.signalCode !== null
 
-test(`${count} configs, groups, budgets and attached pods of up to 1.2 MB, ${snapshotCount} snapshots of 140 KB: the controller handles each in half of its memory`, async () => {
+test(`${count} configs, groups and budgets of up to 600 KB, ${snapshotCount} snapshots of 140 KB: the controller handles each in half of its memory`, async () => {
   await writeToEtcd(api, objects())
   controller = await processes.startController('controller')
   const metric = async (line: string): Promise<number> => {
