@@ -13,6 +13,7 @@ import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import { planConfig, refusedToRestart } from './config-plan.ts'
 import type { ConfigAction, ObservedConfig } from './config-plan.ts'
+import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { persistentVolumeClaims } from './pod.ts'
@@ -60,12 +61,14 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
   }
   const configs = startReflector({ kube, resource: cachedConfigs, log, clock, slim })
 
-  configs.onChange(({ kind, object }) => {
+  configs.onChange((change) => {
+    const { kind, object } = change
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       refused.delete(keyOf(object.metadata))
     }
-    loop.add(keyOf(object.metadata))
+    if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)
+    else loop.add(keyOf(object.metadata))
   })
   // The VM of a config has its name. A VM of that name matters also where another owner has it.
   vms.onChange(({ object }) => {

@@ -4,7 +4,7 @@ import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
-import { fakeClock } from '../test/fake-clock.ts'
+import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { startSnapshotController } from './snapshot-controller.ts'
@@ -257,4 +257,20 @@ test('a guest is thawed although its VM is changed while that is requested', asy
   await awaits(isOutdated)
   await awaits(() => vmStatus(server).includes('"thaw":true'))
   expect(status('nightly').phase).toBe('InProgress')
+})
+
+test('is looked at once, however often labels of it change', async () => {
+  const { server, snapshot, run, status, awaits } = await setUp()
+  run({ ...running, phase: 'Scheduled' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => status('nightly').phase !== undefined)
+  const reads = () => server.requests.filter(({ path }) => path.endsWith('/virtualmachinesnapshots/nightly')).length
+  const before = reads()
+  const stored = server.find(snapshots, 'default', 'nightly')!
+  for (let count = 0; count < 20; count++) {
+    server.put(snapshots, { ...stored, metadata: { ...stored.metadata, labels: { count: String(count) } } })
+    await settle()
+  }
+  await awaits(() => reads() > before)
+  expect(reads()).toBe(before + 1)
 })

@@ -20,6 +20,7 @@ import {
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
+import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop, type ControllerContext } from './loop.ts'
 import {
   planSnapshot,
@@ -69,10 +70,12 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
   })
   /** When each stage of each snapshot was first seen, by the monotonic clock. */
   const seenMs = new Map<string, number>()
-  snapshots.onChange(({ kind, object }) => {
+  snapshots.onChange((change) => {
+    const { kind, object } = change
     if (kind === 'deleted') loop.forget(object.metadata)
     if (kind === 'deleted' || isOver(object)) for (const stage of stages) seenMs.delete(stageOf(object, stage))
-    loop.add(keyOf(object.metadata))
+    if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)
+    else loop.add(keyOf(object.metadata))
   })
 
   const reconcile = async (key: string): Promise<void> => {

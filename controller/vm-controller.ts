@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import { filledAnnotation } from '../api/claim-volume.ts'
 import { isFinished, macsOf } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
@@ -27,6 +26,7 @@ import {
   vmNameLabel,
   vmUidLabel,
 } from './launcher-pod.ts'
+import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createPodFailures } from './pod-failure.ts'
@@ -82,8 +82,6 @@ interface VmController {
 const { accepts: _accepts, ...kind } = virtualMachines
 const cachedVms = resource<CachedVm>(kind)
 
-/** Users can change labels many times a second; a pass follows once for all changes. */
-const gatherMs = 1000
 /** A config records at once that its restart has created a VM. */
 const awaitedMs = 1000
 /** A pod existed when it was created, and no longer when it was read. */
@@ -387,16 +385,6 @@ export function startVmController(options: VmControllerOptions): VmController {
 }
 
 const isRefused = ({ status }: VirtualMachine): boolean => status?.reason === completionRefused
-
-/** Whether an update changed nothing of a cached object but labels and annotations. */
-function isLabelling(change: Change<KubeObject>): boolean {
-  if (change.kind !== 'updated') return false
-  const rest = ({ metadata, ...object }: KubeObject) => {
-    const { labels: _labels, annotations: _annotations, resourceVersion: _version, ...others } = metadata
-    return { ...object, metadata: others }
-  }
-  return isDeepStrictEqual(rest(change.object), rest(change.previous))
-}
 
 /** Deletes only the pod with this uid; overrides its grace period only if the user requested that. */
 function deletionOf(vm: Vm, pod: Persisted<Pod>): DeleteOptions {
