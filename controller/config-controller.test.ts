@@ -198,7 +198,8 @@ describe('a restart', () => {
     const { server, run, requestRestart, start } = await setUp()
     run('v-2')
     requestRestart('v-1')
-    server.fault = ({ path }) => (path.endsWith('/web/status') ? 'hang' : undefined)
+    const recording = Promise.withResolvers<void>()
+    server.fault = ({ path }) => (path.endsWith('/web/status') ? { heldUntil: recording.promise } : undefined)
     const { led, controller } = start()
     await led
     const change = async (over: { metadata?: object; status?: object }) => {
@@ -212,6 +213,7 @@ describe('a restart', () => {
     requestRestart('v-1')
     await until(() => controller.awaits(asked()))
     await change({ metadata: { deletionTimestamp: '2030-01-01T00:00:00Z' } })
+    recording.resolve()
   })
 
   test('is one of many, of which a new leader continues a few at a time', async () => {
