@@ -6,7 +6,7 @@ import type { ObjectMeta } from '../api/object.ts'
 import { imageVolumesOf } from '../api/volume.ts'
 import { canonicalSpelling } from '../api/domain/canonical.ts'
 import { hostPaths } from '../presets/grant.ts'
-import { maxSteps, maxStepsAgain, sizeOf, unmetered, within } from '../api/steps.ts'
+import { maxSteps, maxStepsAgain, sizeOf, unmetered, within, type Steps } from '../api/steps.ts'
 import { fillAttachedVolumes } from './attached-volume.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
@@ -103,7 +103,7 @@ function completeClaimed(vm: VirtualMachine, options: CompleteOptions): Complete
   if (claim === undefined) return finish(draft(bare, options), undefined, options)
   const reproduced = reproduceDraft(bare, claim, options)
   options.onPhase?.('claim')
-  return finish(reproduced, displayed(bare, claim, reproduced), options)
+  return finish(reproduced, displayed(bare, claim, reproduced, options.steps ?? unmetered), options)
 }
 
 /**
@@ -262,14 +262,17 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
  * overrode, which the VM itself no longer shows. Only for display. A claim is shown only if the preset that it names
  * takes part and does that.
  */
-function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, added }: Draft): Shown {
+function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, added }: Draft, { spend }: Steps): Shown {
   const { origins, overridden, removed, participants } = injection
   const presets = new Map(participants.map(({ preset }) => [originKey(preset.origin), preset]))
-  const presetOf = (origin: Origin | undefined) => (origin === undefined ? undefined : presets.get(originKey(origin)))
-  const hasRemoved = ([path, origin]: [string, Origin]): boolean =>
-    presetOf(origin)?.removes.some((one) => canRemove(one, path)) === true
+  const presetOf = (origin: Origin) => presets.get(originKey(origin))
+  const hasRemoved = ([path, origin]: [string, Origin]): boolean => {
+    const { removes = [] } = presetOf(origin) ?? {}
+    spend(Math.ceil(removes.length / comparisonsPerStep))
+    return canRemove(removes, path)
+  }
   const isUnknown = ([path, lost]: [string, readonly LostValue[]]): boolean =>
-    presetOf(origins.get(path))?.strength === 'Enforce' &&
+    presetOf(origins.get(path) ?? byUser)?.strength === 'Enforce' &&
     lost.some(({ origin, value }) => origin.by === 'user' && value === undefined)
   const unknown = [{ origin: byUser, value: undefined }]
   return {
@@ -283,6 +286,9 @@ function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, add
     removed: new Map([...[...claim.removed].filter(hasRemoved), ...removed]),
   }
 }
+
+/** Of a path with one that a preset removes. */
+const comparisonsPerStep = 16
 
 const originKey = (origin: Origin): string =>
   JSON.stringify(origin.by === 'preset' ? [origin.namespace, origin.name, origin.revision] : origin)

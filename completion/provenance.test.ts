@@ -133,6 +133,17 @@ test.each([
   expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, enforced: new Map(), left: 0 })
 })
 
+test.each([
+  ['repeats a long key in each path', 'x'.repeat(12_000), undefined],
+  ['has a key that is many in the text of a path', '[a]'.repeat(2000), nothing],
+  ['has a key that is many with dots', `]${'.a'.repeat(2000)}`, nothing],
+  ['has a key with brackets', 'a[b]', { ...nothing, origins: expect.objectContaining({ size: 200 }) }],
+])('a claim that %s expands to little or nothing', (_, key, expected) => {
+  const below = Object.fromEntries(Array.from({ length: 200 }, (_item, index) => [`k${index}`, 0]))
+  const text = JSON.stringify({ v: 1, by: ['=r'], at: { spec: { [key]: below } } })
+  expect(decodeProvenance(text)).toEqual(expected && { ...expected, enforced: new Map(), left: 0 })
+})
+
 test('invalid parts of an annotation are ignored', () => {
   const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]]}'
   expect(decodeProvenance(text)).toEqual({

@@ -190,12 +190,18 @@ function encodeOrigin(origin: Origin): readonly string[] | string {
   return origin.by === 'default' ? `=${origin.rule}` : userMark
 }
 
+/** Kubernetes' limit for names. Rules and revisions are shorter. */
+const longestName = 253
+
 function decodeOrigin(encoded: unknown): Origin | undefined {
   if (encoded === userMark) return { by: 'user' }
-  if (typeof encoded === 'string') return { by: 'default', rule: encoded.slice(1) }
+  if (typeof encoded === 'string') {
+    return encoded.length > longestName ? undefined : { by: 'default', rule: encoded.slice(1) }
+  }
   if (!Array.isArray(encoded)) return undefined
   const [namespace, name, revision]: readonly unknown[] = encoded
   if (typeof namespace !== 'string' || typeof name !== 'string' || typeof revision !== 'string') return undefined
+  if (namespace.length + name.length + revision.length > 3 * longestName) return undefined
   return { by: 'preset', ...(namespace === '' ? {} : { namespace }), name, revision }
 }
 
@@ -292,7 +298,8 @@ export interface DecodedProvenance extends Provenance {
 
 /**
  * Decodes an annotation. Paths of `origins` may end above the leaves that they apply to; look them up with `originOf`.
- * @returns undefined if it is not a provenance; users may write anything
+ * @returns undefined if it is not a provenance; users may write anything. So is one whose paths are much longer than the
+ *   annotation, as those of no object are: each path is read many times
  */
 export function decodeProvenance(text: string): DecodedProvenance | undefined {
   if (text.length > maxProvenanceBytes) return undefined
@@ -308,14 +315,16 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
           return origin === undefined ? [] : [{ origin, value }]
         })
       : undefined
-  return {
-    origins: pathsOf(encoded['at'], one),
-    overridden: pathsOf(encoded['over'], many),
-    removed: pathsOf(encoded['gone'], one),
-    enforced: pathsOf(encoded['lock'], one),
+  const room = { keys: mostKeys, characters: mostCharacters }
+  const decoded = {
+    origins: pathsOf(encoded['at'], one, room),
+    overridden: pathsOf(encoded['over'], many, room),
+    removed: pathsOf(encoded['gone'], one, room),
+    enforced: pathsOf(encoded['lock'], one, room),
     skipped: skipsOf(encoded['skip'], one),
     left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
   }
+  return room.keys < 0 || room.characters < 0 ? undefined : decoded
 }
 
 function parseJson(text: string): unknown {
@@ -329,18 +338,34 @@ function parseJson(text: string): unknown {
 /** A domain may be nested 128 levels deep. */
 const maxDepth = 140
 
-function pathsOf<T>(tree: unknown, decode: (end: unknown) => T | undefined): ReadonlyMap<string, T> {
+/** Of all paths together: a tree of 32 KiB with 6,000 leaves and eight levels has half as many. */
+const mostKeys = 128 * 1024
+const mostCharacters = 1024 * 1024
+
+/** What the paths of a provenance may still have. Below zero, they have too much. */
+interface Room {
+  keys: number
+  characters: number
+}
+
+function pathsOf<T>(tree: unknown, decode: (end: unknown) => T | undefined, room: Room): ReadonlyMap<string, T> {
   const paths = new Map<string, T>()
   const visit = (at: unknown, path: string, depth: number): void => {
+    if (depth > maxDepth || room.keys < 0 || room.characters < 0) return
+    room.keys -= depth
+    room.characters -= path.length
     const end = decode(at)
     if (end !== undefined) paths.set(path, end)
-    else if (isRecord(at) && depth < maxDepth) {
-      for (const [key, member] of Object.entries(at)) visit(member, joinPath(path, pathKey(key)), depth + 1)
+    else if (isRecord(at)) {
+      for (const [key, member] of Object.entries(at)) visit(member, joinPath(path, pathKey(key)), depth + keysIn(key))
     }
   }
   visit(tree, '', 0)
   return paths
 }
+
+/** A key with brackets is more than one in the text of a path. */
+const keysIn = (key: string): number => (/[[\]]/.test(key) ? key.split(/[.[\]]/).length : 1)
 
 const reasons = ['no-such-item', 'other-branch', 'volume-lost', 'volume-missing'] as const
 

@@ -48,5 +48,5 @@ test.each<[string, string, boolean]>([
   ['domain.devices.disks[target.dev=vdb]', 'spec.domain.devices.disks.x', false],
 ])('%s can remove %s: %s', (text, path, expected) => {
   const parsed = parseRemovePath(text)
-  expect(parsed !== undefined && canRemove(parsed, path)).toBe(expected)
+  expect(parsed !== undefined && canRemove([parsed], path)).toBe(expected)
 })

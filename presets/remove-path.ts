@@ -41,16 +41,16 @@ function bracketStep(text: string): RemoveStep {
   return { kind: 'match', path: text.slice(0, equals).split('.'), value: text.slice(equals + 1) }
 }
 
-/** Whether a path may name what a `remove` path removed: the same keys, and an index for each item. */
-export function canRemove({ steps }: RemovePath, path: string): boolean {
+/** Whether a path may name what one of these `remove` paths removed: the same keys, and an index for each item. */
+export function canRemove(removes: readonly RemovePath[], path: string): boolean {
   const [root, ...keys] = pathKeys(path)
   return (
     root === 'spec' &&
-    steps.length <= keys.length &&
-    steps.every((step, index) => {
-      const key = keys[index]
-      if (step.kind === 'key') return String(key) === step.key
-      return typeof key === 'number' && (step.kind === 'match' || key === step.index)
-    })
+    removes.some(({ steps }) => steps.length <= keys.length && steps.every((step, index) => isAt(step, keys[index])))
   )
+}
+
+function isAt(step: RemoveStep, key: string | number | undefined): boolean {
+  if (step.kind === 'key') return String(key) === step.key
+  return typeof key === 'number' && (step.kind === 'match' || key === step.index)
 }
