@@ -20,7 +20,7 @@ export default defineConfig({
           setupFiles: ['test/seed.ts'],
           globalSetup: ['test/corpus/not-compared.ts'],
           include: [
-            '{api,presets,completion,inventory,runtime,webhooks,controller,handler,launcher,cli,ui,cluster,release}/**/*.test.ts',
+            '{api,presets,completion,inventory,runtime,webhooks,controller,handler,launcher,cli,ui,cluster,library,release}/**/*.test.ts',
             'test/{unit,chaos}/**/*.test.ts',
           ],
         },

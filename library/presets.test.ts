@@ -50,6 +50,16 @@ describe('presets of a kind', () => {
     expect(presets.complete(gadget({}), { namespace: { name: 'other' } }).object['spec']).toEqual({ size: 4 })
   })
 
+  test('refuse an object with thousands of levels', () => {
+    const presets = createPresets(kind)
+    presets.set(preset('a', { size: 2 }))
+    let deep: object = {}
+    for (let level = 0; level < 5000; level++) deep = { deep }
+    expect(texts(presets.complete(gadget({ deep }), team).causes)).toEqual([
+      expect.stringMatching(/^spec: must not nest deeper/),
+    ])
+  })
+
   test('see the request: a value that the API server has filled in is not the user’s', () => {
     const presets = createPresets(kind)
     presets.set(preset('a', { size: 2 }))

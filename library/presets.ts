@@ -3,7 +3,7 @@ import { capCauses } from '../api/causes.ts'
 import { checkMetadata } from '../api/metadata.ts'
 import { targetText, type Target } from '../api/object-preset.ts'
 import { refusalText, statusCauses, type StatusCause } from '../api/refusal.ts'
-import { isRecord } from '../api/schema.ts'
+import { isRecord, nestingCauses } from '../api/schema.ts'
 import { maxSteps, sizeOf, within } from '../api/steps.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import type { CompiledPreset, QuarantinedPreset } from '../presets/compile.ts'
@@ -94,7 +94,8 @@ export function createPresets(
     delete: remove,
     complete(given, { namespace: { name = '', labels = {} } = { name: '' }, request } = {}) {
       const object: Fields = isRecord(given) ? given : {}
-      const causes = checkMetadata(object['metadata'], 'metadata')
+      const tooDeep = Object.entries(object).flatMap(([key, value]) => nestingCauses(value, key))
+      const causes = tooDeep.length > 0 ? tooDeep : checkMetadata(object['metadata'], 'metadata')
       if (causes.length > 0) return { ...unchanged(object), causes }
       // Its metadata has been checked, and nothing else is required of a subject.
       const subject = object as unknown as Subject & Fields

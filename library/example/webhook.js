@@ -29,8 +29,15 @@ function review(request) {
 }
 
 const [cert, key] = ['tls.crt', 'tls.key'].map((file) => readFileSync(new URL(file, import.meta.url)))
-createServer({ cert, key }, async (request, response) => {
+async function answer(request, response) {
   const { apiVersion, kind, request: asked } = JSON.parse(Buffer.concat(await request.toArray()).toString())
   response.setHeader('content-type', 'application/json')
   response.end(JSON.stringify({ apiVersion, kind, response: review(asked) }))
+}
+
+createServer({ cert, key }, (request, response) => {
+  answer(request, response).catch((error) => {
+    console.error(error)
+    response.writeHead(400).end()
+  })
 }).listen(Number(process.argv[2] ?? 8443), () => console.log('ready'))

@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, relative, resolve } from 'node:path'
+import { dirname, matchesGlob, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+
+import config from '../../vitest.config.ts'
 
 /** The folders that each folder can import. `test` and `bench` can import everything, and nothing imports them. */
 const arrows: { readonly [folder: string]: readonly string[] } = {
@@ -136,4 +138,14 @@ test('no decision compares a timestamp of another machine with the own clock', (
       /\bDate\.parse\b|\bnew Date\([^)]*(time|stamp|At)\b/i.test(readFileSync(resolve(root, file), 'utf8')),
     )
   expect(parsing).toEqual([timestampFormat])
+})
+
+test('each test file belongs to a project', () => {
+  const included = config.test?.projects?.flatMap((project) =>
+    typeof project === 'object' && 'test' in project ? (project.test?.include ?? []) : [],
+  )
+  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => file.endsWith('.test.ts') && !file.includes('node_modules/'),
+  )
+  expect(files.filter((file) => !included?.some((pattern) => matchesGlob(file, pattern)))).toEqual([])
 })
