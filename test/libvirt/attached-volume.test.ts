@@ -71,7 +71,6 @@ const reported = (launcher: RunningLauncher, ...expected: readonly string[]) =>
     `volumes: ${expected.join(', ')}`,
     ({ volumes = [] }) =>
       volumes.map(({ name, phase, reason = '' }) => `${name} ${phase} ${reason}`.trim()).join() === expected.join(),
-    40_000,
   )
 
 const disksOf = ({ domain }: DomainReport): string[] =>

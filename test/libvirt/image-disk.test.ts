@@ -275,7 +275,7 @@ describe('a claim that has no disk', () => {
   })
 
   /** Takes tenths of a second to copy, so that it can be interrupted. */
-  const large = () => bootable('disk', 'raw').then((path) => appendFile(path, Buffer.alloc(128 * mebibyte, 1)))
+  const large = () => bootable('disk', 'raw').then((path) => appendFile(path, Buffer.alloc(512 * mebibyte, 1)))
 
   /** Starts to fill the claim, and kills a process meanwhile. */
   async function killDuringCopy(command: string, isCopying: () => Promise<boolean>): Promise<DomainReport | undefined> {
