@@ -274,7 +274,7 @@ describe('a claim that has no disk', () => {
     expect((await stat(disk())).size).toBe(4 * mebibyte)
   })
 
-  /** Takes tenths of a second to copy, so that it can be interrupted. */
+  /** Takes a second to copy, so that it can be interrupted. */
   const large = () => bootable('disk', 'raw').then((path) => appendFile(path, Buffer.alloc(512 * mebibyte, 1)))
 
   /** Starts to fill the claim, and kills a process meanwhile. */
@@ -400,7 +400,7 @@ describe('a claim that has no disk', () => {
     beforeEach(async () => {
       backing = join(launcher.blocks, 'backing')
       await writeFile(backing, '')
-      await truncate(backing, 130 * mebibyte)
+      await truncate(backing, 514 * mebibyte)
       device = (await promisify(execFile)('losetup', ['--find', '--show', backing])).stdout.trim()
       const { rdev } = await stat(device)
       const node = join(launcher.blocks, 'root')
@@ -424,14 +424,14 @@ describe('a claim that has no disk', () => {
     test('and grows, the running guest sees that', async () => {
       await bootable('disk', 'qcow2')
       expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
-      await truncate(backing, 200 * mebibyte)
+      await truncate(backing, 600 * mebibyte)
       await promisify(execFile)('losetup', ['--set-capacity', device])
       await eventually('QEMU uses the new size', () => launcher.log().includes('the disk has grown'))
       const socket = join(launcher.insideSockets, '../private/run/libvirt/libvirt-sock')
       const virsh = ['virsh', '-c', `qemu+unix:///session?socket=${socket}`, 'domblkinfo', 'testvm', 'vda']
       const [pid] = await launcher.pids('virt-launcher')
       const { stdout } = await promisify(execFile)('chroot', [`/proc/${pid}/root`, ...virsh])
-      expect(stdout).toMatch(new RegExp(`^Capacity: +${200 * mebibyte}$`, 'm'))
+      expect(stdout).toMatch(new RegExp(`^Capacity: +${600 * mebibyte}$`, 'm'))
     })
 
     test('is filled from a web server', async () => {
