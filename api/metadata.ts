@@ -5,8 +5,10 @@ import type { Schema } from './schema.ts'
 
 export const labelsSchema = map('Labels.', string('The value.'))
 
-/** The API server allows 256 KiB for all annotations of an object. */
-export const annotationsSchema = map('Annotations.', string('The value.', { maxLength: 262_144 }))
+/** The API server allows this much for all annotations of an object. */
+export const maxAnnotationsBytes = 256 * 1024
+
+export const annotationsSchema = map('Annotations.', string('The value.', { maxLength: maxAnnotationsBytes }))
 
 const owner = closed(
   'An owner.',

@@ -1,5 +1,6 @@
 import type { Cause } from '../api/cause.ts'
 import type { ObjectMeta } from '../api/object.ts'
+import { isRecord } from '../api/schema.ts'
 
 /**
  * The limit for all keys and values together. Labels are compared with the selectors of presets and groups and copied to
@@ -26,6 +27,18 @@ export function labelsSizeCauses(labels: Labels, stored?: Labels): readonly Caus
       suggestion: 'use annotations for values by which nothing selects',
     },
   ]
+}
+
+/** Whether labels that nothing has checked yet exceed the limit. Reads no values beyond it. */
+export function areTooLarge(labels: unknown): boolean {
+  if (!isRecord(labels)) return false
+  let left = maxBytes
+  for (const key of Object.keys(labels)) {
+    const value = labels[key]
+    left -= key.length + (typeof value === 'string' ? value.length : 0)
+    if (left < 0) return true
+  }
+  return false
 }
 
 /** Keys and values of labels are ASCII. */

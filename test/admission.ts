@@ -28,6 +28,7 @@ const badTitle: Cause = {
 
 /** Adds a title if there is none and refuses the title `bad`, each with a warning and an audit annotation. */
 export const titleEngine: Engine = {
+  ready: () => undefined,
   permissions: () => undefined,
   expectPreset() {},
   wasCompletedHere: () => false,

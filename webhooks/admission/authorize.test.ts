@@ -63,11 +63,29 @@ describe('the access that is reviewed', () => {
       [exemptOwn, exemptCluster],
     ],
     [
+      'a VM with labels that are refused as too large, which excludes presets',
+      vm({ annotations: excluding, labels: { app: 'a', b: 'x'.repeat(16 * 1024) } }),
+      [],
+    ],
+    [
+      'a VM with an annotation that is refused as too long',
+      vm({ annotations: { [excludePresetsAnnotation]: `*,${'x'.repeat(256 * 1024)}` } }),
+      [],
+    ],
+    [
       'a stored VM that excludes presets',
       admissionRequest('VirtualMachine', { metadata: { annotations: excluding } }, { metadata: {} }),
       [],
     ],
     ['a config', vm({ annotations: excluding }, 'VirtualMachineConfig'), []],
+    [
+      'a config whose template excludes presets',
+      admissionRequest('VirtualMachineConfig', {
+        metadata: {},
+        spec: { template: { metadata: { annotations: excluding } } },
+      }),
+      [],
+    ],
   ])('for %s', async (_, request, expected) => {
     const { reviewed } = await authorize(request)
     const byName = (left: Access, right: Access) => (left.name < right.name ? -1 : 1)

@@ -1,6 +1,8 @@
+import { maxAnnotationsBytes } from '../../api/metadata.ts'
 import { parsePreset } from '../../api/preset.ts'
 import { isRecord } from '../../api/schema.ts'
 import { excludePresetsAnnotation } from '../../api/virtual-machine.ts'
+import { areTooLarge } from '../../completion/labels-size.ts'
 import type { Inventory } from '../../inventory/inventory.ts'
 import { exemptionsToAuthorize } from '../../presets/exclude.ts'
 import { needsGrant } from '../../presets/grant.ts'
@@ -21,16 +23,26 @@ export function requiredPermissions(
   const { kind, object, operation } = request
   if (!isRecord(object) || !isRecord(object['metadata'])) return undefined
   if (kind === 'ClusterVirtualMachinePreset') return mayGrant(may, request)
-  const annotations = stringsOf(object['metadata']['annotations'])
+  const { annotations, labels } = object['metadata']
   // A stored VM is not completed again.
   const isNewVm = kind === 'VirtualMachine' && operation === 'CREATE'
-  if (!isNewVm || annotations[excludePresetsAnnotation] === undefined) return undefined
-  const labels = stringsOf(object['metadata']['labels'])
-  const selected = inventory.candidates.select(labels, inventory.namespace(request.namespace))
-  return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), may).then((exempt) => ({
-    ...noPermissions,
-    exempt,
-  }))
+  const exclusion = isNewVm ? exclusionOf(annotations) : undefined
+  // Larger labels are refused, whatever the user may exclude.
+  if (exclusion === undefined || areTooLarge(labels)) return undefined
+  const selected = inventory.candidates.select(stringsOf(labels), inventory.namespace(request.namespace))
+  const ids = exemptionsToAuthorize(exclusion, selected)
+  if (ids.length === 0) return undefined
+  return exemptFrom(presetResources, ids, may).then((exempt) => ({ ...noPermissions, exempt }))
+}
+
+/**
+ * The annotation that excludes presets, alone. Undefined if there is none, and if it is larger than the API server
+ * accepts: then the object is refused whatever its user may exclude.
+ */
+export function exclusionOf(annotations: unknown): { readonly [key: string]: string } | undefined {
+  const key = excludePresetsAnnotation
+  const value = isRecord(annotations) && Object.hasOwn(annotations, key) ? annotations[key] : undefined
+  return typeof value !== 'string' || value.length > maxAnnotationsBytes ? undefined : { [key]: value }
 }
 
 /** Of one request; more of a namespace are not sent at once. */

@@ -137,9 +137,3 @@ test('a template is completed without the exemptions of its author, with a warni
     'virtset.io/exclude-presets: preset "site" applies: a template can exclude only defaults of its namespace',
   ])
 })
-
-test('a template needs no review of access', () => {
-  const template = { metadata: { annotations: { 'virtset.io/exclude-presets': '*' } }, spec: spec() }
-  const wanted = handler.authorize?.(admissionRequest('VirtualMachineConfig', config(template)))
-  expect([wanted?.kind, wanted?.operation, wanted?.object]).toEqual(['VirtualMachine', 'CREATE', undefined])
-})

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { isTakenBy } from '../../inventory/inventory.ts'
-import { fakeClock } from '../../test/fake-clock.ts'
+import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { cachesWithout, type AdmissionCaches } from './caches.ts'
 import { createEngine } from './engine.ts'
 import { pack } from './watched-vms.ts'
@@ -105,8 +105,11 @@ test('a VM whose pod its namespace would reject is completed, with a warning', (
 test('the first VM of a namespace waits until the labels of the namespace are known', async () => {
   const known = Promise.withResolvers<void>()
   const engine = engineWith({ newNamespaces: { wait: (name) => (name === 'shop' ? known.promise : undefined) } })
-  const waiting = engine.permissions(requestFor(vm('vm')))
-  expect(waiting).toBeInstanceOf(Promise)
+  let isReady = false
+  void engine.ready('shop')?.then(() => (isReady = true))
+  await settle()
+  expect([isReady, engine.ready('team')]).toEqual([false, undefined])
   known.resolve()
-  expect(await waiting).toEqual(noPermissions)
+  await settle()
+  expect(isReady).toBe(true)
 })

@@ -61,6 +61,10 @@ const setUp = (given: { presets?: readonly Preset[]; ageMs?: number; clock?: Clo
 }
 
 describe('permissions', () => {
+  test('are not required for a VM', () => {
+    expect(setUp({ presets: [harmless] }).engine.permissions(requestFor(vm()))).toBeUndefined()
+  })
+
   test('are required where a VM excludes a preset', async () => {
     const { engine, reviewed } = setUp({ presets: [harmless] })
     const request = requestFor(vm({ [excludePresetsAnnotation]: 'title' }))
@@ -73,28 +77,24 @@ describe('permissions', () => {
     const granting = preset('grant', { domain: { devices: { emulator: '/bin/qemu' } } })
     expect(await engine.permissions(requestFor(granting))).toEqual({ exempt: new Set(), mayGrantHost: true })
   })
+})
 
-  test('of a new VM wait for a pending preset until the watch reports it or the time is over', async () => {
+describe('the presets of a namespace', () => {
+  test('are known when the watch has reported the pending one, or the time is over', async () => {
     const { engine } = setUp({ presets: [harmless] })
     engine.expectPreset(requestFor(harmless))
     const done: string[] = []
-    const plain = engine.permissions(requestFor(vm()))
-    const excluding = engine.permissions(requestFor(vm({ [excludePresetsAnnotation]: 'title' })))
-    void plain?.then(() => done.push('plain'))
+    void engine.ready('default')?.then(() => done.push('default'))
     await clock.advance(299)
     expect(done).toEqual([])
     await clock.advance(1)
-    expect(await plain).toEqual(noPermissions)
-    expect(await excluding).toEqual({ exempt: new Set(['title']), mayGrantHost: false })
+    expect(done).toEqual(['default'])
   })
 
-  test.each<[string, AdmissionRequest]>([
-    ['a stored VM', requestFor(vm(), { operation: 'UPDATE', oldObject: vm() })],
-    ['a preset', requestFor(harmless)],
-  ])('of %s do not wait for a pending preset', async (_, request) => {
+  test('are known if the pending one is of another namespace', async () => {
     const { engine } = setUp()
-    engine.expectPreset(requestFor(harmless))
-    expect(engine.permissions(request)).toBeUndefined()
+    engine.expectPreset(requestFor(preset('p', { domain: { title: 'x' } }, 'other')))
+    expect(engine.ready('default')).toBeUndefined()
     await clock.advance(300)
   })
 
@@ -104,21 +104,21 @@ describe('permissions', () => {
     ['whose spec is unchanged', requestFor(harmless, { operation: 'UPDATE', oldObject: harmless })],
     ['of another kind: a VM', requestFor(vm())],
     ['of another kind: a config', requestFor(vm(), { kind: 'VirtualMachineConfig' })],
-  ])('do not wait for a preset %s', (_, expected) => {
+  ])('do not wait for one %s', (_, expected) => {
     const { engine } = setUp()
     engine.expectPreset(expected)
-    expect(engine.permissions(requestFor(vm()))).toBeUndefined()
+    expect(engine.ready('default')).toBeUndefined()
   })
 
   test.each([preset('p', { domain: { title: 'x' } }, 'default'), harmless])(
-    'wait for namespaced and cluster presets',
+    'wait for those of the namespace and of the cluster',
     async (pending) => {
       const { engine, caches } = setUp()
       engine.expectPreset(requestFor(pending))
-      expect(engine.permissions(requestFor(vm()))).toBeInstanceOf(Promise)
+      expect(engine.ready('default')).toBeInstanceOf(Promise)
       caches.pendingPresets.arrived(pending.metadata.namespace === undefined ? 'title' : 'default/p')
       await settle()
-      expect(engine.permissions(requestFor(vm()))).toBeUndefined()
+      expect(engine.ready('default')).toBeUndefined()
     },
   )
 })

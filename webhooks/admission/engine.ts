@@ -16,7 +16,6 @@ import type { AdmissionCaches } from './caches.ts'
 import { claimWarnings } from './claim-use.ts'
 import { createCompletedVms } from './completed-vms.ts'
 import { patchBetween, writePatch, type Patch } from './patch.ts'
-import { noPermissions } from './permission.ts'
 import type { May, MayAccess, Permissions } from './permission.ts'
 import { checkPresetAmong } from './preset-findings.ts'
 import { quotaWarnings } from './quota.ts'
@@ -25,9 +24,14 @@ import type { Audit, AdmissionRequest } from './request.ts'
 /** What handlers need from completion, presets and the cluster. It holds the caches, so that handlers stay pure. */
 export interface Engine {
   /**
-   * The permissions that the request needs beyond RBAC's own check, once every previously admitted preset and the
-   * namespace are known. Undefined if there is nothing to review or to wait for, which is the usual case. Rejects with
-   * the signal's reason if that aborts during a review.
+   * Resolves once the namespace and every previously admitted preset that can select a VM of it are known; undefined if
+   * that is now. All requests that wait for one preset continue at the same time, so each has to take a turn then.
+   */
+  ready(namespace: string): Promise<unknown> | undefined
+  /**
+   * The permissions that the request needs beyond RBAC's own check; undefined if there is nothing to review, which is
+   * the usual case. Reads the object, so it has to be called in a turn. Rejects with the signal's reason if that aborts
+   * during a review.
    */
   permissions(request: AdmissionRequest, signal?: AbortSignal): Promise<Permissions> | undefined
   /** Returns the complete VM with its provenance in the annotation. Equal requests have equal results. */
@@ -94,16 +98,15 @@ export function createEngine(
     return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...quota, ...claims]
   }
   return {
+    ready(namespace) {
+      const waiting = [caches.pendingPresets.wait(namespace), caches.newNamespaces.wait(namespace)]
+      const pending = waiting.filter((one) => one !== undefined)
+      return pending.length === 0 ? undefined : Promise.all(pending)
+    },
     permissions(request, signal) {
       const requester = requesterOf(request, signal)
       const may: May = (access) => mayAccess(request.user, access, requester)
-      const isNewVm = request.kind === 'VirtualMachine' && request.operation === 'CREATE'
-      const waiting = isNewVm
-        ? [caches.pendingPresets.wait(request.namespace), caches.newNamespaces.wait(request.namespace)]
-        : []
-      const pending = waiting.filter((one) => one !== undefined)
-      if (pending.length === 0) return requiredPermissions(caches, may, request)
-      return Promise.all(pending).then(() => requiredPermissions(caches, may, request) ?? noPermissions)
+      return requiredPermissions(caches, may, request)
     },
     complete(vm, request, { exempt }, without = []) {
       const outcome = completeWith(caches, vm, { ...request, exempt }, { without, onPhase: timer(request) })

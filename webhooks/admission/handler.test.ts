@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import { excludePresetsAnnotation } from '../../api/virtual-machine.ts'
+import { createTurns } from '../../runtime/turns.ts'
+import { fakeClock, settle } from '../../test/fake-clock.ts'
+import { candidatesOf, preset as makePreset } from '../../test/preset.ts'
+import { unread } from '../../test/unread.ts'
 import { admissionRequest, controllerAccount, outcomeOf, titleEngine, trust } from '../../test/admission.ts'
-import type { Engine } from './engine.ts'
+import { cachesWithout } from './caches.ts'
+import { createEngine, type Engine } from './engine.ts'
 import { createHandlers, mutate, trustedAccounts, validate } from './handler.ts'
 import { noPermissions } from './permission.ts'
 import type { AdmissionRequest } from './request.ts'
@@ -112,10 +118,12 @@ test.each([mutate, validate])('a kind without handler is refused: %o', (handle) 
 describe('the webhooks', () => {
   /** An engine that records its calls. */
   const recorded = (permissions: Engine['permissions'] = () => undefined) => {
+    const awaited: string[] = []
     const authorized: AdmissionRequest[] = []
     const expected: string[] = []
     const engine: Engine = {
       ...titleEngine,
+      ready: (namespace) => void awaited.push(namespace),
       permissions(request) {
         authorized.push(request)
         return permissions(request)
@@ -123,7 +131,7 @@ describe('the webhooks', () => {
       expectPreset: ({ kind }) => void expected.push(kind),
       checkPreset: (_, { mayGrantHost }) => ({ causes: [], warnings: [`mayGrantHost ${mayGrantHost}`] }),
     }
-    return { authorized, expected, handlers: createHandlers(engine, trust) }
+    return { awaited, authorized, expected, handlers: createHandlers(engine, trust) }
   }
   const preset = (title: string) => admissionRequest('VirtualMachinePreset', objects['VirtualMachinePreset']?.(title))
 
@@ -132,12 +140,28 @@ describe('the webhooks', () => {
     expect(handlers[path](admissionRequest(kind, objects[kind]?.('good')))).toMatchObject({ allowed: true })
   })
 
-  test.each(cases)('authorize a request for a %s to %s as the creation of its VM', (kind, path) => {
+  test.each(cases)('authorize a request for a %s to %s', (kind, path) => {
     const { handlers, authorized } = recorded()
     const request = admissionRequest(kind, objects[kind]?.('good'))
     void handlers[path](request)
-    expect(authorized.map((one) => one.kind)).toEqual([kind.includes('Preset') ? kind : 'VirtualMachine'])
-    expect(authorized[0] === request).toBe(!['VirtualMachineConfig', 'VirtualMachineGroup'].includes(kind))
+    expect(authorized).toEqual([request])
+  })
+
+  test.each<[string, readonly string[], readonly string[]]>([
+    ['VirtualMachine', ['default'], []],
+    ['VirtualMachineConfig', ['default'], ['default']],
+    ['VirtualMachineGroup', ['default'], ['default']],
+    ['VirtualMachinePreset', [], []],
+    ['ClusterVirtualMachinePreset', [], []],
+    ['constructor', [], []],
+  ])('wait for the presets of the namespace of a %s', (kind, onCreate, onUpdate) => {
+    const object = objects[kind]?.('good') ?? {}
+    for (const [oldObject, expected] of [[undefined, onCreate] as const, [object, onUpdate] as const]) {
+      const { handlers, awaited } = recorded()
+      void handlers.mutate(admissionRequest(kind, object, oldObject))
+      void handlers.validate(admissionRequest(kind, object, oldObject))
+      expect(awaited).toEqual([...expected, ...expected])
+    }
   })
 
   test('wait for permissions and hand them to the handler', async () => {
@@ -151,7 +175,7 @@ describe('the webhooks', () => {
     expect(expected).toEqual(['VirtualMachinePreset'])
   })
 
-  test('take a turn once they have their permissions', async () => {
+  test('take a turn to find out the permissions, and another one once they have them', async () => {
     const order: string[] = []
     const { handlers } = recorded(async () => {
       order.push('permissions')
@@ -159,8 +183,8 @@ describe('the webhooks', () => {
     })
     const turn = async () => void order.push('turn')
     const result = handlers.mutate(preset('good'), turn)
-    expect(order).toEqual(['permissions'])
-    expect([await result, order]).toMatchObject([{ allowed: true }, ['permissions', 'turn']])
+    expect(order).toEqual(['turn'])
+    expect([await result, order]).toMatchObject([{ allowed: true }, ['turn', 'permissions', 'turn']])
     const { promise: never } = Promise.withResolvers<void>()
     expect(recorded().handlers.mutate(preset('good'), () => never)).toBeInstanceOf(Promise)
     expect(recorded().handlers.mutate(preset('good'), () => undefined)).toMatchObject({ allowed: true })
@@ -226,6 +250,82 @@ describe('the webhooks', () => {
     expect(expected).toEqual([])
     void handlers.validate(preset('good'))
     expect(expected).toEqual(['VirtualMachinePreset'])
+  })
+})
+
+describe('with presets of a cluster', () => {
+  const requests = 8
+  const manyLabels = Object.fromEntries(
+    Array.from({ length: 200 }, (_, index) => [`k${index}`.padEnd(60, 'x'), 'x'.repeat(60)]),
+  )
+  const excluding = (labels: object, annotation = 'p') => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm', labels, annotations: { [excludePresetsAnnotation]: annotation } },
+    spec: { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } } },
+  })
+  /** `selected`: the labels by which presets were looked up. `nextTurn` ends the current one. */
+  const setUp = () => {
+    const selected: string[] = []
+    const ends: (() => void)[] = []
+    const candidates = candidatesOf(makePreset('p', { strength: 'Enforce', domain: { title: 'x' } }, 'default'))
+    const select: typeof candidates.select = (labels, namespace) => {
+      selected.push(JSON.stringify(labels))
+      return candidates.select(labels, namespace)
+    }
+    const caches = { ...cachesWithout(fakeClock()), candidates: { ...candidates, select } }
+    const engine = createEngine(caches, async () => true)
+    const turns = createTurns((end) => void ends.push(end))
+    const turn = () => turns.take({ namespace: 'default', username: 'jane' })
+    const { pendingPresets } = caches
+    return { handlers: createHandlers(engine, trust), selected, pendingPresets, turn, nextTurn: () => ends.shift() }
+  }
+
+  test.each([
+    ['mutate', 'that arrive at once'],
+    ['mutate', 'that have waited for one preset'],
+    ['validate', 'that arrive at once'],
+    ['validate', 'that have waited for one preset'],
+  ] as const)('VMs to %s %s are read one in each turn', async (path, arrival) => {
+    const { handlers, selected, pendingPresets, turn, nextTurn } = setUp()
+    if (arrival.includes('waited')) pendingPresets.expect('default/p')
+    const results = Array.from({ length: requests }, async (_, index) =>
+      handlers[path](admissionRequest('VirtualMachine', excluding({ app: `a${index}` })), turn),
+    )
+    pendingPresets.arrived('default/p')
+    const perTurn: number[] = []
+    let isOver = false
+    while (!isOver) {
+      await settle()
+      perTurn.push(new Set(selected.splice(0)).size)
+      const next = nextTurn()
+      next?.()
+      isOver = next === undefined
+    }
+    expect([Math.max(...perTurn), perTurn.length]).toEqual([1, 2 * requests + 1])
+    expect(await Promise.all(results)).toEqual(results.map(() => expect.objectContaining({ allowed: true })))
+  })
+
+  test.each(cases)('nothing of a %s to %s is read before its turn', (kind, path) => {
+    const { object, reads } = unread(objects[kind]?.('good') ?? {})
+    const { promise: never } = Promise.withResolvers<void>()
+    void setUp().handlers[path](admissionRequest(kind, object, object), () => never)
+    expect(reads).toEqual([])
+    void setUp().handlers[path](admissionRequest(kind, object, object))
+    expect(reads).not.toEqual([])
+  })
+
+  test.each<[string, object, string]>([
+    ['labels', excluding(manyLabels), 'labels-size metadata.labels'],
+    [
+      'an annotation',
+      excluding({}, `p,${'x'.repeat(256 * 1024)}`),
+      `length metadata.annotations[${excludePresetsAnnotation}]`,
+    ],
+  ])('%s beyond the limit are refused without a review', (_, object, cause) => {
+    const result = setUp().handlers.mutate(admissionRequest('VirtualMachine', object))
+    expect(result).not.toBeInstanceOf(Promise)
+    expect(result instanceof Promise ? [] : outcomeOf(result)).toEqual([cause])
   })
 })
 

@@ -51,7 +51,8 @@ export const validate = (
 
 /**
  * Both webhooks, sharing one engine, and those for objects of other APIs if there are any. A request is handled at
- * once, unless it has to wait for permissions or a pending preset.
+ * once, unless it has to wait for a pending preset, permissions or its turn. Whatever reads the object takes a turn: it
+ * can have megabytes, and many requests can have waited for the same preset.
  */
 export function createHandlers(
   engine: Engine,
@@ -62,9 +63,14 @@ export function createHandlers(
   const authorized =
     (handle: typeof mutate): AdmissionHandler =>
     (request, turn, signal) => {
-      const handleWith = (granted: Permissions) => inTurn(turn, () => handle(request, engine, trust, granted))
-      const permissions = engine.permissions(handlerOf(request).authorize?.(request) ?? request, signal)
-      return permissions === undefined ? handleWith(noPermissions) : permissions.then(handleWith)
+      const handleWith = (granted: Permissions) => handle(request, engine, trust, granted)
+      const authorize = () => {
+        const permissions = engine.permissions(request, signal)
+        if (permissions === undefined) return handleWith(noPermissions)
+        return permissions.then((granted) => inTurn(turn, () => handleWith(granted)))
+      }
+      const ready = handlerOf(request).appliesPresets?.(request) ? engine.ready(request.namespace) : undefined
+      return ready === undefined ? inTurn(turn, authorize) : ready.then(() => inTurn(turn, authorize))
     }
   /** No webhook runs after this one, so an allowed preset is stored unchanged. */
   const validateAndExpect: typeof mutate = (request, ...rest) => {
@@ -102,7 +108,10 @@ function withNetworkWarnings(
 }
 
 /** Takes a turn only for the work itself: a request that waits for the API server does not block others. */
-function inTurn(turn: Turn | undefined, handle: () => AdmissionResult): AdmissionResult | Promise<AdmissionResult> {
+function inTurn(
+  turn: Turn | undefined,
+  handle: () => AdmissionResult | Promise<AdmissionResult>,
+): AdmissionResult | Promise<AdmissionResult> {
   const waiting = turn?.()
   return waiting === undefined ? handle() : waiting.then(handle)
 }

@@ -23,8 +23,8 @@ export interface KindHandler {
   readonly mutate: Handle
   /** `POST /validate`: the object as it will be stored, including later changes by other webhooks. */
   readonly validate: Handle
-  /** Maps the request to the one that decides which permissions the user needs; the identity if absent. */
-  readonly authorize?: (request: AdmissionRequest) => AdmissionRequest
+  /** Whether presets are applied, so that the request has to wait for those that are being stored; never if absent. */
+  readonly appliesPresets?: (request: AdmissionRequest) => boolean
 }
 
 export const refuse = (causes: readonly Cause[], warnings: readonly string[] = []): AdmissionResult => ({

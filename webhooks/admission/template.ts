@@ -34,14 +34,8 @@ export function templateHandler(parse: (request: AdmissionRequest) => ParsedOwne
     const all = [...causes, ...found.map(inTemplate)]
     return all.length > 0 ? refuse(all, warnings) : { allowed: true, warnings }
   }
-  return { mutate: check, validate: check, authorize: requestWithoutObject }
+  return { mutate: check, validate: check, appliesPresets: () => true }
 }
-
-/** Waits for the same presets as the VM of the template, but needs no permission. */
-const requestWithoutObject = (request: AdmissionRequest): AdmissionRequest => ({
-  ...requestForTemplate(request),
-  object: undefined,
-})
 
 /**
  * The request to create the VM of the template. virtset creates that VM later, and a stored template does not prove who

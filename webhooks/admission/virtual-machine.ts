@@ -36,7 +36,10 @@ const validate: Handle = (request, engine, trust, permissions) => {
   return faults.length + causes.length > 0 ? refuse([...faults, ...causes]) : { allowed: true }
 }
 
-export const virtualMachine: KindHandler = { mutate, validate }
+/** A stored VM is not completed again. */
+const isNew = ({ operation }: AdmissionRequest): boolean => operation === 'CREATE'
+
+export const virtualMachine: KindHandler = { mutate, validate, appliesPresets: isNew }
 
 /** Only owners and finalizers may have changed since the mutating request checked the VM. */
 function validateCompleted({ object }: AdmissionRequest, isTrusted: boolean): AdmissionResult {

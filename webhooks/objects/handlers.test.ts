@@ -5,10 +5,12 @@ import type { ObjectTarget, UnusableTarget } from '../../inventory/objects.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import type { CompiledPreset } from '../../presets/compile.ts'
 import type { Persisted } from '../../runtime/resource.ts'
+import { createTurns } from '../../runtime/turns.ts'
 import { admissionRequest } from '../../test/admission.ts'
 import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { operationsOf } from '../../test/operations.ts'
 import { team } from '../../test/presets/make.ts'
+import { unread } from '../../test/unread.ts'
 import { clusterGadgetPreset, gadgetPreset, gadgets, gadgetTarget } from '../../test/presets/objects.ts'
 import type { Access } from '../admission/permission.ts'
 import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
@@ -50,7 +52,7 @@ function handlers({ entry, stored = [], allow = () => true, named = name, newNam
   const checked: Access[] = []
   const changed: ((id: string | undefined) => void)[] = []
   const state = { entry }
-  const { complete, validate } = createObjectHandlers({
+  const { complete, mutate, validate } = createObjectHandlers({
     objects: {
       onChange: (listener) => void changed.push(listener),
       read: () => Promise.resolve({ kind, resource: 'gadgets' }),
@@ -70,7 +72,16 @@ function handlers({ entry, stored = [], allow = () => true, named = name, newNam
     await clock.advance(1500)
     return result
   }
-  return { complete, validate, clock, checked, state, now, report: (id: string) => changed.forEach((one) => one(id)) }
+  return {
+    complete,
+    mutate,
+    validate,
+    clock,
+    checked,
+    state,
+    now,
+    report: (id: string) => changed.forEach((one) => one(id)),
+  }
 }
 
 const presetObject = (spec: object = {}, presetKind = 'ObjectPreset') => ({
@@ -112,6 +123,22 @@ const messages = (result: AdmissionResult): readonly string[] =>
 test('these kinds are checked here', () => {
   const kinds = ['PresetTarget', 'ObjectPreset', 'ClusterObjectPreset', 'VirtualMachinePreset', 'Gadget']
   expect(kinds.filter(isObjectKind)).toEqual(['PresetTarget', 'ObjectPreset', 'ClusterObjectPreset'])
+})
+
+test.each<[string, 'complete' | 'mutate' | 'validate', AdmissionRequest]>([
+  ['an object to complete', 'complete', objectRequest()],
+  ['a preset to mutate', 'mutate', presetRequest()],
+  ['a preset to validate', 'validate', presetRequest()],
+  ['a target to validate', 'validate', admissionRequest('PresetTarget', targetObject())],
+])('nothing of %s is read before its turn', async (_, path, request) => {
+  const { object, reads } = unread(Object(request.object))
+  const { promise: never } = Promise.withResolvers<void>()
+  const one = handlers({ entry: usable() })
+  void one[path]({ ...request, object, oldObject: path === 'complete' ? undefined : object }, () => never)
+  await settle()
+  expect(reads).toEqual([])
+  await one.now(one[path]({ ...request, object }))
+  expect(reads).not.toEqual([])
 })
 
 describe('an object', () => {
@@ -181,6 +208,42 @@ describe('an object', () => {
     await handlers({ entry: injecting }).complete(objectRequest(), turn)
     expect(order).toEqual(['turn'])
   })
+
+  test.each(['that arrive at once', 'that have waited for one preset'])(
+    '%s are read one in each turn',
+    async (arrival) => {
+      const selected: string[] = []
+      const ends: (() => void)[] = []
+      const candidates = createCandidates([gadgetPreset('p', { size: 1 }, { strength: 'Enforce' })])
+      const select: typeof candidates.select = (labels, namespace) => {
+        selected.push(JSON.stringify(labels))
+        return candidates.select(labels, namespace)
+      }
+      const { complete, validate, report } = handlers({ entry: { ...usable(), candidates: { ...candidates, select } } })
+      if (arrival.includes('waited')) expect(messages(await validate(presetRequest()))).toEqual(['allowed'])
+      const turns = createTurns((end) => void ends.push(end))
+      const annotations = { 'virtset.io/exclude-presets': 'p' }
+      const requests = Array.from({ length: 8 }, (_, index) => {
+        const metadata = { name: 'g', annotations, labels: { app: `a${index}` } }
+        return objectRequest({ object: { ...gadgetTarget, metadata, spec: {} } })
+      })
+      const results = requests.map(async (request) =>
+        complete(request, () => turns.take({ namespace: 'team', username: 'jane' })),
+      )
+      report('team/p')
+      const perTurn: number[] = []
+      let isOver = false
+      while (!isOver) {
+        await settle()
+        perTurn.push(new Set(selected.splice(0)).size)
+        const end = ends.shift()
+        end?.()
+        isOver = end === undefined
+      }
+      expect([Math.max(...perTurn), perTurn.length]).toEqual([1, 2 * requests.length + 1])
+      expect(await Promise.all(results)).toEqual(results.map(() => expect.objectContaining({ allowed: true })))
+    },
+  )
 
   test('waits for its namespace, if this was just created', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -414,11 +477,11 @@ describe('a preset for objects', () => {
 })
 
 describe('a target', () => {
-  test('is checked in its turn', async () => {
+  test('is checked in turns, before and after its schema is read', async () => {
     const order: string[] = []
     const turn = async () => void order.push('turn')
     await handlers({}).validate(admissionRequest('PresetTarget', targetObject()), turn)
-    expect(order).toEqual(['turn'])
+    expect(order).toEqual(['turn', 'turn'])
   })
 
   const request = (object: object) => admissionRequest('PresetTarget', object)

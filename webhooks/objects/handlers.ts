@@ -3,7 +3,6 @@ import { nearest } from '../../api/nearest.ts'
 import { parseObjectPreset, targetText, type ObjectPreset } from '../../api/object-preset.ts'
 import { parsePresetTarget } from '../../api/preset-target.ts'
 import { isRecord } from '../../api/schema.ts'
-import { excludePresetsAnnotation } from '../../api/virtual-machine.ts'
 import type { ObjectTarget, WatchedObjects } from '../../inventory/objects.ts'
 import type { Namespace } from '../../presets/candidates.ts'
 import { specBytes } from '../../presets/check.ts'
@@ -17,7 +16,7 @@ import { createLanes } from '../../runtime/lanes.ts'
 import { keyOf, type Persisted } from '../../runtime/resource.ts'
 import { pick } from '../../runtime/slim.ts'
 import type { AdmissionHandler, Turn } from '../admission-routes.ts'
-import { exemptFrom, isSpecUnchanged, stringsOf } from '../admission/authorize.ts'
+import { exclusionOf, exemptFrom, isSpecUnchanged, stringsOf } from '../admission/authorize.ts'
 import { isReleased, refuse, unlessTooDeep } from '../admission/kind.ts'
 import type { NewNamespaces } from '../admission/new-namespaces.ts'
 import { createPendingPresets } from '../admission/pending-presets.ts'
@@ -82,26 +81,31 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     // That of a request for a Namespace is the name of this Namespace, which does not exist yet.
     const { namespace } = request
     await Promise.all([pending.wait(namespace), isNamespaced ? namespaces.newNamespaces.wait(namespace) : undefined])
+    // Whatever reads the object takes a turn: all requests that waited for one preset continue at the same time.
+    await turn?.()
     const tooDeep = unlessTooDeep(request)
     if (tooDeep !== undefined) return tooDeep
     const ofNamespace = isNamespaced ? namespaces.namespace(namespace) : { name: '', labels: {} }
-    const exempt = await exemptionsOf(request, entry, ofNamespace, mayOf(request, signal))
+    const reviews = exemptionsOf(request, entry, ofNamespace, mayOf(request, signal))
+    if (reviews === undefined) return completeObject(request, entry, ofNamespace, new Set())
+    const exempt = await reviews
     await turn?.()
     return completeObject(request, entry, ofNamespace, exempt)
   }
 
-  /** Few objects exclude presets, and only these need the API server. */
-  const exemptionsOf = async (
+  /** Few objects exclude presets that not everyone can exclude, and only these need the API server. */
+  const exemptionsOf = (
     { object }: AdmissionRequest,
     { candidates }: ObjectTarget,
     namespace: Namespace,
     may: May,
-  ): Promise<ReadonlySet<string>> => {
+  ): Promise<ReadonlySet<string>> | undefined => {
     const metadata = isRecord(object) && isRecord(object['metadata']) ? object['metadata'] : {}
-    const annotations = stringsOf(metadata['annotations'])
-    if (annotations[excludePresetsAnnotation] === undefined) return new Set()
+    const exclusion = exclusionOf(metadata['annotations'])
+    if (exclusion === undefined) return undefined
     const selected = candidates.select(stringsOf(metadata['labels']), namespace)
-    return exemptFrom(presetResources, exemptionsToAuthorize(annotations, selected), may)
+    const ids = exemptionsToAuthorize(exclusion, selected)
+    return ids.length === 0 ? undefined : exemptFrom(presetResources, ids, may)
   }
 
   /** Waits for a target whose schema is not read yet, which a user may have created a moment ago. */
@@ -124,13 +128,14 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     return 'kind' in entry ? entry : { causes: [notReady(name)] }
   }
 
-  /** Takes a turn for each piece of work between two waits: to check a large preset takes tens of milliseconds. */
+  /**
+   * Takes a turn for each further piece of work between two waits: to check a large preset takes tens of milliseconds.
+   */
   const validatePreset = async (
     request: AdmissionRequest,
     turn?: Turn,
     signal?: AbortSignal,
   ): Promise<AdmissionResult> => {
-    await turn?.()
     const parsed = parseObjectPreset(request.object)
     if ('causes' in parsed) return refuse(parsed.causes)
     const { preset } = parsed
@@ -167,8 +172,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
 
   return {
     complete,
-    mutate: recordAuthor,
+    async mutate(request, turn) {
+      await turn?.()
+      return recordAuthor(request)
+    },
     async validate(request, turn, signal) {
+      await turn?.()
       if (isReleased(request)) return { allowed: true }
       const tooDeep = unlessTooDeep(request)
       if (tooDeep !== undefined) return tooDeep
