@@ -16,6 +16,9 @@ test.each<[unknown, unknown, boolean]>([
   [[1, 2], [2, 1], false],
   [[1, 2], [1, 2, 3], false],
   [JSON.parse('{"__proto__": {"a": 1}}'), {}, false],
+  [JSON.parse('{"__proto__": {"a": 1}}'), JSON.parse('{"__proto__": {"a": 1}}'), true],
+  [JSON.parse('{"__proto__": {"a": 1}}'), JSON.parse('{"__proto__": {"a": 2}}'), false],
+  [{ constructor: Object }, { other: 1 }, false],
 ])('%j and %j', (one, other, expected) => {
   expect([isSameJson(one, other), isSameJson(other, one)]).toEqual([expected, expected])
 })

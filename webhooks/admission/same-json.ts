@@ -7,15 +7,17 @@ export function isSameJson(one: unknown, other: unknown): boolean {
   for (let pair = left.pop(); pair !== undefined; pair = left.pop()) {
     const [first, second] = pair
     if (first === second) continue
-    if (!isObject(first) || !isObject(second) || Array.isArray(first) !== Array.isArray(second)) return false
-    const [entries, members] = [Object.entries(first), new Map(Object.entries(second))]
-    if (entries.length !== members.size) return false
-    for (const [key, value] of entries) {
-      if (!members.has(key)) return false
-      left.push([value, members.get(key)])
+    if (!isMembers(first) || !isMembers(second) || Array.isArray(first) !== Array.isArray(second)) return false
+    const keys = Object.keys(first)
+    if (keys.length !== Object.keys(second).length) return false
+    for (const key of keys) {
+      if (!Object.hasOwn(second, key)) return false
+      left.push([first[key], second[key]])
     }
   }
   return true
 }
 
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
+/** An object or a list. */
+const isMembers = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null

@@ -106,6 +106,35 @@ describe('a manifest sent again', () => {
     const causes = 'causes' in outcome ? outcome.causes : []
     expect([causes.length, causes.at(-1)?.message.startsWith('has 10 more differences:')]).toEqual([51, true])
   })
+
+  const numbers = Array.from({ length: 100_000 }, (_, index) => index)
+  const members = Object.fromEntries(numbers.map((index) => [`key${index}`, index]))
+  test.each<[string, unknown, unknown]>([
+    ['new fields', members, { domain: {} }],
+    ['new items', { list: numbers }, { list: [] }],
+    ['changed items', { list: numbers }, { list: numbers.map((index) => index + 1) }],
+    ['changed fields', members, Object.fromEntries(Object.keys(members).map((key) => [key, 'x']))],
+    ['removed fields', {}, members],
+    ['removed items', { list: [] }, { list: numbers }],
+    ['new fields of several items', { list: [members, members] }, { list: [{}, {}] }],
+  ])('stops comparing after a thousand more: %s', (_, sent, other) => {
+    let looked = 0
+    const count = (found: boolean) => () => {
+      looked += 1
+      return found
+    }
+    const outcome = restoreSpec(sent, other, {
+      enforced: new Map(),
+      isUsers: count(true),
+      isOverridden: count(false),
+    })
+    const causes = 'causes' in outcome ? outcome.causes : []
+    expect([causes.length, causes.at(-1)?.message.startsWith('has at least 1000 more differences:')]).toEqual([
+      51,
+      true,
+    ])
+    expect(looked).toBeLessThan(1100)
+  })
 })
 
 describe('recorded origins', () => {

@@ -52,6 +52,9 @@ export const nothingRecorded: RecordedOrigins = {
 /** The number of differences that are reported individually. */
 const maxDifferences = 50
 
+/** The number of others that are counted. Beyond that, the comparison ends: a request can have 200,000 of them. */
+const maxCounted = 1000
+
 /** The number of characters of a value that a cause shows. */
 const maxValue = 60
 
@@ -66,35 +69,72 @@ export function restoreSpec(
   stored: unknown,
   origins: RecordedOrigins,
 ): { readonly restored: unknown } | { readonly causes: Cause[] } {
-  const causes = differences(sent, stored, 'spec', origins)
+  const found: Differences = { causes: [], more: 0 }
+  compare(sent, stored, 'spec', origins, found)
+  const { causes, more } = found
   if (causes.length === 0) return { restored: stored }
-  const shown = causes.slice(0, maxDifferences).map((cause) => namingEnforcer(cause, origins))
-  if (shown.length === causes.length) return { causes: shown }
-  return { causes: [...shown, immutable('spec', undefined, `has ${causes.length - shown.length} more differences`)] }
+  const shown = causes.map((cause) => namingEnforcer(cause, origins))
+  if (more === 0) return { causes: shown }
+  const count = isFull(found) ? `at least ${more}` : `${more}`
+  return { causes: [...shown, immutable('spec', undefined, `has ${count} more differences`)] }
 }
 
-function differences(sent: unknown, stored: unknown, field: string, origins: RecordedOrigins): Cause[] {
-  if (origins.isOverridden(field, sent)) return []
-  if (isRecord(sent) && isRecord(stored)) {
-    const keys = [...new Set([...Object.keys(sent), ...Object.keys(stored)])]
-    return keys.flatMap((key) => {
-      const at = joinPath(field, key)
-      if (!Object.hasOwn(stored, key)) return origins.isOverridden(at, sent[key]) ? [] : [added(at, sent[key])]
-      if (!Object.hasOwn(sent, key)) return missing(stored[key], at, origins)
-      return differences(sent[key], stored[key], at, origins)
-    })
+/** The differences found so far: causes for the first of them, and the number of the others. */
+interface Differences {
+  readonly causes: Cause[]
+  more: number
+}
+
+const isFull = ({ more }: Differences): boolean => more === maxCounted
+
+function report(found: Differences, make: () => Cause): void {
+  if (found.causes.length < maxDifferences) found.causes.push(make())
+  else found.more += 1
+}
+
+function compare(sent: unknown, stored: unknown, field: string, origins: RecordedOrigins, found: Differences): void {
+  if (origins.isOverridden(field, sent)) return
+  if (isRecord(sent) && isRecord(stored)) return compareMembers(sent, stored, field, origins, found)
+  if (Array.isArray(sent) && Array.isArray(stored)) return compareItems(sent, stored, field, origins, found)
+  if (isSameScalar(sent, stored)) return
+  report(found, () => immutable(field, sent, `cannot be changed from ${valueText(stored)}`))
+}
+
+type Members = Readonly<Record<string, unknown>>
+
+function compareMembers(
+  sent: Members,
+  stored: Members,
+  field: string,
+  origins: RecordedOrigins,
+  found: Differences,
+): void {
+  for (const key of Object.keys(sent)) {
+    if (isFull(found)) return
+    const at = joinPath(field, key)
+    if (Object.hasOwn(stored, key)) compare(sent[key], stored[key], at, origins, found)
+    else if (!origins.isOverridden(at, sent[key])) report(found, () => added(at, sent[key]))
   }
-  if (Array.isArray(sent) && Array.isArray(stored)) {
-    const shorter = Math.min(sent.length, stored.length)
-    const at = (index: number) => joinPath(field, index)
-    return [
-      ...stored.slice(0, shorter).flatMap((item, index) => differences(sent[index], item, at(index), origins)),
-      ...sent.slice(shorter).map((item, index) => added(at(shorter + index), item)),
-      ...stored.slice(shorter).flatMap((item, index) => missing(item, at(shorter + index), origins)),
-    ]
+  for (const key of Object.keys(stored)) {
+    if (isFull(found)) return
+    if (!Object.hasOwn(sent, key)) reportMissing(stored[key], joinPath(field, key), origins, found)
   }
-  if (isSameScalar(sent, stored)) return []
-  return [immutable(field, sent, `cannot be changed from ${valueText(stored)}`)]
+}
+
+function compareItems(
+  sent: readonly unknown[],
+  stored: readonly unknown[],
+  field: string,
+  origins: RecordedOrigins,
+  found: Differences,
+): void {
+  for (let index = 0; index < Math.max(sent.length, stored.length); index++) {
+    if (isFull(found)) return
+    const at = joinPath(field, index)
+    if (index >= stored.length) report(found, () => added(at, sent[index]))
+    else if (index >= sent.length) reportMissing(stored[index], at, origins, found)
+    else compare(sent[index], stored[index], at, origins, found)
+  }
 }
 
 /** A medium could be changed, were it not for the preset that enforces it. */
@@ -108,8 +148,10 @@ function namingEnforcer(cause: Cause, origins: RecordedOrigins): Cause {
 const added = (field: string, value: unknown): Cause => immutable(field, value, 'cannot be added')
 
 /** One cause for the whole subtree, if the user wrote any leaf of it. */
-const missing = (stored: unknown, field: string, origins: RecordedOrigins): Cause[] =>
-  hasUsersLeaf(stored, field, origins) ? [immutable(field, undefined, `cannot be removed (${valueText(stored)})`)] : []
+function reportMissing(stored: unknown, field: string, origins: RecordedOrigins, found: Differences): void {
+  if (!hasUsersLeaf(stored, field, origins)) return
+  report(found, () => immutable(field, undefined, `cannot be removed (${valueText(stored)})`))
+}
 
 function hasUsersLeaf(stored: unknown, path: string, origins: RecordedOrigins): boolean {
   if (Array.isArray(stored)) return stored.some((item, index) => hasUsersLeaf(item, joinPath(path, index), origins))

@@ -92,7 +92,7 @@ function mutateStored(
 
 /** These are compared by name, not by place. */
 function withoutAttachedVolumes(spec: unknown): unknown {
-  if (!isRecord(spec)) return spec
+  if (!isRecord(spec) || !Object.hasOwn(spec, 'attachedVolumes')) return spec
   const { attachedVolumes: _, ...rest } = spec
   return rest
 }
