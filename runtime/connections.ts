@@ -17,17 +17,20 @@ export interface ConnectionLimits {
   readonly proven: number
 }
 
-interface Arrival {
+interface Arrival<Connection> {
   readonly isAccepted: boolean
   /** The connection to close in exchange. */
-  readonly evicted?: string
+  readonly evicted?: Connection
 }
 
-/** The open connections, by keys that the caller chooses. */
-interface Connections {
-  arrive(connection: string, address: string): Arrival
-  prove(connection: string): void
-  leave(connection: string): void
+/**
+ * The open connections. An address and a port do not identify one: a client can open another one from the same port
+ * before the end of the previous one was noticed.
+ */
+interface Connections<Connection> {
+  arrive(connection: Connection, address: string): Arrival<Connection>
+  prove(connection: Connection): void
+  leave(connection: Connection): void
 }
 
 /** The number of remembered addresses; the oldest is forgotten first. */
@@ -36,14 +39,18 @@ const mostAddresses = 4096
 /** The rate is not limited for a process in the same pod, or a port-forward: neither needs connections to do harm. */
 const ownAddresses = ['127.0.0.1', '::ffff:127.0.0.1', '::1']
 
-export function createConnections(limits: ConnectionLimits, clock: Pick<Clock, 'monotonic'>): Connections {
-  /** In the order of their arrival. */
-  const pending = new Map<string, string>()
-  const proven = new Map<string, string>()
+/** @typeParam Connection compared by identity */
+export function createConnections<Connection>(
+  limits: ConnectionLimits,
+  clock: Pick<Clock, 'monotonic'>,
+): Connections<Connection> {
+  /** Their addresses, in the order of their arrival. */
+  const pending = new Map<Connection, string>()
+  const proven = new Set<Connection>()
   const provenAddresses = new LRUCache<string, true>({ max: mostAddresses })
   const bucketOf = createBuckets(limits, mostAddresses, clock)
 
-  const evict = (address: string): string | undefined => {
+  const evict = (address: string): Connection | undefined => {
     const own = [...pending].filter(([, of]) => of === address).map(([connection]) => connection)
     const tooMany = own.length >= limits.pendingPerAddress ? own : pending.size >= limits.pending ? pending.keys() : []
     const [oldest] = tooMany
@@ -64,7 +71,7 @@ export function createConnections(limits: ConnectionLimits, clock: Pick<Clock, '
       const address = pending.get(connection)
       if (address === undefined) return
       pending.delete(connection)
-      proven.set(connection, address)
+      proven.add(connection)
       provenAddresses.set(address, true)
     },
     leave(connection) {

@@ -1,4 +1,4 @@
-import type { Server, Socket } from 'node:net'
+import { Socket, type Server } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
 import type { ArrivalDeadlines } from './arrival-deadline.ts'
@@ -28,12 +28,15 @@ export function guardConnections(
   server: Server,
   { limits, provenBy, deadlines, clock, rejected }: GuardOptions,
 ): (socket: Socket) => void {
-  const connections = createConnections(limits, clock)
-  const closing = new Map<string, (reason: ConnectionRejection) => void>()
-  const cancelling = new Map<string, () => void>()
-  const settle = (name: string) => {
-    cancelling.get(name)?.()
-    cancelling.delete(name)
+  const connections = createConnections<Socket>(limits, clock)
+  const cancelling = new Map<Socket, () => void>()
+  const settle = (socket: Socket) => {
+    cancelling.get(socket)?.()
+    cancelling.delete(socket)
+  }
+  const close = (socket: Socket, reason: ConnectionRejection) => {
+    rejected(reason)
+    socket.destroy()
   }
 
   const accept = server.listeners('connection')
@@ -42,34 +45,25 @@ export function guardConnections(
     const { remoteAddress } = socket
     // The client has disconnected already.
     if (remoteAddress === undefined) return socket.destroy()
-    const name = nameOf(socket)
-    const { isAccepted, evicted } = connections.arrive(name, remoteAddress)
-    if (evicted !== undefined) closing.get(evicted)?.('overloaded')
-    if (!isAccepted) {
-      rejected('overloaded')
-      return socket.destroy()
-    }
-    const close = (reason: ConnectionRejection) => {
-      rejected(reason)
-      socket.destroy()
-    }
-    closing.set(name, close)
+    const { isAccepted, evicted } = connections.arrive(socket, remoteAddress)
+    if (evicted !== undefined) close(evicted, 'overloaded')
+    if (!isAccepted) return close(socket, 'overloaded')
     cancelling.set(
-      name,
-      deadlines.start(() => close('deadline')),
+      socket,
+      deadlines.start(() => close(socket, 'deadline')),
     )
     socket.once('close', () => {
-      settle(name)
-      closing.delete(name)
-      connections.leave(name)
+      settle(socket)
+      connections.leave(socket)
     })
     for (const listener of accept) Reflect.apply(listener, server, [socket])
     return undefined
   })
 
   const prove = (socket: Socket) => {
-    settle(nameOf(socket))
-    connections.prove(nameOf(socket))
+    const accepted = acceptedFor(socket)
+    settle(accepted)
+    connections.prove(accepted)
   }
   if (!(server instanceof TlsServer)) return prove
   if (provenBy === 'handshake') server.on('secureConnection', prove)
@@ -80,7 +74,11 @@ export function guardConnections(
   return prove
 }
 
-const nameOf = ({ remoteAddress = '', remotePort = 0 }: Socket): string => `${remoteAddress} ${remotePort}`
+/** The socket of the event `connection`, on which Node has put a TLS socket. It has no documented name. */
+function acceptedFor(socket: Socket): Socket {
+  const parent: unknown = Reflect.get(socket, '_parent')
+  return parent instanceof Socket ? parent : socket
+}
 
 /** Undefined where the client, or this guard, has closed the connection itself. */
 function reasonOf(error: Error, { authorizationError }: TLSSocket): ConnectionRejection | undefined {
