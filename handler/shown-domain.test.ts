@@ -19,6 +19,14 @@ test.each<[string, object, object]>([
     { devices: { graphics: [{ type: 'vnc', passwd: 'x' }] } },
     { devices: { graphics: [{ type: 'vnc' }] } },
   ],
+  [
+    'secrets under keys that are shown without white space',
+    {
+      devices: { graphics: [{ ' passwd': 'x', 'passwd\n': 'y', '\n passwd \n\n': 'z', type: 'vnc' }] },
+      'cookies ': 'x',
+    },
+    { devices: { graphics: [{ type: 'vnc' }] } },
+  ],
   ['other values', { a: null, b: [true, 7, {}] }, { a: null, b: [true, 7, {}] }],
 ])('of a live domain, the status shows %s', (_, domain, shown) => {
   expect(shownDomain({ ...domain })).toEqual(shown)
@@ -97,7 +105,10 @@ describe('a launcher hides nothing in a status or an event', () => {
     const graphics = [{ type: 'vnc', passwd: 'hidden' }]
     const specDrift = [
       { field: 'spec.domain.devices.graphics[0].passwd', spec: 'hidden' },
+      { field: 'spec.domain.devices.graphics[0].passwd\n', spec: 'hidden' },
+      { field: 'spec.domain.devices.graphics[0]. passwd', spec: 'hidden' },
       { field: 'spec.domain.devices.graphics[0]', spec: graphics[0], libvirt: {} },
+      { field: 'spec.domain.devices.graphics[1]', spec: { ' passwd\n': 'hidden' }, libvirt: {} },
     ]
     const texts = textsOf({ ...running, domain: { devices: { graphics } }, specDrift })
     expect(texts.filter((text) => text.includes('hidden'))).toEqual([])

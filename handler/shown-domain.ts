@@ -4,9 +4,10 @@ import { shownLine, shownText } from '../runtime/shown-text.ts'
 
 /**
  * A live domain as the status has it. The launcher may report anything: keys and texts contain only characters that can
- * be shown, and what libvirt hides is left out. Only a description can have tabs and several lines.
+ * be shown, and what libvirt hides is left out, by the keys that are shown. Only a description can have tabs and several
+ * lines.
  */
-export const shownDomain = (domain: JsonObject): JsonObject => shownObject(withoutSecrets(domain))
+export const shownDomain = (domain: JsonObject): JsonObject => withoutSecrets(shownObject(domain))
 
 const shownObject = (value: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(value).map(([key, item]) => [shownLine(key), shownValue(item, key)]))

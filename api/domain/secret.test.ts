@@ -25,6 +25,8 @@ test('passwords and cookies are left out, and nothing else', () => {
 test.each([
   ['spec.domain.devices.graphics[0].passwd', true],
   ['spec.domain.devices.disks[1].source.cookies.cookies[0].value', true],
+  ['spec.domain.devices.graphics[0]. passwd', true],
+  ['spec.domain.devices.graphics[0].passwd\n', true],
   ['spec.domain.devices.graphics[0].passwdValidTo', false],
   ['spec.domain.name', false],
 ])('%s is a secret: %s', (path, expected) => {
