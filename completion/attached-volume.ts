@@ -4,13 +4,7 @@ import { canonicalSpelling } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { isRecord } from '../api/schema.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
-import { attachedFindings } from './rules/attached-volume.ts'
-
-/** The prefix of the names of disks on each bus to which a running guest can get one. */
-const prefixes: ReadonlyMap<string | undefined, string> = new Map([
-  ['virtio', 'vd'],
-  ['scsi', 'sd'],
-])
+import { attachedFindings, prefixes } from './rules/attached-volume.ts'
 
 const busOf = ({ target = {} }: AttachedVolume): string =>
   target.bus ?? [...prefixes].find(([, prefix]) => target.dev?.startsWith(prefix) === true)?.[0] ?? 'virtio'

@@ -11,13 +11,13 @@ export interface Disruption {
   readonly message: string
 }
 
-const causes: Readonly<Record<string, string>> = {
-  EvictionByEvictionAPI: 'the launcher pod was evicted, as `kubectl drain` does',
-  TerminationByKubelet: 'the kubelet ended the launcher pod',
-  DeletionByPodGC: 'the pod garbage collector deleted the launcher pod',
-  DeletionByTaintManager: 'a taint of the node evicted the launcher pod',
-  PreemptionByScheduler: 'the scheduler preempted the launcher pod',
-}
+const causes: ReadonlyMap<string, string> = new Map([
+  ['EvictionByEvictionAPI', 'the launcher pod was evicted, as `kubectl drain` does'],
+  ['TerminationByKubelet', 'the kubelet ended the launcher pod'],
+  ['DeletionByPodGC', 'the pod garbage collector deleted the launcher pod'],
+  ['DeletionByTaintManager', 'a taint of the node evicted the launcher pod'],
+  ['PreemptionByScheduler', 'the scheduler preempted the launcher pod'],
+])
 
 /** Reasons in a pod's status, without the condition, that are not the pod's own failure. */
 const podReasons = ['Evicted', 'Preempting', 'Terminated', 'NodeShutdown', 'NodeLost']
@@ -28,7 +28,7 @@ export function disruptionOf({ status, metadata }: Pod): Disruption | undefined 
   if (target?.status === 'True') {
     const { reason = disruptionTarget } = target
     const details = status?.message ?? target.message ?? ''
-    const cause = causes[reason] ?? 'the launcher pod is disrupted'
+    const cause = causes.get(reason) ?? 'the launcher pod is disrupted'
     return { reason: status?.reason ?? reason, message: details === '' ? cause : `${cause}: ${details}` }
   }
   if (status?.reason === undefined || !podReasons.includes(status.reason)) return undefined

@@ -76,6 +76,14 @@ test.each<[string, Domain, AttachedVolume[], string[]]>([
       '[0].target.bus: Unsupported value: "sata": cannot get a disk while the guest runs: libvirt hot-plugs disks only on virtio and scsi here; virtio, or scsi with a SCSI controller',
     ],
   ],
+  ...['constructor', '__proto__', 'toString'].map((bus): [string, Domain, AttachedVolume[], string[]] => [
+    `are on a bus with the name of a member of every object, ${bus}`,
+    pc,
+    [item('a', 'sdb', bus)],
+    [
+      `[0].target.bus: Unsupported value: "${bus}": cannot get a disk while the guest runs: libvirt hot-plugs disks only on virtio and scsi here; virtio, or scsi with a SCSI controller`,
+    ],
+  ]),
   [
     'are on virtio by another name',
     pc,

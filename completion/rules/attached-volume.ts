@@ -11,7 +11,11 @@ const longestVirtioSerial = 20
 /** libvirt places seven disks on a SCSI controller, by the letters of their names. */
 const disksPerController = 7
 
-const prefixOf: { readonly [bus: string]: string } = { virtio: 'vd', scsi: 'sd' }
+/** The prefix of the names of disks on each bus to which a running guest can get one. */
+export const prefixes: ReadonlyMap<string, string> = new Map([
+  ['virtio', 'vd'],
+  ['scsi', 'sd'],
+])
 
 /** A finding about the item with this index. */
 export interface AttachedFinding {
@@ -50,7 +54,7 @@ export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'doma
     yield* taken(names, `${at}.name`, name, 'already has this name')
     yield* taken(claims, `${at}.persistentVolumeClaim.claimName`, claim.claimName, 'already uses this claim')
     yield* taken(devs, `${at}.target.dev`, dev, 'already is this disk')
-    const prefix = prefixOf[bus]
+    const prefix = prefixes.get(bus)
     if (prefix === undefined) {
       const message = 'cannot get a disk while the guest runs: libvirt hot-plugs disks only on virtio and scsi here'
       yield { index, finding: unsupported(`${at}.target.bus`, bus, message, 'virtio, or scsi with a SCSI controller') }

@@ -23,7 +23,11 @@ interface ServerOptions {
   readonly log: Logger
 }
 
-const commands: { readonly [path: string]: NetworkCommand } = { '/add': 'add', '/check': 'check', '/del': 'del' }
+const commands: ReadonlyMap<string, NetworkCommand> = new Map([
+  ['/add', 'add'],
+  ['/check', 'check'],
+  ['/del', 'del'],
+])
 
 /** Serves the contract of runtime/network-api.ts; the caller listens. */
 export function networkServer(options: ServerOptions): Server {
@@ -46,7 +50,7 @@ export function networkServer(options: ServerOptions): Server {
     body: AsyncIterable<unknown>,
     gone: AbortSignal,
   ): Promise<{ status: number; value: object }> => {
-    const command = commands[path]
+    const command = commands.get(path)
     if (command === undefined) return { status: 404, value: { error: `${path} is not supported` } }
     const text = await boundedText(body, maxNetworkBytes)
     const request = parseNetworkRequest(JSON.parse(text ?? 'null'))

@@ -22,8 +22,9 @@ const origins: RecordedOrigins = {
     [tier, site],
     [builtIn, site],
     [contact, site],
-    // Neither of these is in the stored VM.
+    // None of these is in the stored VM.
     ['metadata.labels.gone', site],
+    ['metadata.labels.toString', site],
     ['metadata.name', site],
   ]),
 }

@@ -19,10 +19,11 @@ interface Enforced {
 
 function enforcedIn({ metadata }: VirtualMachine, { enforced }: RecordedOrigins): readonly Enforced[] {
   return [...enforced].flatMap(([path, origin]): readonly Enforced[] => {
-    const [, field, key] = pathKeys(path)
+    const [, field, last] = pathKeys(path)
     if (field !== 'labels' && field !== 'annotations') return []
-    const value = metadata[field]?.[String(key)]
-    return value === undefined ? [] : [{ path, field, key: String(key), value, origin }]
+    const [values = {}, key] = [metadata[field], String(last)]
+    const value = Object.hasOwn(values, key) ? values[key] : undefined
+    return value === undefined ? [] : [{ path, field, key, value, origin }]
   })
 }
 

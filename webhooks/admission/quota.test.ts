@@ -57,6 +57,7 @@ test('a namespace without ranges and quotas does not compute the resources of th
 describe('a LimitRange', () => {
   test.each<[string, LimitRange, string[]]>([
     ['for volumes does not apply', range({ type: 'PersistentVolumeClaim', max: { storage: '1Gi' } }), []],
+    ['for resources with names of members of every object', range({ type: 'Pod', min: { constructor: '1' } }), []],
     ['that the pod fits', range({ type: 'Container', min: { cpu: '100m' }, default: { memory: '2Gi' } }), []],
     [
       'whose default limit is below the request',
@@ -118,6 +119,11 @@ describe('a LimitRange', () => {
 describe('a ResourceQuota', () => {
   test.each<[string, ResourceQuota, string[]]>([
     ['with room', quota({ 'requests.memory': '4Gi', cpu: '1', pods: '9' }, { 'requests.memory': '2Gi' }), []],
+    [
+      'of a resource with the name of a member of every object',
+      quota({ 'requests.constructor': '1' }, { 'requests.constructor': '2' }),
+      [],
+    ],
     [
       'without room for the memory',
       quota({ 'requests.memory': '4Gi' }, { 'requests.memory': '3Gi' }),

@@ -130,6 +130,10 @@ export function quotaWarnings(
   ]
 }
 
+/** Users name the resources of their quotas. */
+const amountOf = (quantities: Quantities, name: string): string | undefined =>
+  Object.hasOwn(quantities, name) ? quantities[name] : undefined
+
 const itemsOf = (limits: readonly LimitRangeItem[] | undefined, type: string): readonly LimitRangeItem[] =>
   (limits ?? []).filter((item) => item.type === type)
 
@@ -144,22 +148,23 @@ function rangeWarnings(range: string, item: LimitRangeItem, requests: Quantities
   const rejection = (reason: string) => `LimitRange "${range}" would reject the VM's pod: ${reason}`
   const warnings: string[] = []
   for (const [name, min] of Object.entries(item.min ?? {})) {
-    const request = requests[name]
+    const request = amountOf(requests, name)
     if (request !== undefined && nano(request) < nano(min)) {
       warnings.push(rejection(`it requests ${shown(name, request)} ${name}, less than the minimum of ${min}`))
     }
   }
   for (const [name, max] of Object.entries(item.max ?? {})) {
-    const request = requests[name]
+    const request = amountOf(requests, name)
     if (request === undefined) continue
+    const limit = amountOf(limits, name)
     if (nano(request) > nano(max))
       warnings.push(rejection(`it requests ${shown(name, request)} ${name}, more than the maximum of ${max}`))
-    else if (limits[name] === undefined) warnings.push(rejection(`it has no ${name} limit`))
-    else if (nano(limits[name]) > nano(max))
-      warnings.push(rejection(`its ${name} limit of ${limits[name]} is more than the maximum of ${max}`))
+    else if (limit === undefined) warnings.push(rejection(`it has no ${name} limit`))
+    else if (nano(limit) > nano(max))
+      warnings.push(rejection(`its ${name} limit of ${limit} is more than the maximum of ${max}`))
   }
   for (const [name, ratio] of Object.entries(item.maxLimitRequestRatio ?? {})) {
-    const [request, limit] = [requests[name], limits[name]]
+    const [request, limit] = [amountOf(requests, name), amountOf(limits, name)]
     if (request === undefined) continue
     if (limit === undefined) warnings.push(rejection(`it has no ${name} limit`))
     else if (nano(limit) * 1_000_000_000n > nano(ratio) * nano(request)) {
@@ -198,13 +203,13 @@ function exceededQuota(
 ): string[] {
   return Object.entries(status?.hard ?? spec?.hard ?? {}).flatMap(([counted, hard]): string[] => {
     const [kind, resourceName] = countedAs(counted)
-    const needed = kind === 'pods' ? '1' : (kind === 'limits' ? limits : requests)[resourceName]
+    const needed = kind === 'pods' ? '1' : amountOf(kind === 'limits' ? limits : requests, resourceName)
     if (kind === undefined) return []
     if (needed === undefined) {
       // A pod without a request for an extended resource uses none of it; a pod without a counted limit is rejected.
       return kind === 'limits' ? [`ResourceQuota "${name}" counts ${counted}, but the VM's pod has no such limit`] : []
     }
-    const left = nano(hard) - nano(status?.used?.[counted] ?? '0')
+    const left = nano(hard) - nano(amountOf(status?.used ?? {}, counted) ?? '0')
     if (nano(needed) <= left) return []
     const rest = left < 0n ? 0n : left
     return [
