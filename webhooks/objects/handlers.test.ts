@@ -220,7 +220,7 @@ describe('an object', () => {
         return candidates.select(labels, namespace)
       }
       const { complete, validate, report } = handlers({ entry: { ...usable(), candidates: { ...candidates, select } } })
-      if (arrival.includes('waited')) expect(messages(await validate(presetRequest()))).toEqual(['allowed'])
+      if (arrival.includes('waited')) await validate(presetRequest())
       const turns = createTurns((end) => void ends.push(end))
       const annotations = { 'virtset.io/exclude-presets': 'p' }
       const requests = Array.from({ length: 8 }, (_, index) => {
