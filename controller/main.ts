@@ -33,7 +33,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const access = await defaultAccess(process.env)
   // Events, whose recorder lets namespaces take turns itself, and metrics do not wait behind the requests of a tenant.
-  const client = createKubeClient({ access, userAgent: name, connections })
+  const client = createKubeClient({ access, userAgent: name, connections, retries: false })
   const kube = fairClient(client, connections)
   // The lease must not wait until slow requests for VMs leave a connection.
   const leaseKube = createKubeClient({ access, userAgent: name, connections: 1 })

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { startFakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { fairClient } from './fair-client.ts'
 import { createKubeClient, type KubeClient } from './kube.ts'
@@ -15,7 +16,7 @@ afterEach(async () => {
 /** An API server that answers nothing until `release`. */
 async function setUp() {
   const server = await startFakeApiServer()
-  const client = createKubeClient({ access: server.access, userAgent: 'test', connections })
+  const client = createKubeClient({ access: server.access, userAgent: 'test', connections, retries: false })
   const held = Promise.withResolvers<undefined>()
   const ends: (() => void)[] = []
   const arrived: string[] = []
@@ -81,4 +82,27 @@ test('two namespaces that flood delay a third one by one request', async () => {
     await until(() => arrived.length === connections + index + 1)
   }
   expect(arrived.slice(connections)).toContain('alice')
+})
+
+test('requests that wait for Retry-After leave all connections to others, and are sent again after that time', async () => {
+  const server = await startFakeApiServer()
+  const clock = fakeClock()
+  const client = createKubeClient({ access: server.access, userAgent: 'test', connections, retries: false })
+  opened.push(
+    () => server.close(),
+    () => client.close(),
+  )
+  server.fault = ({ path }: FakeRequest) =>
+    path.includes('/alice/') ? undefined : { status: 429, headers: { 'retry-after': '7' } }
+  const kube = fairClient(client, connections, clock)
+  const flood = ['mallory', 'eve'].flatMap((namespace) => Array.from({ length: 10 }, () => get(namespace)(kube)))
+  const outcomes = Promise.allSettled(flood)
+  await expect(get('alice')(kube)).rejects.toMatchObject({ status: { code: 404 } })
+  await until(() => server.requests.length === 21)
+  for (let wait = 0; wait < 4; wait++) {
+    await until(() => server.requests.length === 21 + wait * 20 && clock.nextMs() === 7000)
+    await clock.advance(7000)
+  }
+  expect(new Set((await outcomes).map(({ status }) => status))).toEqual(new Set(['rejected']))
+  expect(server.requests.length).toBe(101)
 })

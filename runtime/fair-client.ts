@@ -1,5 +1,8 @@
+import { systemClock } from './clock.ts'
+import type { Clock } from './clock.ts'
 import type { KubeClient } from './kube.ts'
 import { createLanes } from './lanes.ts'
+import { withRetries } from './retry.ts'
 
 /** One namespace never has all connections. */
 const shareOfNamespace = 0.75
@@ -12,22 +15,26 @@ const shareOfNamespace = 0.75
  * Watches, and lists of all namespaces, as caches have them, do not wait: no tenant causes them. Closing it closes the
  * client.
  *
+ * A request that waits for Retry-After gives up its turn, because the webhook of a tenant can cause that response. If the
+ * API server itself is overloaded, few requests wait: the controller has hardly more workers than connections.
+ *
+ * @param kube a client without `retries`
  * @param connections those of the client
  */
-export function fairClient(kube: KubeClient, connections: number): KubeClient {
+export function fairClient(kube: KubeClient, connections: number, clock: Clock = systemClock): KubeClient {
   const lanes = createLanes({ all: connections, perNamespace: Math.ceil(connections * shareOfNamespace) })
   const enter = <T>(
     { namespace = '' }: { readonly namespace?: string },
     signal: AbortSignal | undefined,
     send: () => Promise<T>,
-  ): Promise<T> => lanes.run(namespace, send, signal)
+  ): Promise<T> => withRetries(() => lanes.run(namespace, send, signal), clock, signal)
   const nowhere = {}
   return {
     get: (of, ref, options) => enter(ref, options?.signal, () => kube.get(of, ref, options)),
     list: (of, options = {}) => enter(options, options.signal, () => kube.list(of, options)),
     listEach: (of, options, take) =>
       options.namespace === undefined
-        ? kube.listEach(of, options, take)
+        ? withRetries(() => kube.listEach(of, options, take), clock, options.signal)
         : enter(options, options.signal, () => kube.listEach(of, options, take)),
     create: (of, object, options) => enter(object.metadata, options?.signal, () => kube.create(of, object, options)),
     update: (of, object, options) => enter(object.metadata, options?.signal, () => kube.update(of, object, options)),

@@ -5,12 +5,13 @@ import type { Access, Proof } from './access.ts'
 import { prune } from '../api/prune.ts'
 import { isRecord } from '../api/schema.ts'
 import { ApiError, ApiUnreachable, statusOf } from './api-error.ts'
-import { sleep, systemClock } from './clock.ts'
+import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { jsonLines } from './json-lines.ts'
 import { listParts } from './list-parts.ts'
 import { apiVersionOf, pathOf } from './resource.ts'
 import type { KubeObject, ObjectRef, Persisted, Resource } from './resource.ts'
+import { withRetries } from './retry.ts'
 
 export interface ListOptions {
   /** Absent: all namespaces. */
@@ -121,6 +122,8 @@ interface KubeOptions {
   readonly connections?: number
   /** The longest time without a byte of the response. */
   readonly timeoutMs?: number
+  /** False: refusals are thrown at once, and the caller retries. */
+  readonly retries?: boolean
 }
 
 const contentTypes = {
@@ -134,9 +137,6 @@ const defaultTimeoutMs = 35_000
 const defaultConnections = 8
 /** A new connection costs both sides as much as several requests. The API server closes idle ones after 90 s. */
 const idleMs = 30_000
-const tries = 5
-/** The client does not wait for a longer Retry-After: the caller has its own back-off. */
-const longestRetryAfterMs = 30_000
 
 interface Pools {
   readonly tls: Proof['tls']
@@ -154,7 +154,7 @@ interface Call {
 
 export function createKubeClient(options: KubeOptions): KubeClient {
   const { access, userAgent, clock = systemClock, timeoutMs = defaultTimeoutMs } = options
-  const { connections = defaultConnections } = options
+  const { connections = defaultConnections, retries = true } = options
   let pools: Pools | undefined
 
   /** A renewed CA or client certificate requires new connections; those in use end by themselves. */
@@ -195,14 +195,13 @@ export function createKubeClient(options: KubeOptions): KubeClient {
     return parseJson(await textOf(await respond(call, name), name, call.signal), name)
   }
 
-  const respond = async (call: Call, name: string): Promise<Dispatcher.ResponseData> => {
-    for (let attempt = 1; ; attempt++) {
-      const response = await sendAgainIfBroken(call, name)
-      if (response.statusCode < 300) return response
-      const error = await refusalOf(response, name, call.signal)
-      if (attempt >= tries || !isWorthWaiting(error)) throw error
-      await sleep(clock, error.retryAfterMs ?? 1000, call.signal)
-    }
+  const respond = (call: Call, name: string): Promise<Dispatcher.ResponseData> =>
+    retries ? withRetries(() => respondOnce(call, name), clock, call.signal) : respondOnce(call, name)
+
+  const respondOnce = async (call: Call, name: string): Promise<Dispatcher.ResponseData> => {
+    const response = await sendAgainIfBroken(call, name)
+    if (response.statusCode < 300) return response
+    throw await refusalOf(response, name, call.signal)
   }
 
   /** A keep-alive connection may have been closed while idle; only reads are safe to repeat. */
@@ -328,12 +327,6 @@ async function* parsed<T>(
 
 function textOf({ body }: Dispatcher.ResponseData, request: string, signal: AbortSignal | undefined): Promise<string> {
   return body.text().catch((error: unknown) => unreachable(request, error, signal))
-}
-
-function isWorthWaiting(error: ApiError): boolean {
-  const { status, retryAfterMs } = error
-  if (retryAfterMs !== undefined && retryAfterMs > longestRetryAfterMs) return false
-  return status.code === 429 || (status.code >= 500 && retryAfterMs !== undefined)
 }
 
 /** Seconds, as Kubernetes writes them; a date, which HTTP also allows, is ignored. */
