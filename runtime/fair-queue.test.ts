@@ -40,3 +40,10 @@ test('an item that was removed is not taken; removing it again changes nothing',
   remove()
   expect(takeAll()).toEqual(['b1', 'a2'])
 })
+
+test('the members of a tenant take turns; one that no longer waits is forgotten', () => {
+  const { queue, takeAll } = setUp('b1', 'b2')
+  for (const item of ['x1', 'x2', 'x3', 'y1', 'y2']) queue.add('a', item, item.slice(0, 1))
+  queue.add('a', 'z1', 'z')()
+  expect([queue.size(), takeAll()]).toEqual([7, ['b1', 'x1', 'b2', 'y1', 'x2', 'y2', 'x3']])
+})

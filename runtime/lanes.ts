@@ -1,10 +1,13 @@
 import { createFairQueue } from './fair-queue.ts'
 import { createShares } from './shares.ts'
 
-/** Limits concurrent work in total and per namespace. Namespaces with waiting work take turns. */
+/**
+ * Limits concurrent work in total and per namespace. Namespaces with waiting work take turns, and within a namespace its
+ * users do.
+ */
 export interface Lanes {
   /** Rejects with the signal's reason if that aborts before the work begins. */
-  run<T>(namespace: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T>
+  run<T>(namespace: string, work: () => Promise<T>, signal?: AbortSignal, user?: string): Promise<T>
 }
 
 /** @param limits the maximum number of calls in progress, in total and per namespace */
@@ -27,12 +30,13 @@ export function createLanes(limits: { readonly all: number; readonly perNamespac
     }
   }
 
-  const enter = (namespace: string, signal: AbortSignal | undefined): Promise<() => void> => {
+  const enter = (namespace: string, signal: AbortSignal | undefined, user?: string): Promise<() => void> => {
     const { promise, resolve, reject } = Promise.withResolvers<() => void>()
-    const remove = waiting.add(namespace, (leave) => {
+    const start = (leave: () => void) => {
       signal?.removeEventListener('abort', abort)
       resolve(leave)
-    })
+    }
+    const remove = waiting.add(namespace, start, user)
     const abort = () => {
       remove()
       reject(signal?.reason)
@@ -43,9 +47,9 @@ export function createLanes(limits: { readonly all: number; readonly perNamespac
   }
 
   return {
-    async run(namespace, work, signal) {
+    async run(namespace, work, signal, user) {
       signal?.throwIfAborted()
-      const leave = await enter(namespace, signal)
+      const leave = await enter(namespace, signal, user)
       try {
         return await work()
       } finally {

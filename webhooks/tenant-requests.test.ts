@@ -57,8 +57,7 @@ function setUp() {
   const client = fakeClient()
   const mayAccess = createMayAccess(createTenantRequests(client), fakeClock())
   /** A VM of the namespace excludes 64 presets. */
-  const exclude = (namespace: string, of: string, signal?: AbortSignal) => {
-    const user = userOf(namespace)
+  const exclude = (namespace: string, of: string, signal?: AbortSignal, user = userOf(namespace)) => {
     return exemptFrom(presets, ids(of), (access) => mayAccess(user, access, requesterOf({ namespace, user }, signal)))
   }
   return { ...client, mayAccess, exclude }
@@ -92,6 +91,18 @@ test('two namespaces that flood delay a third one by one request', async () => {
   await respond()
   await respond()
   expect(sent.slice(8).some((body) => body.includes('system:serviceaccount:shop:a'))).toBe(true)
+})
+
+test('a user who floods a namespace delays another one of it by one request', async () => {
+  const { exclude, sent, respond } = setUp()
+  for (let index = 0; index < 8; index++) void exclude('shop', `${index}`)
+  await settle()
+  expect(sent).toHaveLength(4)
+  void exclude('shop', 'vm', undefined, { username: 'jane', groups: [], extra: {} })
+  await settle()
+  await respond()
+  await respond()
+  expect(sent.slice(4).some((body) => body.includes('"jane"'))).toBe(true)
 })
 
 test('a request that is over leaves nothing behind', async () => {

@@ -5,8 +5,9 @@ import { tenantOf } from './subresources/tenant.ts'
 
 /** For whom a request is sent to the API server, and how long its response is of use. */
 export interface Requester {
-  /** Tenants take turns. */
+  /** Tenants take turns, and within a tenant its users do. */
   readonly tenant: string
+  readonly username?: string
   readonly signal?: AbortSignal
 }
 
@@ -26,8 +27,10 @@ const defaultLimits = { all: 8, perNamespace: 4 }
 export function createTenantRequests(kube: Pick<KubeClient, 'request'>, limits = defaultLimits): TenantRequests {
   const lanes = createLanes(limits)
   return {
-    request: ({ tenant, signal }, method, path, body) =>
-      lanes.run(tenant, () => kube.request(method, path, body, signal === undefined ? {} : { signal }), signal),
+    request: ({ tenant, username, signal }, method, path, body) => {
+      const send = () => kube.request(method, path, body, signal === undefined ? {} : { signal })
+      return lanes.run(tenant, send, signal, username)
+    },
   }
 }
 
@@ -37,6 +40,7 @@ export const requesterOf = (
   signal?: AbortSignal,
 ): Requester => ({
   tenant: namespace === '' ? userTenant(user) : `namespace ${namespace}`,
+  username: user.username,
   ...(signal === undefined ? {} : { signal }),
 })
 

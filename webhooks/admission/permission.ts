@@ -54,7 +54,8 @@ export function createMayAccess(client: TenantRequests, clock: Clock): MayAccess
       ttlResolution: 0,
       perf: { now: () => clock.monotonic() },
     })
-  return async (user, access, { tenant, signal }) => {
+  return async (user, access, { signal, ...requester }) => {
+    const { tenant } = requester
     const results = tenants.get(tenant) ?? createResults()
     tenants.set(tenant, results)
     // The key stands for the whole user as it is sent, because an authorizer may decide by any part of it. It is a
@@ -65,7 +66,7 @@ export function createMayAccess(client: TenantRequests, clock: Clock): MayAccess
     // The result expires counting from when the request could be sent, because it may be that old.
     const start = clock.monotonic()
     const send = async (aborted: AbortSignal): Promise<boolean> => {
-      const isAllowed = await review(client, user, access, { tenant, signal: aborted })
+      const isAllowed = await review(client, user, access, { ...requester, signal: aborted })
       results.set(key, isAllowed, { start })
       return isAllowed
     }
