@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { fakeClock } from '../../test/fake-clock.ts'
-import { createRefusalLog } from './refusal-log.ts'
+import { createUserLog } from './user-log.ts'
 
 function start() {
   const clock = fakeClock()
   const lines: unknown[] = []
-  const logRefusal = createRefusalLog({ info: (line: unknown) => void lines.push(line) }, clock)
+  const logRefusal = createUserLog({ info: (line: unknown) => void lines.push(line) }, clock, 'refused')
   const refuse = (username: string, times: number) => {
     for (let time = 0; time < times; time++) logRefusal({ username, groups: [] }, { user: username })
     return lines.splice(0)

@@ -5,23 +5,24 @@ import type { Logger } from '../../runtime/log.ts'
 import type { User } from '../admission/request.ts'
 import { tenantOf } from './tenant.ts'
 
-/** A user is refused as often as it asks. The kubelet keeps 50 MiB of a log by default. */
+/** A user can send requests without end. The kubelet keeps 50 MiB of a log by default. */
 const lines: Rate = { perSecond: 0.1, burst: 16 }
 const mostUsers = 4096
 
 interface Logged {
   readonly bucket: Bucket
-  /** Refusals since the last one that was logged. */
+  /** Requests since the last one that was logged. */
   omitted: number
 }
 
 /**
- * Logs refused sessions, up to a rate for each user, so that none can rotate the records of sessions out of the log. The
- * next line counts those that were left out.
+ * Logs requests, up to a rate for each user, so that none can rotate the records of others out of the log. The next line
+ * counts those that were left out.
  */
-export function createRefusalLog(
+export function createUserLog(
   log: Pick<Logger, 'info'>,
   clock: Pick<Clock, 'monotonic'>,
+  message: string,
 ): (user: User, line: object) => void {
   const loggedOf = new LRUCache<string, Logged>({ max: mostUsers })
   return (user, line) => {
@@ -31,6 +32,6 @@ export function createRefusalLog(
     if (!logged.bucket.takeIfAny()) return void logged.omitted++
     const { omitted } = logged
     logged.omitted = 0
-    log.info({ ...line, ...(omitted === 0 ? {} : { omitted }) }, 'a session was refused')
+    log.info({ ...line, ...(omitted === 0 ? {} : { omitted }) }, message)
   }
 }
