@@ -68,9 +68,12 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     clock,
     labelSelector: attachedToLabel,
     slim: slimAttachment,
-    indexers: { attachedTo: ({ metadata }: Pod) => [metadata.labels?.[attachedToLabel] ?? ''] },
+    indexers: {
+      attachedTo: ({ metadata }: Pod) => [metadata.labels?.[attachedToLabel] ?? ''],
+      uid: ({ metadata }: Pod) => [metadata.uid ?? ''],
+    },
   })
-  const stopwatch = createStopwatch<'creating'>(clock)
+  const stopwatch = createStopwatch<'creating'>(clock, (uid) => attachments.store.byIndex('uid', uid).length > 0)
   const findFailure = createPodFailures(kube, clock)
   const refusedPods = createRefusedPods(clock)
   /** Uids of removed pods whose containers this process saw end, by the uid of the VM. */

@@ -23,7 +23,11 @@ interface Count {
   readonly sinceMs: number
 }
 
-export function createStopwatch<Mark extends string>(clock: Pick<Clock, 'monotonic'>): Stopwatch<Mark> {
+/** @param exists whether an object with this uid exists; one that was deleted while it was read is not counted */
+export function createStopwatch<Mark extends string>(
+  clock: Pick<Clock, 'monotonic'>,
+  exists: (uid: string) => boolean,
+): Stopwatch<Mark> {
   const counts = new Map<string, ReadonlyMap<Mark, Count>>()
   return {
     measure(uid, states) {
@@ -35,7 +39,7 @@ export function createStopwatch<Mark extends string>(clock: Pick<Clock, 'monoton
           return [mark, known?.state === state ? known : { state, sinceMs: nowMs }]
         }),
       )
-      if (after.size > 0) counts.set(uid, after)
+      if (after.size > 0 && exists(uid)) counts.set(uid, after)
       else counts.delete(uid)
       return new Map([...after].map(([mark, { sinceMs }]) => [mark, nowMs - sinceMs]))
     },

@@ -123,7 +123,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     },
   })
   const turns = createTurns()
-  const stopwatch = createStopwatch<Mark>(clock)
+  const stopwatch = createStopwatch<Mark>(clock, (uid) => vms.store.byIndex('uid', uid).length > 0)
   /** Uids of removed pods whose containers this process saw end. An entry is removed with its VM. */
   const endedPods = new Set<string>()
   /** Uids of VMs whose claims this process marked as filled. An entry is removed with its VM. */

@@ -34,6 +34,18 @@ describe('own writes', () => {
     expect(writes.size).toBe(0)
   })
 
+  it('of objects that vanish are forgotten after half a minute, at the next write', async () => {
+    const clock = fakeClock()
+    const writes = createOwnWrites(clock)
+    const note = (name: string) => writes.note({ metadata: { ...object('10').metadata, name } })
+    for (const name of ['a', 'b']) note(name)
+    await clock.advance(20_000)
+    note('a')
+    await clock.advance(10_000)
+    note('c')
+    expect(writes.size).toBe(2)
+  })
+
   it('can be forgotten', () => {
     const writes = createOwnWrites()
     writes.note(object('10'))

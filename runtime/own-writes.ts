@@ -27,8 +27,22 @@ export function createOwnWrites<T extends KubeObject>(clock: Pick<Clock, 'monoto
     isOlderVersion(cached.metadata.resourceVersion, own.metadata.resourceVersion) &&
     clock.monotonic() - atMs < longestLagMs
 
+  /** The cache may never have the object again: it was deleted before the response to the write arrived. */
+  const forgetLost = () => {
+    for (const [key, { atMs }] of noted) {
+      if (clock.monotonic() - atMs < longestLagMs) return
+      noted.delete(key)
+    }
+  }
+
   return {
-    note: (written) => void noted.set(keyOf(written.metadata), { written, atMs: clock.monotonic() }),
+    note(written) {
+      forgetLost()
+      const key = keyOf(written.metadata)
+      // The oldest stays first.
+      noted.delete(key)
+      noted.set(key, { written, atMs: clock.monotonic() })
+    },
     newest(cached) {
       const key = keyOf(cached.metadata)
       const own = noted.get(key)

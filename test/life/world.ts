@@ -86,7 +86,7 @@ export function createWorld() {
       own: new Map<string, Vm>(),
       endedPods: new Set<string>(),
       nodes: new Map<string, NodeState>(nodeNames.map((name) => [name, 'responds' as const])),
-      stopwatch: createStopwatch<Mark>({ monotonic: () => clockMs }) as Stopwatch<Mark>,
+      stopwatch: createStopwatch<Mark>({ monotonic: () => clockMs }, () => true) as Stopwatch<Mark>,
     }
   }
 
