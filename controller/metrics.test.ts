@@ -25,6 +25,30 @@ const group = (name: string, replicas?: number, status?: VirtualMachineGroup['st
   ...(status === undefined ? {} : { status }),
 })
 
+/** Everything but the groups is empty. */
+const nothing = {
+  vms: { store: { list: () => [] } },
+  configs: { store: { list: () => [] } },
+  presets: { candidates: { size: () => 0 }, quarantined: { size: 0 } },
+  profiles: () => ({ nodes: 0, outliers: [] }),
+  queues: {},
+  isLeader: () => true,
+}
+
+test('a namespace has series of 32 groups, the first by name, and of the sum of the others', async () => {
+  const registry = new Registry()
+  const many = Array.from({ length: 40 }, (_, index) => group(`g${10 + index}`, 2, { readyReplicas: 1 })).toReversed()
+  const elsewhere = { ...group('z'), metadata: { namespace: 'other', name: 'z' } }
+  observeController(registry, { ...nothing, groups: { store: { list: () => [...many, elsewhere] } } })
+  const desired = (await registry.metrics()).split('\n').filter((line) => line.includes('state="desired"'))
+  const named = Array.from({ length: 32 }, (_, index) => `g${10 + index}`)
+  expect(desired).toEqual([
+    ...named.map((name) => `virtset_group_replicas{group_namespace="default",group="${name}",state="desired"} 2`),
+    'virtset_group_replicas{group_namespace="default",group="_other",state="desired"} 16',
+    'virtset_group_replicas{group_namespace="other",group="z",state="desired"} 1',
+  ])
+})
+
 test('VMs and configs by phase, replicas of groups, queues, and leadership; a deleted group is no longer reported', async () => {
   const registry = new Registry()
   const vms = [{}, { status: { phase: 'Running' } }, { status: { phase: 'Running' } }] as const

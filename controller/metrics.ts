@@ -21,6 +21,14 @@ interface Observed {
   readonly isLeader: () => boolean
 }
 
+/** The groups of a namespace with series of their own. Tenants can create any number of groups, but no namespaces. */
+const mostGroups = 32
+/** The sum of the others of the namespace; not a valid name of a group. */
+const otherGroups = '_other'
+
+const byName = ({ metadata: one }: CachedGroup, { metadata: other }: CachedGroup): number =>
+  (one.name ?? '') < (other.name ?? '') ? -1 : 1
+
 /**
  * VMs and configs by phase, replicas of groups, presets, queues, and whether this replica leads. Collected when
  * Prometheus scrapes.
@@ -50,18 +58,23 @@ export function observeController(registry: Registry, observed: Observed): void 
   })
   new Gauge({
     name: 'virtset_group_replicas',
-    help: 'VMs of each VirtualMachineGroup: desired, current (terminating ones included), and ready',
+    help: 'VMs of VirtualMachineGroups: desired, current (terminating ones included), and ready; `_other`: of those after the first 32 of a namespace',
     // Not `namespace`: Prometheus sets that label on each target.
     labelNames: ['group_namespace', 'group', 'state'],
     registers,
     collect() {
       // Deleted groups must not be reported forever.
       this.reset()
-      for (const { metadata, spec, status } of groups.store.list()) {
-        const labels = { group_namespace: metadata.namespace ?? '', group: metadata.name ?? '' }
-        this.set({ ...labels, state: 'desired' }, spec.replicas ?? 1)
-        this.set({ ...labels, state: 'current' }, status?.replicas ?? 0)
-        this.set({ ...labels, state: 'ready' }, status?.readyReplicas ?? 0)
+      const shown = new Map<string, number>()
+      // The same groups in every replica of the controller.
+      for (const { metadata, spec, status } of groups.store.list().toSorted(byName)) {
+        const { namespace = '', name = '' } = metadata
+        const count = (shown.get(namespace) ?? 0) + 1
+        shown.set(namespace, count)
+        const labels = { group_namespace: namespace, group: count > mostGroups ? otherGroups : name }
+        this.inc({ ...labels, state: 'desired' }, spec.replicas ?? 1)
+        this.inc({ ...labels, state: 'current' }, status?.replicas ?? 0)
+        this.inc({ ...labels, state: 'ready' }, status?.readyReplicas ?? 0)
       }
     },
   })
