@@ -326,6 +326,16 @@ export function contextOf(
   }
 }
 
+/** The rules find the same on every kind of node. */
+function oncePerPath(originOf: (path: string) => Origin): (path: string) => Origin {
+  const known = new Map<string, Origin>()
+  return (path) => {
+    const origin = known.get(path) ?? originOf(path)
+    known.set(path, origin)
+    return origin
+  }
+}
+
 /** The causes and warnings of the rules for the drafted VM, or for a stored VM for which the draft was created. */
 function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants, options: CompleteOptions): Checked {
   if (options.skipRules) return { causes: [], warnings: [] }
@@ -339,8 +349,9 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
   }
   const context = {
     // The origin is that of the value before defaults, because defaults may have filled in all of its members.
-    originOf: (path: string) =>
+    originOf: oncePerPath((path) =>
       originWithin(valueAtPath(injection.vm, path) ?? valueAtPath(vm, path), path, leafOrigin),
+    ),
     ...(allowHostReach ? { isGranted: () => true } : { isGranted: grants.isGranted, isStated: grants.isStated }),
     without,
     isInPod: options.isStored !== true,

@@ -87,8 +87,9 @@ const keyOf = ({ rule, field }: Cause): string => `${rule} ${field}`
 
 /** What each node does not have: their hardware differs. */
 function missingByNode(cause: Cause, results: readonly NodeResult[]): string {
+  const key = keyOf(cause)
   const missing = results.flatMap(({ nodes, causes }) => {
-    const own = causes.get(keyOf(cause))?.[0]
+    const own = causes.get(key)?.[0]
     return own?.missingCapability === undefined ? [] : [{ nodes, what: own.missingCapability }]
   })
   const byWhat = Map.groupBy(missing, ({ what }) => what)

@@ -55,8 +55,9 @@ function* checkFeatures(cpu: Cpu, { cpuFeatures }: Accelerator): Iterable<Findin
   if (cpuFeatures === undefined) return
   const required = new Set(requiredFeatures(cpu))
   const forbidden = new Set(featuresWith(cpu, 'forbid'))
+  const all = new Set(cpuFeatures)
   for (const [index, { name = '' }] of (cpu.features ?? []).entries()) {
-    const has = cpuFeatures.includes(name)
+    const has = all.has(name)
     if (required.has(name) && !has) {
       const finding = unsupported(`spec.domain.cpu.features[${index}].name`, name, "the node's CPU does not have it")
       yield missingHardware(`CPU feature ${name}`, 'labeled', finding)

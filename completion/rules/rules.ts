@@ -193,6 +193,7 @@ export function runRules(
   const causes = noCauses()
   const reading: Rule[] = []
   const isSure = sureWithout(without)
+  const watch = watchedWithout(without)
   let hasRead = false
   const whole: Subject = {
     ...others,
@@ -204,7 +205,7 @@ export function runRules(
   for (const rule of selected) {
     const misses: string[] = []
     // Each rule gets its own proxy, because values cached per domain would hide which rule reads a missing member.
-    const subject = without.length === 0 ? whole : watchedSubject(whole, without, misses)
+    const subject = without.length === 0 ? whole : watch(whole, misses)
     hasRead = false
     const findings = [...rule.check(subject)]
     if (hasRead) reading.push(rule)
@@ -221,25 +222,33 @@ export function runRules(
   return { causes: listCauses(causes, 'spec'), reading }
 }
 
-const watchedSubject = (whole: Subject, without: readonly string[], misses: string[]): Subject => ({
-  ...whole,
-  spec: watched(whole.spec, 'spec', without, misses),
-  domain: watched(whole.domain, 'spec.domain', without, misses),
-  get capabilities() {
-    return whole.capabilities
-  },
-})
+const watchedWithout = (without: readonly string[]) => {
+  const [ofSpec, ofDomain] = [missingIn('spec', without), missingIn('spec.domain', without)]
+  return (whole: Subject, misses: string[]): Subject => ({
+    ...whole,
+    spec: watched(whole.spec, ofSpec, misses),
+    domain: watched(whole.domain, ofDomain, misses),
+    get capabilities() {
+      return whole.capabilities
+    },
+  })
+}
 
 /**
- * An object that records in `misses` when a rule reads a member from which an invalid part was removed: the findings of
- * such a rule are unreliable. Devices are excepted; `isSure` drops only the causes of incomplete devices.
+ * The members from which an invalid part was removed. Devices are excepted; `isSure` drops only the causes of incomplete
+ * devices.
  */
-function watched<T extends object>(object: T, path: string, without: readonly string[], misses: string[]): T {
+function missingIn(path: string, without: readonly string[]): ReadonlySet<string> {
   const missing = new Set(
     without.flatMap((one) => (one.startsWith(`${path}.`) ? (/^\w+/.exec(one.slice(path.length + 1)) ?? []) : [])),
   )
   missing.delete('domain')
   missing.delete('devices')
+  return missing
+}
+
+/** An object that records in `misses` when a rule reads a missing member: the findings of such a rule are unreliable. */
+function watched<T extends object>(object: T, missing: ReadonlySet<string>, misses: string[]): T {
   if (missing.size === 0) return object
   return new Proxy(object, {
     get(target, key, receiver) {
