@@ -55,6 +55,11 @@ export class Ending {
     return { deadline: time, gracePeriodSeconds }
   }
 
+  /** Whether QEMU has been ended on request, or is about to be. */
+  get isDestroyRequested(): boolean {
+    return this.#isDestroyRequested
+  }
+
   /** Whether a failed domain was ended on request, perhaps of a previous libvirtd. */
   hasEnded({ reason }: PhaseReport): boolean {
     return reason === 'destroyed' || (this.#isDestroyRequested && reasonsAfterRestart.includes(reason))

@@ -52,6 +52,9 @@ export const finalHoldMs = 15_000
  */
 const resyncMs = 10_000
 
+/** QEMU starts in less than a second, unless it waits for the server of a disk. */
+const slowStartMs = 10_000
+
 /** If libvirtd is lost before the guest runs, the start is retried at this interval. */
 const retryStartMs = 1000
 
@@ -291,7 +294,9 @@ export class Life {
       const message = shorten(error instanceof Error ? error.message : String(error), maxTextLength)
       if (error instanceof Refused) {
         const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
-        this.#failure = { phase, reason: lowerFirst(error.reason), message }
+        this.#failure = this.#ending.isDestroyRequested
+          ? { phase, reason: 'destroyed', message: this.#ending.message(this.#isTerminated) }
+          : { phase, reason: lowerFirst(error.reason), message }
       } else {
         // Neither libvirt nor a volume refused: the cause is temporary.
         log.warn({ err: error, retryMs: retryStartMs }, 'could not start the VM; retrying')
@@ -358,6 +363,10 @@ export class Life {
   /** Starts QEMU, but not the guest. */
   async #startPaused(dom: DomainRef): Promise<void> {
     this.#oomKillsBefore = (await this.#options.readMemoryUse()).oomKills
+    const cancel = this.#options.clock.after(slowStartMs, () => {
+      this.#trouble = 'QEMU is still starting; if the VM has network disks, their servers may not respond'
+      this.hint()
+    })
     try {
       await refusedAs('StartFailed', () => startDomain(this.#options.client, dom, { isPaused: true }))
     } catch (error) {
@@ -365,6 +374,8 @@ export class Life {
       if (message !== undefined) throw new Refused('OOMKilled', message, { cause: error })
       const locked = error instanceof Refused ? lockedDiskMessage(error.message, this.#vm?.spec ?? {}) : undefined
       throw locked === undefined ? error : new Refused('StartFailed', locked, { cause: error })
+    } finally {
+      cancel()
     }
   }
 
