@@ -338,6 +338,24 @@ describe('the VolumeSnapshots', () => {
     expect(planned(status, frozen, { volumeSnapshots }).map(([kind]) => kind)).toEqual(['status', 'again'])
   })
 
+  test('are neither taken nor failed for two minutes: the storage is reported once, and waited for', () => {
+    const late = { volumeSnapshots: taken(), sinceMs: 120_000 }
+    expect(planned(begun, expired, late)).toEqual([
+      ['status', 'InProgress', 'Ready=False StorageUnresponsive'],
+      ['event', 'StorageUnresponsive'],
+      ['again', 12_000],
+    ])
+    const [first] = planSnapshot(observed(begun, expired, late))
+    const status = first?.do === 'updateStatus' ? first.status : undefined
+    expect(planned(status, expired, late)).toEqual([['again', 12_000]])
+    expect(planned(status, expired, { volumeSnapshots: taken(ready), sinceMs: 180_000 })[0]).toEqual([
+      'status',
+      'Ready',
+      'Ready=True SnapshotReady',
+      'Quiesced=False FreezeExpired',
+    ])
+  })
+
   test('of another client are never used', () => {
     expect(planned(begun, frozen, { volumeSnapshots: taken(ready, 'other') })).toEqual([
       ['request', { id: uid, thaw: true }],
@@ -362,7 +380,7 @@ test.each([
   [3_600_000, 60_000],
 ])('after %d ms, it is looked at again after %d ms', (sinceMs, afterMs) => {
   const frozen = running({ freeze: { id: uid }, frozen: { id: uid, state: 'Frozen' } })
-  expect(planned(begun, frozen, { volumeSnapshots: taken(), sinceMs })).toEqual([['again', afterMs]])
+  expect(planned(begun, frozen, { volumeSnapshots: taken(), sinceMs }).at(-1)).toEqual(['again', afterMs])
 })
 
 test.each(['Ready', 'Failed'] as const)('nothing is done for a snapshot that is %s', (phase) => {

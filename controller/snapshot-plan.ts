@@ -60,6 +60,8 @@ const unsupportedPollMs = 60_000
 const freezeWithinMs = 45_000
 /** The launcher thaws after 30 s, whatever happens. */
 const thawWithinMs = 120_000
+/** Storage that has neither taken a claim nor reported an error by then is reported. It is still waited for. */
+const takeWithinMs = 120_000
 const refusedRetryMs = 30_000
 const longestName = 253
 
@@ -233,15 +235,9 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
   const times = found.flatMap(({ status }) => status?.creationTime ?? []).toSorted()
   const creationTime = times.at(-1)
   const broken = found.find(({ status }) => status?.error !== undefined)
-  const trouble =
-    broken === undefined
-      ? waiting('InProgress', 'the snapshot is being taken')
-      : waiting(
-          'VolumeSnapshotFailed',
-          `the VolumeSnapshot ${broken.metadata.name} cannot be taken yet: ${broken.status?.error?.message ?? ''}`,
-        )
-  const recorded = findReady(snapshot)?.reason === 'VolumeSnapshotFailed'
-  const warning = broken === undefined || recorded ? [] : [event('Warning', trouble.reason, trouble.message)]
+  const trouble = troubleOf(observed, found)
+  const isNew = trouble.reason !== 'InProgress' && trouble.reason !== findReady(snapshot)?.reason
+  const warning = isNew ? [event('Warning', trouble.reason, trouble.message)] : []
   if (times.length < found.length || creationTime === undefined) {
     const again = broken === undefined ? pollAgain(observed) : pollSlowly(observed)
     return [...update(observed, { ready: trouble }), ...warning, again]
@@ -265,6 +261,24 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
     }),
     event('Normal', 'SnapshotReady', message),
   ]
+}
+
+/** Why VolumeSnapshots are not taken, or not ready to use. Without a snapshotter, they never report an error. */
+function troubleOf({ sinceMs }: ObservedSnapshot, found: readonly Persisted<VolumeSnapshot>[]): Asserted {
+  const broken = found.find(({ status }) => status?.error !== undefined)
+  if (broken !== undefined) {
+    const { metadata, status } = broken
+    return waiting(
+      'VolumeSnapshotFailed',
+      `the VolumeSnapshot ${metadata.name} cannot be taken yet: ${status?.error?.message ?? ''}`,
+    )
+  }
+  const late = found.find(({ status }) => status?.creationTime === undefined)
+  if (late === undefined || sinceMs < takeWithinMs) return waiting('InProgress', 'the snapshot is being taken')
+  return waiting(
+    'StorageUnresponsive',
+    `the storage has neither taken the VolumeSnapshot ${late.metadata.name} within ${takeWithinMs / 1000} s nor reported an error: check that the snapshot-controller and the csi-snapshotter of its driver run`,
+  )
 }
 
 /** Whether the guest was frozen until the last VolumeSnapshot was taken: only its launcher knows. */
