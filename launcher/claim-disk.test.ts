@@ -62,6 +62,14 @@ test('a claim is filled from a web server after an attempt that failed', async (
   expect(await readdir(directory)).toEqual(['disk.img'])
 })
 
+test('a claim whose download has another checksum stays empty, and the next attempt fills it', async () => {
+  server.answers({ status: 500 }, { status: 200, body: Buffer.alloc(300_000, 2) }, { status: 200, body })
+  await expect(prepare(() => {})).rejects.toThrow(/has the checksum sha256:[0-9a-f]{64}, not sha256:/)
+  expect(await readdir(directory)).toEqual([])
+  expect(await prepare(() => {})).toMatchObject({ kind: 'file' })
+  expect((await readFile(join(directory, 'disk.img'))).equals(body)).toBe(true)
+})
+
 test('a link that the guest of another VM plants in the claim is never written through, nor used', async () => {
   server.answers({ status: 503 }, { status: 200, body })
   let planted: Promise<void> | undefined

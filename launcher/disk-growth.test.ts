@@ -53,6 +53,7 @@ test.each<[string, object, boolean]>([
   ['a block device', block, true],
   ['a raw block device', { ...block, device: 'disk', driver: { type: 'raw' } }, true],
   ['a file of a claim without a capacity', file, false],
+  ['an attached volume', { type: 'network', source: { protocol: 'nbd' }, target: { dev: 'vda' } }, false],
   ['a CD-ROM', { ...block, device: 'cdrom' }, false],
   ['a read-only disk', { ...block, readonly: {} }, false],
   ['a qcow2 image on a device', { ...block, driver: { type: 'qcow2' } }, false],
