@@ -365,6 +365,12 @@ describe('attached volumes', () => {
       ['attached-volume spec.attachedVolumes[1].target.bus'],
     ],
     [
+      'are not filled',
+      withVolumes(one, { name: 'b', persistentVolumeClaim: { claimName: 'b', source: { empty: {} } } }),
+      ['unknown-field spec.attachedVolumes[1].persistentVolumeClaim.source'],
+      ['unknown-field spec.attachedVolumes[1].persistentVolumeClaim.source'],
+    ],
+    [
       'must have their type',
       withVolumes({ name: 7 }),
       ['type spec.attachedVolumes[0].name'],
