@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { attempt, CommandFailed, run } from '../../cluster/command.ts'
 import { guestHelp } from '../../cluster/guest.ts'
 import type { AttachedVolumeStatus, AttachmentPod } from '../../api/attached-volume.ts'
+import type { FreezeStatus } from '../../api/virtual-machine.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import { openConsole } from '../launcher-client.ts'
@@ -37,6 +38,7 @@ export interface VirtualMachine {
       readonly guestIPs?: readonly string[]
     }[]
     readonly guest?: { readonly os?: object }
+    readonly frozen?: FreezeStatus
     readonly attachedVolumes?: readonly AttachedVolumeStatus[]
     readonly attachmentPods?: readonly AttachmentPod[]
     readonly domain?: Readonly<Record<string, unknown>>

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { openCluster, processesOfPod, type Condition, type VirtualMachine, type TestCluster } from './cluster.ts'
+import { killComponent, processesOfComponent } from './components.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -33,43 +34,9 @@ async function running(name: string, spec: object = impatient): Promise<VirtualM
   return cluster.untilVm(name, 'runs', inPhase('Running'))
 }
 
-/** The processes of one of virtset's own components, on all nodes. */
-async function componentProcesses(component: string): Promise<number[]> {
-  const label = `app.kubernetes.io/component=${component}`
-  const uids = await cluster.kubectl(
-    '-n',
-    'virtset-system',
-    'get',
-    'pods',
-    '-l',
-    label,
-    '-o',
-    'jsonpath={.items[*].metadata.uid}',
-  )
-  return uids.split(' ').flatMap((uid) => processesOfPod(uid, (command) => command.includes(`${component}/main.ts`)))
-}
-
-/** Kills all processes of a component; returns a function that waits until as many are ready again. */
-async function kill(component: string): Promise<() => Promise<void>> {
-  const before = await componentProcesses(component)
-  expect(before).not.toEqual([])
-  for (const pid of before) process.kill(pid, 'SIGKILL')
-  return async () => {
-    await cluster.until(`${component} is back`, async () => {
-      const now = await componentProcesses(component)
-      return now.length >= before.length && now.every((pid) => !before.includes(pid)) ? true : undefined
-    })
-    const workload = component === 'handler' ? 'daemonset' : 'deployment'
-    await cluster.kubectl(
-      '-n',
-      'virtset-system',
-      'rollout',
-      'status',
-      `${workload}/virtset-${component}`,
-      '--timeout=240s',
-    )
-  }
-}
+/** Of this cluster. */
+const componentProcesses = (component: string) => processesOfComponent(cluster, component)
+const kill = (component: string) => killComponent(cluster, component)
 
 describe('kill -9 of the processes in a VM’s pod', () => {
   test('QEMU: the VM has failed, and is never started again', async () => {
