@@ -449,6 +449,21 @@ describe('a claim that has no disk', () => {
       expect(await readdir(directory)).toEqual([])
     })
 
+    test('is left as it is by a download that has another checksum', async () => {
+      const directory = join(launcher.sources, 'root')
+      await mkdir(directory)
+      await chown(directory, launcherUid, launcherUid)
+      await using server = await startFileServer()
+      const file = await bootable('disk', 'qcow2').then((path) => readFile(path))
+      server.answers({ status: 200, body: file })
+      const source = { http: { url: `${server.url}/a`, checksum: sha256(Buffer.alloc(1)) } }
+      const report = await claimed({ source })
+      expect(report).toMatchObject({ phase: 'Gone', reason: 'volumeUnavailable' })
+      expect(report.message).toContain('has the checksum sha256:')
+      expect((await readFile(device)).every((byte) => byte === 0)).toBe(true)
+      expect(await readdir(directory)).toEqual([])
+    })
+
     test('is filled from the beginning after its launcher was killed', async () => {
       await large()
       const first = await open(device)
