@@ -205,14 +205,6 @@ test('a client that disconnects while its start waits is not logged as a failure
   expect(lines).toEqual([])
 })
 
-test('logs few of the requests that one user sends without end', async () => {
-  const { lines, log } = collectLog()
-  const { post } = await start({ log, clock: { ...systemClock, monotonic: () => 0 } })
-  for (let index = 0; index < 20; index++) await post()
-  await post({ user: 'joe' })
-  expect(lines.map(({ user }) => user)).toEqual([...Array(16).fill('jane'), 'joe'])
-})
-
 test('logs who requested what, and the response code', async () => {
   const { lines, log } = collectLog()
   await send({ log })

@@ -20,7 +20,6 @@ import type { Sessions } from './sessions.ts'
 import { createShares } from '../../runtime/shares.ts'
 import { userTenant } from '../tenant-requests.ts'
 import { tenantOf } from './tenant.ts'
-import { createUserLog } from './user-log.ts'
 
 export interface ApiOptions {
   readonly power: Power
@@ -55,7 +54,6 @@ export function createApi(options: ApiOptions): Api {
   const { share = defaultShare } = options
   const tenants = createShares(share)
   const namespaces = createShares(share)
-  const logRequest = createUserLog(log, clock, 'subresource request')
   const admitted = new WeakMap<IncomingMessage, { readonly user: User; readonly pass: Pass }>()
 
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
@@ -77,7 +75,7 @@ export function createApi(options: ApiOptions): Api {
     if (leave === undefined) return send(reply, tooMany)
     const response = await power(wanted, signal).finally(leave)
     const code = 'refused' in response ? response.refused.code : response.code
-    logRequest(user, { ...wanted, user: user.username, code })
+    log.info({ ...wanted, user: user.username, code }, 'subresource request')
     return sendResponse(reply, wanted, response)
   }
 

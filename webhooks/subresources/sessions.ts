@@ -24,10 +24,10 @@ import { userTenant } from '../tenant-requests.ts'
 import { group } from './discovery.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
+import { createRefusalLog } from './refusal-log.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 import { createSessionPlaces, tooMany, type SessionLimits, type SessionPlace } from './session-places.ts'
 import { accessOfSession, type SessionRequest } from './session-request.ts'
-import { createUserLog } from './user-log.ts'
 import { bridge, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
 
 export interface SessionOptions {
@@ -80,7 +80,7 @@ interface Opened extends EndpointSession {
 export function createSessions(options: SessionOptions): Sessions {
   const { kube, mayAccess, endpointOf, openAtNode, isReachable, metrics, log, clock } = options
   const places = createSessionPlaces(clock, options.limits)
-  const logRefusal = createUserLog(log, clock, 'a session was refused')
+  const logRefusal = createRefusalLog(log, clock)
   const inTurn = createLanes(lanes)
   const server = new WebSocketServer(webSocketOptions)
   const positions = new WeakMap<IncomingMessage, ConsolePosition>()

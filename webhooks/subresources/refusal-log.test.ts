@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { fakeClock } from '../../test/fake-clock.ts'
-import { createUserLog } from './user-log.ts'
+import { createRefusalLog } from './refusal-log.ts'
 
 function start() {
   const clock = fakeClock()
   const lines: unknown[] = []
-  const logRefusal = createUserLog({ info: (line: unknown) => void lines.push(line) }, clock, 'refused')
+  const logRefusal = createRefusalLog({ info: (line: unknown) => void lines.push(line) }, clock)
   const refuse = (username: string, times: number) => {
     for (let time = 0; time < times; time++) logRefusal({ username, groups: [] }, { user: username })
     return lines.splice(0)

@@ -5,24 +5,23 @@ import type { Logger } from '../../runtime/log.ts'
 import type { User } from '../admission/request.ts'
 import { tenantOf } from './tenant.ts'
 
-/** A user can send requests without end. The kubelet keeps 50 MiB of a log by default. */
+/** A user is refused as often as it asks. The kubelet keeps 50 MiB of a log by default. */
 const lines: Rate = { perSecond: 0.1, burst: 16 }
 const mostUsers = 4096
 
 interface Logged {
   readonly bucket: Bucket
-  /** Requests since the last one that was logged. */
+  /** Refusals since the last one that was logged. */
   omitted: number
 }
 
 /**
- * Logs requests, up to a rate for each user, so that none can rotate the records of others out of the log. The next line
- * counts those that were left out.
+ * Logs refused sessions, up to a rate for each user, so that none can rotate the records of sessions out of the log. The
+ * next line counts those that were left out.
  */
-export function createUserLog(
+export function createRefusalLog(
   log: Pick<Logger, 'info'>,
   clock: Pick<Clock, 'monotonic'>,
-  message: string,
 ): (user: User, line: object) => void {
   const loggedOf = new LRUCache<string, Logged>({ max: mostUsers })
   return (user, line) => {
@@ -32,6 +31,6 @@ export function createUserLog(
     if (!logged.bucket.takeIfAny()) return void logged.omitted++
     const { omitted } = logged
     logged.omitted = 0
-    log.info({ ...line, ...(omitted === 0 ? {} : { omitted }) }, message)
+    log.info({ ...line, ...(omitted === 0 ? {} : { omitted }) }, 'a session was refused')
   }
 }
