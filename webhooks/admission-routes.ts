@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../runtime/clock.ts'
+import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
 import { createOneByOne } from '../runtime/one-by-one.ts'
 import { createTurns, type Turns } from '../runtime/turns.ts'
@@ -12,7 +13,7 @@ import { budgetMs, inTime } from './deadline.ts'
 import { createGate } from './gate.ts'
 import type { Limits, Pass } from './gate.ts'
 import type { AdmissionMetrics } from './metrics.ts'
-import { logResult, spanAttributes } from './request-log.ts'
+import { loggedFor, logResult, spanAttributes } from './request-log.ts'
 import { notApiServer, sendStatus, timeout } from './respond.ts'
 import { groupVersion } from './subresources/discovery.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
@@ -72,6 +73,7 @@ const ended = new Error('the admission request has ended')
 /** POST to `/mutate`, `/validate` and `/objects`, also below `admissionPath` for the aggregator. */
 export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
   const { metrics, log, clock, frontProxy, tracer } = options
+  const limitedLog = createLimitedLog(log, clock)
   const gate = createGate(options.limits ?? defaultLimits)
   const turns = options.turns ?? createTurns()
   // Parsing a megabyte takes ten milliseconds or more, and the user is known only from the parsed body. So large bodies
@@ -121,11 +123,12 @@ export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
     if (result === undefined) {
       metrics.rejected(path, 'timeout')
       const { uid } = request
-      log.warn({ path, uid, durationMs, leftMs }, "an admission request exceeded the caller's timeout")
+      const late = "an admission request exceeded the caller's timeout"
+      limitedLog(loggedFor(request), { path, uid, durationMs, leftMs }, late, 'warn')
       return sendStatus(reply, timeout)
     }
     metrics.handled(path, request, result, durationMs / 1000)
-    logResult(log, path, http, request, result, durationMs)
+    logResult({ log, limitedLog }, path, http, request, result, durationMs)
     const review = admissionReviewOf(request, result)
     if (review.response.patch !== undefined) metrics.patched(review.response.patch.length * 0.75)
     return review

@@ -1,7 +1,9 @@
 import { loggedCauses } from '../api/causes.ts'
 import type { FastifyRequest } from 'fastify'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { AdmissionRequest, AdmissionResult } from './admission/request.ts'
+import { tenantOf } from './subresources/tenant.ts'
 
 /** Slower requests are logged at info. */
 const slowMs = 100
@@ -18,9 +20,18 @@ export const spanAttributes = (request: AdmissionRequest, result: AdmissionResul
 const objectOf = ({ kind, namespace, name }: AdmissionRequest): string =>
   `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`
 
-/** Logs refusals and slow requests at info, others at debug; never the spec, which may contain secrets. */
+/**
+ * Whose lines have a limit together. The controller sends the requests of many namespaces, and those of one must not
+ * prevent the lines of others.
+ */
+export const loggedFor = ({ namespace, user }: AdmissionRequest): string => `${namespace}/${tenantOf(user)}`
+
+/**
+ * Logs refusals and slow requests at info, up to a rate for each user, and others at debug; never the spec, which may
+ * contain secrets.
+ */
 export function logResult(
-  log: Logger,
+  { log, limitedLog }: { readonly log: Logger; readonly limitedLog: LimitedLog },
   path: string,
   { headers: { traceparent } }: FastifyRequest,
   request: AdmissionRequest,
@@ -40,6 +51,6 @@ export function logResult(
     ...(result.allowed ? { operations: result.patch?.operations ?? 0 } : { causes: loggedCauses(result.causes) }),
     ...(traceparent === undefined ? {} : { traceparent }),
   }
-  if (isNotable) log.info(line, result.allowed ? 'slow admission request' : 'refused')
+  if (isNotable) limitedLog(loggedFor(request), line, result.allowed ? 'slow admission request' : 'refused')
   else log.debug(line, 'allowed')
 }

@@ -279,6 +279,25 @@ describe('the server', () => {
     expect(signals.map(({ aborted }) => aborted)).toEqual([false, false, true])
   })
 
+  test('logs few of the refusals of a user, and those of others', async () => {
+    const lines: { [key: string]: unknown }[] = []
+    const log = createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } })
+    const refuse = async (): Promise<AdmissionResult> => ({ allowed: false, causes: [] })
+    const { post } = await start(refuse, defaultLimits, { log, clock: closable(fakeClock()) })
+    const send = (username: string, namespace = 'a') => {
+      const review = JSON.parse(reviewOf({}))
+      return post(
+        '/validate',
+        JSON.stringify({ ...review, request: { ...review.request, namespace, userInfo: { username } } }),
+      )
+    }
+    for (let time = 0; time < 20; time++) await send('system:serviceaccount:virtset-system:virtset-controller')
+    expect(lines.filter(({ msg }) => msg === 'refused')).toHaveLength(16)
+    await send('jane')
+    await send('system:serviceaccount:virtset-system:virtset-controller', 'b')
+    expect(lines.filter(({ msg }) => msg === 'refused')).toHaveLength(18)
+  })
+
   test('lets a request wait for the turn of its user', async () => {
     const taken: { owner: Owner; isLate: () => boolean; start: () => void }[] = []
     const turns: Turns = {

@@ -10,6 +10,7 @@ import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createLogger } from '../../runtime/log.ts'
 import type { Access } from '../admission/permission.ts'
+import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import { userTenant, type Requester } from '../tenant-requests.ts'
 import { createApi, type ApiOptions } from './api.ts'
@@ -125,6 +126,17 @@ function collectLog() {
   const log = createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } })
   return { lines, log }
 }
+
+test.each<[string, number, () => Promise<PowerResponse>]>([
+  ['subresource request', 202, async () => accepted],
+  ['a subresource request failed', 500, () => Promise.reject(new Error('internal'))],
+])('of a user who sends requests without end, few lines "%s" are logged', async (msg, code, power) => {
+  const { lines, log } = collectLog()
+  const { post } = await start({ log, power, clock: fakeClock(now.getTime()) })
+  for (let time = 0; time < 20; time++) expect((await post()).code).toBe(code)
+  await post({ user: 'john' })
+  expect(lines.map((line) => line['msg'])).toEqual(Array(17).fill(msg))
+})
 
 test('authorizes a request as an update of the subresource, performs it and responds with a Status', async () => {
   const response = await send()

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../runtime/clock.ts'
+import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { readBody } from '../body.ts'
 import { callerOf } from '../caller.ts'
@@ -51,6 +52,7 @@ const defaultShare = 64
 export function createApi(options: ApiOptions): Api {
   const { power, sessions, mayAccess, frontProxy, log, clock } = options
   const gate = createGate(options.limits ?? defaultLimits)
+  const limitedLog = createLimitedLog(log, clock)
   const { share = defaultShare } = options
   const tenants = createShares(share)
   const namespaces = createShares(share)
@@ -75,7 +77,7 @@ export function createApi(options: ApiOptions): Api {
     if (leave === undefined) return send(reply, tooMany)
     const response = await power(wanted, signal).finally(leave)
     const code = 'refused' in response ? response.refused.code : response.code
-    log.info({ ...wanted, user: user.username, code }, 'subresource request')
+    limitedLog(tenantOf(user), { ...wanted, user: user.username, code }, 'subresource request')
     return sendResponse(reply, wanted, response)
   }
 
@@ -101,7 +103,9 @@ export function createApi(options: ApiOptions): Api {
       .attach(user, found.request, request, socket, head)
       .catch((error: unknown) => {
         const status = statusOf(error)
-        if (status.code >= 500) log.warn({ err: error, url: request.url }, 'a session could not be opened')
+        if (status.code >= 500) {
+          limitedLog(tenantOf(user), { err: error, url: request.url }, 'a session could not be opened', 'warn')
+        }
         refuse(status)
       })
       .finally(() => {
@@ -135,7 +139,11 @@ export function createApi(options: ApiOptions): Api {
         })
         own.setErrorHandler((error, request, reply) => {
           const status = statusOf(error)
-          if (status.code >= 500) log.error({ err: error, url: request.url }, 'a subresource request failed')
+          if (status.code >= 500) {
+            const user = admitted.get(request.raw)?.user
+            const tenant = user === undefined ? '' : tenantOf(user)
+            limitedLog(tenant, { err: error, url: request.url }, 'a subresource request failed', 'error')
+          }
           return send(reply, status)
         })
         for (const path of ['/apis', '/apis/*', '/openapi/*']) own.all(path, handle)

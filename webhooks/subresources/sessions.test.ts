@@ -549,3 +549,10 @@ test('sessions are logged with their user, and counted', async () => {
   expect(metrics).toContain('virtset_sessions_total{kind="console",code="403"} 1')
   expect(metrics).toContain('virtset_session_bytes_total{kind="console",direction="from-guest"} 5')
 })
+
+test('an audit ID, which the client can choose, is logged up to 64 characters', async () => {
+  const { lines, attach } = await start()
+  await attach('default/web', 'x'.repeat(1000))
+  await until(() => lines.length > 0)
+  expect(lines).toMatchObject([{ msg: 'a session was opened', auditID: `audit-of-${'x'.repeat(55)}` }])
+})

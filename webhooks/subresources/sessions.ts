@@ -24,10 +24,11 @@ import { userTenant } from '../tenant-requests.ts'
 import { group } from './discovery.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
-import { createRefusalLog } from './refusal-log.ts'
+import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { SessionMetrics } from './session-metrics.ts'
 import { createSessionPlaces, tooMany, type SessionLimits, type SessionPlace } from './session-places.ts'
 import { accessOfSession, type SessionRequest } from './session-request.ts'
+import { tenantOf } from './tenant.ts'
 import { bridge, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
 
 export interface SessionOptions {
@@ -80,7 +81,7 @@ interface Opened extends EndpointSession {
 export function createSessions(options: SessionOptions): Sessions {
   const { kube, mayAccess, endpointOf, openAtNode, isReachable, metrics, log, clock } = options
   const places = createSessionPlaces(clock, options.limits)
-  const logRefusal = createRefusalLog(log, clock)
+  const limitedLog = createLimitedLog(log, clock)
   const inTurn = createLanes(lanes)
   const server = new WebSocketServer(webSocketOptions)
   const positions = new WeakMap<IncomingMessage, ConsolePosition>()
@@ -228,7 +229,7 @@ export function createSessions(options: SessionOptions): Sessions {
     } catch (error) {
       const code = error instanceof SessionRefusal ? error.status.code : 500
       metrics.refused(wanted.kind, code)
-      logRefusal(user, { ...recordOf(user, wanted, auditID), code, err: error })
+      limitedLog(tenantOf(user), { ...recordOf(user, wanted, auditID), code, err: error }, 'a session was refused')
       throw error
     } finally {
       client.off('close', abort)
@@ -298,10 +299,16 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 }
 
-/** That of the request in the API server's audit log, which knows who impersonated the user. */
+/**
+ * That of the request in the API server's audit log, which knows who impersonated the user. A client can choose it, as
+ * long as it likes.
+ */
 type AuditID = string | undefined
 
-const auditOf = ({ headers }: IncomingMessage): AuditID => headers['audit-id']?.toString()
+/** In characters, as in the API server's responses. */
+const longestAuditID = 64
+
+const auditOf = ({ headers }: IncomingMessage): AuditID => headers['audit-id']?.toString().slice(0, longestAuditID)
 
 const timeOf = (clock: Clock): string => new Date(clock.now()).toISOString()
 
