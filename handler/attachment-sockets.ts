@@ -1,4 +1,4 @@
-import type { Logger } from '../runtime/log.ts'
+import type { LimitedLog } from '../runtime/limited-log.ts'
 import { keyOf, type Persisted } from '../runtime/resource.ts'
 import { attachmentPodsOf, type AttachmentSockets } from './attachment.ts'
 import type { CachedVm } from './slim-vm.ts'
@@ -15,13 +15,14 @@ interface Placing {
   readonly vm: Persisted<CachedVm>
   /** Of its launcher. */
   readonly podUID: string
-  readonly log: Logger
+  /** By namespace: the pods of a VM can make this fail in each round. */
+  readonly limitedLog: LimitedLog
 }
 
 /** Hands the sockets of the pods that the controller has named to the launcher of the VM. */
 export async function placeSockets(
   pods: ServingPods,
-  { vm, podUID: launcherUID, log }: Placing,
+  { vm, podUID: launcherUID, limitedLog }: Placing,
 ): Promise<AttachmentSockets> {
   const placed = new Set<string>()
   const ended = new Set<string>()
@@ -32,7 +33,9 @@ export async function placeSockets(
       if (await pods.place({ podUID, launcherUID })) placed.add(podUID)
       if (missing === true && (await pods.hasEnded(podUID))) ended.add(podUID)
     } catch (error) {
-      log.warn({ vm: keyOf(vm.metadata), podUID, err: error }, 'could not hand the socket of a pod to the launcher')
+      const { namespace = '' } = vm.metadata
+      const line = { vm: keyOf(vm.metadata), podUID, err: error }
+      limitedLog(namespace, line, 'could not hand the socket of a pod to the launcher', 'warn')
       const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
       failures.set(podUID, `the handler could not move the socket of the pod to the launcher (${code})`)
     }

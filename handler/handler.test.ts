@@ -272,6 +272,23 @@ test('concludes nothing from a killed launcher', async () => {
   expect(writes()).toBe(before)
 })
 
+test('of the failures of the launchers of a namespace, few are logged', async () => {
+  await handler.stop()
+  const clock = fakeClock()
+  handler = start(clock)
+  const uids = Array.from({ length: 20 }, (_, index) => `${podUID.slice(0, -2)}${10 + index}`)
+  const launchers = await Promise.all(uids.map((uid) => startFakeLauncher(root, uid)))
+  for (const one of launchers) one.hangsUp = true
+  for (const [index, uid] of uids.entries()) schedule({ name: `vm-${index}` }, { podUID: uid })
+  const ends = () => logged.filter((line) => line.includes('event stream of the launcher ended'))
+  await until(
+    () => ends().some((line) => line.includes('"omitted":')),
+    () => clock.advance(100),
+  )
+  for (const one of launchers) await one.close()
+  expect(ends().length).toBeLessThanOrEqual(16 + clock.monotonic() / 10_000)
+})
+
 test('a conflicting update is planned again', async () => {
   let conflicts = 2
   api.fault = ({ method }) => (method === 'PATCH' && conflicts-- > 0 ? { status: 409 } : undefined)

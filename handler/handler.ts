@@ -6,6 +6,7 @@ import { sleep, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { InvalidLauncherResponse, type DomainReport, type VolumeRequest } from '../runtime/launcher-api.ts'
+import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
@@ -23,6 +24,7 @@ import {
   type LauncherEvent,
   type LauncherLimits,
 } from './launcher.ts'
+import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
 import { plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
@@ -155,8 +157,13 @@ export function startHandler(options: HandlerOptions): Handler {
     fieldSelector: `status.nodeName=${nodeName}`,
     slim: slimVm,
   })
-  const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: namespaceConcurrency }
+  const namespaceOf = (key: string) => key.slice(0, key.indexOf('/'))
+  const groups = { of: namespaceOf, concurrency: namespaceConcurrency }
   const queue = startWorkQueue({ reconcile, concurrency, groups, log, clock })
+  const limitedLog = createLimitedLog(log, clock)
+  /** Launchers fail and refuse as often as they like. */
+  const logFailure = (key: string, error: unknown, message: string, more: object = {}) =>
+    limitedLog(namespaceOf(key), { vm: key, err: loggedError(error), ...more }, message)
   const pending = createFairLimit(mostPendingBytes)
   const writes = createBucket(writesPerSecond, writeBurst, clock)
   const written = createOwnWrites<VirtualMachine>(clock)
@@ -284,7 +291,7 @@ export function startHandler(options: HandlerOptions): Handler {
           // The launcher exits by itself after some seconds, so an error changes nothing.
           await round.launcher
             .final()
-            .catch((error: unknown) => log.info({ vm: round.key, err: error }, 'could not release the launcher'))
+            .catch((error: unknown) => logFailure(round.key, error, 'could not release the launcher'))
           break
         case 'updateStatus':
           if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
@@ -343,7 +350,7 @@ export function startHandler(options: HandlerOptions): Handler {
         tapIPs: tapIPsOf(entry.taps),
         ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
         ...(attachmentPodsOf(vm).length > 0 && isAlive(report)
-          ? { sockets: await placeSockets(options.attachments, { vm, podUID, log }) }
+          ? { sockets: await placeSockets(options.attachments, { vm, podUID, limitedLog }) }
           : {}),
       }
     } catch (error) {
@@ -361,7 +368,7 @@ export function startHandler(options: HandlerOptions): Handler {
       return undefined
     } catch (error) {
       if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
-      log.info({ vm: key, err: error }, 'the launcher refused to attach volumes')
+      logFailure(key, error, 'the launcher refused to attach volumes')
       return undefined
     }
   }
@@ -386,7 +393,7 @@ export function startHandler(options: HandlerOptions): Handler {
       return undefined
     } catch (error) {
       if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
-      log.info({ vm: key, err: error, action: action.do }, 'the launcher refused a request for a snapshot')
+      logFailure(key, error, 'the launcher refused a request for a snapshot', { action: action.do })
       return undefined
     }
   }
@@ -399,7 +406,7 @@ export function startHandler(options: HandlerOptions): Handler {
       return undefined
     } catch (error) {
       if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
-      log.info({ vm: key, err: error }, 'the launcher refused to change media')
+      logFailure(key, error, 'the launcher refused to change media')
       return undefined
     }
   }
@@ -435,7 +442,7 @@ export function startHandler(options: HandlerOptions): Handler {
         if (error instanceof InvalidLauncherResponse) entry.misbehavior = error.message
         const waitMs = entry.reopening.next()
         entry.followAtMs = clock.monotonic() + waitMs
-        log.info({ vm: key, err: error, waitMs }, 'the event stream of the launcher ended')
+        logFailure(key, error, 'the event stream of the launcher ended', { waitMs })
         queue.addAfter(key, waitMs)
       })
   }

@@ -35,6 +35,7 @@ async function start(given: { readonly open?: () => Promise<LauncherSession>; re
   const launchers: Duplex[] = []
   const reviewed: string[] = []
   const asked: unknown[] = []
+  const lines: { [key: string]: unknown }[] = []
   server = await startSessionServer({
     port: 0,
     host: '127.0.0.1',
@@ -51,7 +52,7 @@ async function start(given: { readonly open?: () => Promise<LauncherSession>; re
       launchers.push(theirs)
       return { socket: ours, position: { epoch: '0123abcd', offset: 7 } }
     },
-    log: createLogger({ process: 'test', level: 'silent' }),
+    log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
     clock: systemClock,
     ...(given.mostSessions === undefined ? {} : { mostSessions: given.mostSessions }),
   })
@@ -77,7 +78,7 @@ async function start(given: { readonly open?: () => Promise<LauncherSession>; re
         .on('error', reject)
         .end()
     })
-  return { ask, launchers, asked, reviewed, port }
+  return { ask, launchers, asked, reviewed, port, lines }
 }
 
 test('connects the webhooks with the launcher of a pod', async () => {
@@ -146,6 +147,23 @@ test.each([
   const refused = await ask()
   expect([refused.status, refused.body]).toEqual([status, expect.stringContaining(message)])
   expect(server.sessions()).toBe(0)
+})
+
+test('of the refusals of the launchers of a namespace, few are logged, and little of their text', async () => {
+  const open = () => Promise.reject(new LauncherRefusal('NotReady', 'x'.repeat(1000)))
+  const { ask, lines } = await start({ open })
+  const [first, second, other] = [...namespaces.keys()].map((uid) => `/pods/${uid}/console`)
+  for (let time = 0; time < 10; time++) for (const path of [first, second]) await ask(path)
+  const refusals = () => lines.filter(({ msg }) => msg === 'a session was refused')
+  expect(refusals()).toHaveLength(16)
+  expect(refusals()[0]).toMatchObject({
+    path: first,
+    reason: 'NotReady',
+    err: { type: 'LauncherRefusal', message: `${'x'.repeat(255)}…` },
+  })
+  expect(JSON.stringify(lines)).not.toContain('x'.repeat(256))
+  await ask(other)
+  expect(refusals()).toHaveLength(17)
 })
 
 test('a VM has at most its share of sessions', async () => {

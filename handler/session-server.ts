@@ -10,6 +10,7 @@ import { createFairLimit } from '../runtime/fair-limit.ts'
 import { createGuardedServer } from '../runtime/guarded-server.ts'
 import { hostPort } from '../runtime/host-port.ts'
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
+import { createLimitedLog } from '../runtime/limited-log.ts'
 import { listen } from '../runtime/listen.ts'
 import type { Logger } from '../runtime/log.ts'
 import {
@@ -23,6 +24,7 @@ import {
 } from '../runtime/session-api.ts'
 import type { SessionAccess } from './session-access.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
+import { loggedError, loggedText } from './launcher-log.ts'
 import type { LauncherSession } from './launcher-session.ts'
 
 interface SessionServerOptions {
@@ -80,6 +82,7 @@ interface Refusal {
  */
 export async function startSessionServer(options: SessionServerOptions): Promise<SessionServer> {
   const { port, host, address, clock, log, mostSessions = defaultMostSessions } = options
+  const limitedLog = createLimitedLog(log, clock)
   const sessions = new Map<Duplex, { readonly podUID: string; readonly pool: SessionPool }>()
   /** A namespace with fewer sessions takes a place from the one with the most. */
   const places = createFairLimit(mostSessions)
@@ -160,7 +163,14 @@ export async function startSessionServer(options: SessionServerOptions): Promise
     socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
     connect(request, socket, head).catch((error: unknown) => {
       const refusal = refusalOf(error)
-      log.info({ err: error, path: request.url, ...refusal }, 'a session was refused')
+      const path = request.url ?? ''
+      const namespace = options.namespaceOf(parseEndpointPath(path)?.podUID ?? '') ?? ''
+      const { status, reason } = refusal
+      limitedLog(
+        namespace,
+        { err: loggedError(error), path: loggedText(path), status, reason },
+        'a session was refused',
+      )
       refuse(socket, refusal)
     })
   })
