@@ -1,12 +1,16 @@
 import { expect, test } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
 import { createLimitedLog } from './limited-log.ts'
+import { createLogger } from './log.ts'
 
 function start() {
   const clock = fakeClock()
   const lines: unknown[] = []
-  const to = (level: string) => (line: object, message: string) => void lines.push({ level, ...line, message })
-  const limited = createLimitedLog({ info: to('info'), warn: to('warn'), error: to('error') }, clock)
+  const write = (line: string) => {
+    const { time: _, process: __, ...rest } = JSON.parse(line)
+    lines.push(rest)
+  }
+  const limited = createLimitedLog(createLogger({ process: 'test', to: { write } }), clock)
   const cause = (tenant: string, times: number) => {
     for (let time = 0; time < times; time++) limited(tenant, { tenant }, 'refused')
     return lines.splice(0)
@@ -14,7 +18,7 @@ function start() {
   return { clock, limited, cause, lines }
 }
 
-const line = { level: 'info', tenant: 'jane', message: 'refused' }
+const line = { level: 'info', tenant: 'jane', msg: 'refused' }
 
 test('of a tenant that causes lines without end, few are logged, and the others are counted', async () => {
   const { clock, cause } = start()
@@ -34,6 +38,6 @@ test('lines of other tenants are logged', () => {
 test('all levels of a tenant have one limit', () => {
   const { cause, limited, lines } = start()
   limited('jane', {}, 'failed', 'warn')
-  expect(lines).toEqual([{ level: 'warn', message: 'failed' }])
+  expect(lines).toEqual([{ level: 'warn', msg: 'failed' }])
   expect(cause('jane', 1000)).toHaveLength(16)
 })
