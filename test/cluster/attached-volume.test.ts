@@ -114,7 +114,22 @@ test('a claim is attached to a running VM, and detached, and attached again', as
   await cluster.kubectl('delete', 'vm', 'web', '--timeout=240s')
 })
 
-test('an unknown claim is waited for, and a VM can be created with one', async () => {
+test('a claim is attached on a cordoned node', async () => {
+  await claim('cordoned')
+  const vm = await running('cordoned')
+  const node = vm.status?.nodeName ?? ''
+  await cluster.kubectl('cordon', node)
+  try {
+    await patch('cordoned', [attached('cordoned')])
+    const attachedTo = await untilVolumes('cordoned', 'cordoned Attached')
+    expect(attachedTo.status?.nodeName).toBe(node)
+  } finally {
+    await cluster.kubectl('uncordon', node)
+  }
+  await cluster.kubectl('delete', 'vm', 'cordoned', '--timeout=240s')
+})
+
+test.concurrent('an unknown claim is waited for, and a VM can be created with one', async () => {
   const vm = await running('early', [attached('late')])
   const waiting = await untilVolumes('early', 'late Attaching ClaimNotFound')
   expect(waiting.status?.conditions?.find(({ type }) => type === 'Synchronized')?.message).toContain(
@@ -126,7 +141,7 @@ test('an unknown claim is waited for, and a VM can be created with one', async (
   await untilNoPods(vm)
 })
 
-test('a VM keeps its disk while the pod that serves it is deleted, or its container ends', async () => {
+test.concurrent('a VM keeps its disk while the pod that serves it is deleted, or its container ends', async () => {
   await claim('kept')
   const vm = await running('kept', [attached('kept')])
   const before = await untilVolumes('kept', 'kept Attached')
@@ -143,22 +158,7 @@ test('a VM keeps its disk while the pod that serves it is deleted, or its contai
   await cluster.kubectl('delete', 'vm', 'kept', '--timeout=240s')
 })
 
-test('a claim is attached on a cordoned node', async () => {
-  await claim('cordoned')
-  const vm = await running('cordoned')
-  const node = vm.status?.nodeName ?? ''
-  await cluster.kubectl('cordon', node)
-  try {
-    await patch('cordoned', [attached('cordoned')])
-    const attachedTo = await untilVolumes('cordoned', 'cordoned Attached')
-    expect(attachedTo.status?.nodeName).toBe(node)
-  } finally {
-    await cluster.kubectl('uncordon', node)
-  }
-  await cluster.kubectl('delete', 'vm', 'cordoned', '--timeout=240s')
-})
-
-test('the second VM with a claim gets no disk, and says why', async () => {
+test.concurrent('the second VM with a claim gets no disk, and says why', async () => {
   await claim('one')
   const first = await running('first', [attached('one')])
   await untilVolumes('first', 'one Attached')
@@ -179,7 +179,7 @@ function evict(pod: string): Promise<string> {
   return run([...cluster.command, 'create', '--raw', path, '-f', '-'], { input: JSON.stringify(eviction) })
 }
 
-test('the guest of a node that is drained writes what it has cached to a claim that it has mounted', async () => {
+test.concurrent('the guest of a node that is drained writes what it has cached to a claim that it has mounted', async () => {
   const directory = await claim('mounted')
   const disk = { type: 'volume', device: 'disk', source: { volume: 'root' }, target: { dev: 'vda' } }
   const domain = { memory: { unit: 'MiB', value: 256 }, devices: { disks: [disk] } }
