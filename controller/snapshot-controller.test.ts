@@ -31,7 +31,7 @@ async function setUp() {
   opened.push(() => server.close())
   let isSupported = true
   /** Refuses the creation of VolumeSnapshots. */
-  let refusal: string | undefined
+  let refusal: { readonly message: string; readonly code: number } | undefined
   /** The next write that begins like this is based on an object that was changed meanwhile. */
   let outdated: string | undefined
   server.fault = ({ method, path }: FakeRequest) => {
@@ -41,7 +41,7 @@ async function setUp() {
       return { status: 409, body: { code: 409, reason: 'Conflict', message: 'the object has been modified' } }
     }
     if (method !== 'POST' || !path.endsWith('/volumesnapshots') || refusal === undefined) return undefined
-    return { status: 403, body: { code: 403, reason: 'Forbidden', message: refusal } }
+    return { status: refusal.code, body: { ...refusal, reason: refusal.code === 403 ? 'Forbidden' : 'InternalError' } }
   }
   const snapshot = (name: string, source: object, uid = `uid-${name}`) =>
     server.put(snapshots, { metadata: { namespace: 'default', name, uid, generation: 1 }, spec: { source } })
@@ -89,7 +89,7 @@ async function setUp() {
     taken,
     has,
     support: (value: boolean) => (isSupported = value),
-    refuse: (message: string | undefined) => (refusal = message),
+    refuse: (how: typeof refusal) => (refusal = how),
     cached: (name: string) => controller.snapshots.store.get(`default/${name}`),
     outdate: (part: string) => (outdated = part),
     isOutdated: () => outdated === undefined,
@@ -225,14 +225,17 @@ test('a cluster without VolumeSnapshots gets them later', async () => {
   await awaits(() => has('nightly-root'))
 })
 
-test('a refused VolumeSnapshot is reported, and created once it is accepted', async () => {
+test.each([
+  [403, 'exceeded quota: snapshots'],
+  [500, 'failed calling webhook "validation.example.com"'],
+])('a VolumeSnapshot refused with %d is reported, and created once it is accepted', async (code, message) => {
   const { snapshot, run, status, condition, awaits, has, refuse } = await setUp()
-  refuse('exceeded quota: snapshots')
+  refuse({ code, message })
   run({ phase: 'Running' })
   snapshot('nightly', { name: 'web' })
   await awaits(() => condition('nightly', 'Ready') === 'False FailedCreate')
   expect(status('nightly').conditions?.find(({ type }) => type === 'Ready')?.message).toBe(
-    'the VolumeSnapshot nightly-root could not be created: exceeded quota: snapshots',
+    `the VolumeSnapshot nightly-root could not be created: ${message}`,
   )
   refuse(undefined)
   await awaits(() => has('nightly-root'))

@@ -4,7 +4,7 @@ import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
 import { shorten } from '../api/shorten.ts'
 import type { Volume } from '../api/volume.ts'
-import { isAlreadyExists, isConflict, isNotFound, isRefusal, unlessNotFound } from '../runtime/api-error.ts'
+import { ApiError, isAlreadyExists, isConflict, isNotFound, isRefusal, unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import {
@@ -175,7 +175,7 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     } catch (error) {
       // It is observed in the next round, and may belong to another client.
       if (isAlreadyExists(error)) return undefined
-      if (!isRefusal(error)) throw error
+      if (!isRefusal(error) && !isUnreachableWebhook(error)) throw error
       return refusedToCreate(observed, `the VolumeSnapshot ${name} could not be created: ${error.status.message}`)
     }
   }
@@ -198,6 +198,10 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     },
   }
 }
+
+/** The API server answers so if a webhook for VolumeSnapshots does not answer. Only its owner can correct that. */
+const isUnreachableWebhook = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.status.code === 500
 
 /** On a VolumeSnapshot: the UID of the VirtualMachineSnapshot that it was created for. */
 const snapshotLabel = `${group}/snapshot`

@@ -266,16 +266,13 @@ describe('the VolumeSnapshots', () => {
   test('are all taken: the guest is thawed', () => {
     expect(planned(begun, frozen, { volumeSnapshots: taken(cut) })).toEqual([
       ['request', { id: uid, thaw: true }],
-      ['status', 'InProgress', 'Ready=False InProgress'],
       ['again', 500],
     ])
-    const status = { ...begun, creationTime: earlier }
-    expect(planned(status, thawing, { volumeSnapshots: taken(cut) })).toEqual([['again', 500]])
+    expect(planned(begun, thawing, { volumeSnapshots: taken(cut) })).toEqual([['again', 500]])
   })
 
   test('are ready before the guest is known to be thawed: the snapshot is not ready', () => {
-    const status = { ...begun, creationTime: earlier }
-    expect(planned(status, thawing, { volumeSnapshots: taken(ready) })).toEqual([['again', 500]])
+    expect(planned(begun, thawing, { volumeSnapshots: taken(ready) })).toEqual([['again', 500]])
   })
 
   test.each<[string, ReturnType<typeof vmWith>, string]>([
@@ -348,6 +345,8 @@ describe('the VolumeSnapshots', () => {
     const [first] = planSnapshot(observed(begun, expired, late))
     const status = first?.do === 'updateStatus' ? first.status : undefined
     expect(planned(status, expired, late)).toEqual([['again', 12_000]])
+    // Another process of the controller continues.
+    expect(planned(status, expired, { ...late, sinceMs: 0 })).toEqual([['again', 5000]])
     expect(planned(status, expired, { volumeSnapshots: taken(ready), sinceMs: 180_000 })[0]).toEqual([
       'status',
       'Ready',
@@ -367,10 +366,56 @@ describe('the VolumeSnapshots', () => {
   test('are refused by the API server: the guest is thawed, and it is tried again', () => {
     expect(shown(refusedToCreate(observed(begun, frozen), 'exceeded quota'))).toEqual([
       ['request', { id: uid, thaw: true }],
-      ['status', 'InProgress', 'Ready=False FailedCreate'],
+      ['status', 'InProgress', 'Ready=False FailedCreate', 'Quiesced=False FreezeExpired'],
       ['event', 'FailedCreate'],
       ['again', 30_000],
     ])
+  })
+
+  const withQuiesced = (status: 'True' | 'False', reason: string): SnapshotStatus => ({
+    ...begun,
+    conditions: [...(begun.conditions ?? []), condition('Quiesced', status, reason)],
+  })
+
+  test.each<[string, SnapshotStatus, ReturnType<typeof vmWith>, string | undefined]>([
+    ['could not be frozen', begun, running({ frozen: { id: uid, state: 'Failed' } }), 'FreezeFailed'],
+    ['was taken without freezing', withQuiesced('False', 'NoAgent'), running(), undefined],
+    ['was frozen for one that is deleted', withQuiesced('True', 'GuestFrozen'), thawed, 'FreezeExpired'],
+  ])('are refused, and the guest %s: the reason remains', (_, status, vm, reason) => {
+    const [first] = refusedToCreate(observed(status, vm), 'exceeded quota')
+    const after = first?.do === 'updateStatus' ? first.status.conditions : []
+    expect(after?.find(({ type }) => type === 'Quiesced')?.reason).toBe(reason ?? 'NoAgent')
+  })
+
+  test.each<[string, SnapshotStatus, ReturnType<typeof vmWith>]>([
+    ['thaws', begun, thawing],
+    ['was asked to thaw', begun, running({ freeze: { id: uid, thaw: true }, frozen: { id: uid, state: 'Frozen' } })],
+    ['has thawed', begun, thawed],
+    ['was frozen until its end', withQuiesced('True', 'GuestFrozen'), thawed],
+  ])('are created when the guest %s: it is not said to be quiesced', (_, status, vm) => {
+    expect(planned(status, vm, { volumeSnapshots: taken(ready, uid, recorded.slice(1)) })).toEqual([
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False FreezeExpired'],
+      ['create', 'nightly-root'],
+      ['again', 500],
+    ])
+  })
+
+  test('are created without a frozen guest: it must not be frozen later', () => {
+    const asked = running({ freeze: { id: uid }, frozen: { id: uid, state: 'Freezing' } })
+    expect(planned(begun, asked, { sinceMs: 45_000 })).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False NoResponse'],
+      ['create', 'nightly-root'],
+      ['create', 'nightly-data'],
+      ['again', 4500],
+    ])
+  })
+
+  test('are ready, and the guest could not be thawed: the condition states why', () => {
+    const vm = running({ freeze: { id: uid, thaw: true }, frozen: { id: uid, state: 'Thawing', message: 'no agent' } })
+    const [first] = planSnapshot(observed(begun, vm, { volumeSnapshots: taken(ready), sinceMs: 120_000 }))
+    const conditions = first?.do === 'updateStatus' ? first.status.conditions : []
+    expect(conditions?.find(({ type }) => type === 'Quiesced')?.message).toContain(': no agent: ')
   })
 })
 

@@ -184,9 +184,10 @@ function proceed(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[])
   if (freezing === 'pending') return [...requestFreeze(observed), pollAgain(observed)]
   const missing = volumes.filter(({ volumeSnapshotName }) => !volumeSnapshots.has(volumeSnapshotName))
   if (missing.length > 0) {
-    const failed = typeof freezing === 'object' ? update(observed, { quiesced: freezing }) : []
+    const failed = failureOf(observed)
     return [
-      ...failed,
+      // A launcher that was only late must not freeze the guest yet.
+      ...(failed === undefined ? [] : [...thaw(observed), ...update(observed, { quiesced: failed })]),
       ...missing.map((volume): SnapshotAction => ({ do: 'createVolumeSnapshot', volume })),
       pollAgain(observed),
     ]
@@ -215,6 +216,21 @@ function freezingOf({ snapshot, source, sinceMs }: ObservedSnapshot): Freezing {
   )
 }
 
+/** Why what is taken from now on is not of a frozen guest; undefined if it is, or if that is recorded. */
+function failureOf(observed: ObservedSnapshot): Asserted | undefined {
+  const { uid } = observed.snapshot.metadata
+  const recorded = findCondition(observed.snapshot.status?.conditions, quiescedCondition)
+  // Another client has deleted a VolumeSnapshot.
+  if (recorded !== undefined) return recorded.reason === 'GuestFrozen' ? thawedBefore : undefined
+  const freezing = freezingOf(observed)
+  if (typeof freezing === 'object') return freezing
+  const { freeze, frozen } = observed.source?.vm?.status ?? {}
+  const isAsked = freeze?.id === uid && freeze.thaw === true
+  return isAsked || frozen?.state !== 'Frozen' ? thawedBefore : undefined
+}
+
+const thawedBefore = crashConsistent('FreezeExpired', 'the guest was thawed before all claims were taken')
+
 function requestFreeze({ snapshot, source }: ObservedSnapshot): SnapshotAction[] {
   const { uid: id } = snapshot.metadata
   const vm = source?.vm
@@ -234,21 +250,20 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
   const found = volumes.flatMap(({ volumeSnapshotName }) => volumeSnapshots.get(volumeSnapshotName) ?? [])
   const times = found.flatMap(({ status }) => status?.creationTime ?? []).toSorted()
   const creationTime = times.at(-1)
-  const broken = found.find(({ status }) => status?.error !== undefined)
   const trouble = troubleOf(observed, found)
   const isNew = trouble.reason !== 'InProgress' && trouble.reason !== findReady(snapshot)?.reason
   const warning = isNew ? [event('Warning', trouble.reason, trouble.message)] : []
   if (times.length < found.length || creationTime === undefined) {
-    const again = broken === undefined ? pollAgain(observed) : pollSlowly(observed)
+    const again = trouble.reason === 'InProgress' ? pollAgain(observed) : pollSlowly(observed)
     return [...update(observed, { ready: trouble }), ...warning, again]
   }
   const quiesced = freezing === 'over' ? undefined : outcomeOf(observed, freezing)
-  if (quiesced === 'pending') {
-    return [...thaw(observed), ...update(observed, { status: { creationTime } }), pollAgain(observed)]
-  }
+  // Only then is the creation time recorded, with which the next snapshot of the guest begins and replaces the request.
+  if (quiesced === 'pending') return [...thaw(observed), pollAgain(observed)]
   const asserted = quiesced === undefined ? {} : { quiesced }
   if (found.some(({ status }) => status?.readyToUse !== true)) {
-    const ready = broken === undefined ? waiting('Uploading', 'the storage is still copying the snapshot') : trouble
+    const uploading = waiting('Uploading', 'the storage is still copying the snapshot')
+    const ready = trouble.reason === 'InProgress' ? uploading : trouble
     return [...update(observed, { status: { creationTime }, ready, ...asserted }), ...warning, pollSlowly(observed)]
   }
   const message = `Took a snapshot of ${volumes.map(({ claimName }) => claimName).join(', ')}`
@@ -264,7 +279,7 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
 }
 
 /** Why VolumeSnapshots are not taken, or not ready to use. Without a snapshotter, they never report an error. */
-function troubleOf({ sinceMs }: ObservedSnapshot, found: readonly Persisted<VolumeSnapshot>[]): Asserted {
+function troubleOf({ snapshot, sinceMs }: ObservedSnapshot, found: readonly Persisted<VolumeSnapshot>[]): Asserted {
   const broken = found.find(({ status }) => status?.error !== undefined)
   if (broken !== undefined) {
     const { metadata, status } = broken
@@ -274,7 +289,9 @@ function troubleOf({ sinceMs }: ObservedSnapshot, found: readonly Persisted<Volu
     )
   }
   const late = found.find(({ status }) => status?.creationTime === undefined)
-  if (late === undefined || sinceMs < takeWithinMs) return waiting('InProgress', 'the snapshot is being taken')
+  // Another process of the controller has not seen how long it takes.
+  const isKnown = findReady(snapshot)?.reason === 'StorageUnresponsive'
+  if (late === undefined || (sinceMs < takeWithinMs && !isKnown)) return waiting('InProgress', 'the snapshot is being taken')
   return waiting(
     'StorageUnresponsive',
     `the storage has neither taken the VolumeSnapshot ${late.metadata.name} within ${takeWithinMs / 1000} s nor reported an error: check that the snapshot-controller and the csi-snapshotter of its driver run`,
@@ -287,15 +304,19 @@ function outcomeOf({ source, sinceMs }: ObservedSnapshot, freezing: Freezing): A
   const frozen = source?.vm?.status?.frozen
   if (frozen?.state === 'Thawed') return { status: 'True', reason: 'GuestFrozen', message: '' }
   if (sinceMs < thawWithinMs) return 'pending'
-  return crashConsistent('NoResponse', 'the launcher of the VM did not report whether the guest stayed frozen')
+  const why = frozen?.state === 'Thawing' && frozen.message !== undefined ? `: ${frozen.message}` : ''
+  return crashConsistent('NoResponse', `the launcher of the VM did not report whether the guest stayed frozen${why}`)
 }
 
 /** What to do when the API server refused a VolumeSnapshot: a quota or a policy can be corrected. */
 export function refusedToCreate(observed: ObservedSnapshot, message: string): SnapshotAction[] {
   const isRecorded = findReady(observed.snapshot)?.reason === 'FailedCreate'
+  const isKnown = findCondition(observed.snapshot.status?.conditions, quiescedCondition) !== undefined
+  // A guest that is thawed now is not frozen when the rest is taken.
+  const failed = failureOf(observed) ?? (isKnown ? undefined : thawedBefore)
   return [
     ...thaw(observed),
-    ...update(observed, { ready: waiting('FailedCreate', message) }),
+    ...update(observed, { ready: waiting('FailedCreate', message), ...(failed === undefined ? {} : { quiesced: failed }) }),
     ...(isRecorded ? [] : [event('Warning', 'FailedCreate', message)]),
     { do: 'requeueAfter', afterMs: refusedRetryMs },
   ]

@@ -131,13 +131,20 @@ test('thawing is repeated until it succeeds, less and less often', async () => {
   await freeze('one')
   fake.refuseNext('domain_fsthaw', refusal)
   await thaw('one')
-  expect([state(), guest.isActive]).toEqual(['Thawing', true])
+  expect([guest.report.frozen, guest.isActive]).toEqual([
+    {
+      id: 'one',
+      state: 'Thawing',
+      message: 'the guest cannot be thawed yet, which is tried again: Guest agent is not responding',
+    },
+    true,
+  ])
   fake.refuseNext('domain_fsthaw', refusal)
   await clock.advance(1000)
   await clock.advance(1000)
   expect([state(), callsOf('domain_fsthaw')]).toEqual(['Thawing', 2])
   await clock.advance(1000)
-  expect([state(), callsOf('domain_fsthaw')]).toEqual(['Thawed', 3])
+  expect([guest.report.frozen, callsOf('domain_fsthaw')]).toEqual([{ id: 'one', state: 'Thawed' }, 3])
 })
 
 test('another request ends the one before, and is served when it is repeated', async () => {

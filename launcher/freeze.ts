@@ -123,14 +123,17 @@ export class GuestFreeze {
 
   async #thaw(frozen: Frozen): Promise<void> {
     const { thaw, clock, log } = this.#options
-    this.#become(frozen, 'Thawing')
+    if (frozen.state !== 'Thawing') this.#become(frozen, 'Thawing')
     try {
       const filesystems = await thaw(frozen.dom)
+      delete frozen.message
       log.info({ id: frozen.id, filesystems }, 'thawed the guest')
       if (frozen.end === 'requested' && filesystems > 0) this.#become(frozen, 'Thawed')
       else this.#become(frozen, 'Expired', expiry(frozen.end))
     } catch (error) {
       log.warn({ id: frozen.id, err: error }, 'could not thaw the guest; retrying')
+      const why = error instanceof Error ? error.message : String(error)
+      this.#become(frozen, 'Thawing', `the guest cannot be thawed yet, which is tried again: ${why}`)
       if (this.#frozen === frozen) clock.after(this.#backOff.next(), () => void this.#thaw(frozen))
     }
   }
