@@ -291,7 +291,8 @@ function troubleOf({ snapshot, sinceMs }: ObservedSnapshot, found: readonly Pers
   const late = found.find(({ status }) => status?.creationTime === undefined)
   // Another process of the controller has not seen how long it takes.
   const isKnown = findReady(snapshot)?.reason === 'StorageUnresponsive'
-  if (late === undefined || (sinceMs < takeWithinMs && !isKnown)) return waiting('InProgress', 'the snapshot is being taken')
+  if (late === undefined || (sinceMs < takeWithinMs && !isKnown))
+    return waiting('InProgress', 'the snapshot is being taken')
   return waiting(
     'StorageUnresponsive',
     `the storage has neither taken the VolumeSnapshot ${late.metadata.name} within ${takeWithinMs / 1000} s nor reported an error: check that the snapshot-controller and the csi-snapshotter of its driver run`,
@@ -316,7 +317,10 @@ export function refusedToCreate(observed: ObservedSnapshot, message: string): Sn
   const failed = failureOf(observed) ?? (isKnown ? undefined : thawedBefore)
   return [
     ...thaw(observed),
-    ...update(observed, { ready: waiting('FailedCreate', message), ...(failed === undefined ? {} : { quiesced: failed }) }),
+    ...update(observed, {
+      ready: waiting('FailedCreate', message),
+      ...(failed === undefined ? {} : { quiesced: failed }),
+    }),
     ...(isRecorded ? [] : [event('Warning', 'FailedCreate', message)]),
     { do: 'requeueAfter', afterMs: refusedRetryMs },
   ]

@@ -147,6 +147,34 @@ test('thawing is repeated until it succeeds, less and less often', async () => {
   expect([guest.report.frozen, callsOf('domain_fsthaw')]).toEqual([{ id: 'one', state: 'Thawed' }, 3])
 })
 
+test('a guest is thawed after 30 s although libvirtd is killed meanwhile, and back only later', async () => {
+  await freeze('one')
+  fake.restart(1000)
+  await clock.advance(30_000)
+  expect([state(), guest.report.frozen?.message]).toEqual([
+    'Thawing',
+    expect.stringContaining('the guest cannot be thawed yet, which is tried again: '),
+  ])
+  fake.restart()
+  for (let seconds = 0; seconds < 20; seconds++) await clock.advance(1000)
+  expect([state(), callsOf('domain_fsthaw')]).toEqual(['Expired', 1])
+})
+
+test.each(['domain_fsfreeze', 'domain_fsthaw'])(
+  'libvirtd is killed before it answers %s: the guest thaws',
+  async (call) => {
+    fake.breakAfterNext(call)
+    await freeze('one')
+    await thaw('one')
+    for (let seconds = 0; seconds < 5; seconds++) await clock.advance(1000)
+    // It may not have been frozen until the request to thaw.
+    expect([state(), guest.isActive]).toEqual([call === 'domain_fsfreeze' ? 'Failed' : 'Expired', false])
+    await freeze('two')
+    await thaw('two')
+    expect(state()).toBe('Thawed')
+  },
+)
+
 test('another request ends the one before, and is served when it is repeated', async () => {
   await freeze('one')
   await freeze('two')
