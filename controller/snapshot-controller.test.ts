@@ -184,6 +184,39 @@ test('snapshots of one guest are taken one after the other', async () => {
   expect(condition('two', 'Ready')).toBe('False InProgress')
 })
 
+test('the next snapshot of a guest begins once it is known whether the one before was frozen', async () => {
+  const { server, snapshot, run, condition, awaits, taken, status, has } = await setUp()
+  const frozen = (state: string) =>
+    run({ ...running, freeze: { id: 'uid-one', thaw: state !== 'Frozen' }, frozen: { id: 'uid-one', state } })
+  frozen('Frozen')
+  snapshot('one', { name: 'web' })
+  snapshot('two', { name: 'web' })
+  await awaits(() => has('one-root') && condition('two', 'Ready') === 'False OtherSnapshot')
+  taken('one-root')
+  await awaits(() => vmStatus(server).includes('"freeze":{"id":"uid-one","thaw":true}'))
+  frozen('Thawing')
+  const passes = () => server.requests.filter(({ path }) => path.endsWith('/virtualmachinesnapshots/two')).length
+  const before = passes()
+  await awaits(() => passes() > before + 1)
+  expect(vmStatus(server)).toContain('"freeze":{"id":"uid-one","thaw":true}')
+  frozen('Thawed')
+  await awaits(() => vmStatus(server).includes('"freeze":{"id":"uid-two"}'))
+  expect([status('one').phase, condition('one', 'Quiesced')]).toEqual(['Ready', 'True GuestFrozen'])
+})
+
+test('a snapshot of a config without a VM does not wait for one of that VM', async () => {
+  const { server, snapshot, awaits, has, condition } = await setUp()
+  snapshot('one', { name: 'web' })
+  await awaits(() => condition('one', 'Ready') === 'False SourceNotFound')
+  server.put(configs, {
+    metadata: { namespace: 'default', name: 'web', uid: 'c-1' },
+    spec: { claimTemplates: [{ name: 'root', spec: {} }], template: { spec: { domain: {} } } },
+  })
+  snapshot('two', { kind: 'VirtualMachineConfig', name: 'web' })
+  await awaits(() => has('two-root'))
+  expect(condition('one', 'Ready')).toBe('False SourceNotFound')
+})
+
 test('a snapshot does not wait for one that is being deleted', async () => {
   const { server, snapshot, run, status, awaits, has } = await setUp()
   putTerminating(server, 'web')

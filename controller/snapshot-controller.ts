@@ -94,15 +94,22 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
   }
 
   /** From the API server: a cache could still show a guest that is no longer frozen. */
-  const observe = async (snapshot: Snapshot): Promise<ObservedSnapshot> => ({
-    snapshot,
-    source: await sourceOf(snapshot),
-    earlier: earlierThan(snapshot, snapshots.store.byIndex('untaken', sourceKeyOf(snapshot))),
-    volumeSnapshots: await readVolumeSnapshots(snapshot),
-    sinceMs: sinceMs(snapshot),
-    isSupported: await isSupported(),
-    now: timestamp(clock),
-  })
+  const observe = async (snapshot: Snapshot): Promise<ObservedSnapshot> => {
+    const source = await sourceOf(snapshot)
+    const untaken = snapshots.store.byIndex('untaken', sourceKeyOf(snapshot))
+    return {
+      snapshot,
+      source,
+      earlier: earlierThan(
+        snapshot,
+        source?.vm === undefined ? untaken.filter((other) => !waitsForVm(other)) : untaken,
+      ),
+      volumeSnapshots: await readVolumeSnapshots(snapshot),
+      sinceMs: sinceMs(snapshot),
+      isSupported: await isSupported(),
+      now: timestamp(clock),
+    }
+  }
 
   const sinceMs = (snapshot: Snapshot): number => {
     const key = stageOf(snapshot, snapshot.status?.volumes === undefined ? 'waiting' : 'in progress')
@@ -249,6 +256,10 @@ const isTaken = (snapshot: Snapshot): boolean => isOver(snapshot) || snapshot.st
 
 /** The same for a VM and its config. */
 const sourceKeyOf = ({ metadata: { namespace = '' }, spec }: Snapshot): string => `${namespace}/${spec.source.name}`
+
+/** Whether it cannot begin without a VM, which the config of the same name may never have again. */
+const waitsForVm = ({ spec, status }: Snapshot): boolean =>
+  spec.source.kind !== 'VirtualMachineConfig' && status?.phase !== 'InProgress'
 
 /**
  * Snapshots of one guest are taken one after the other, in the order in which they were created.

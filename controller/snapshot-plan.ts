@@ -101,7 +101,11 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
     pollSlowly(observed),
   ]
   if (source === undefined) return wait('SourceNotFound', `the ${kind} ${name} does not exist`)
-  if (earlier !== undefined) return wait('OtherSnapshot', `the snapshot ${earlier} is not complete yet`)
+  if (earlier !== undefined)
+    return wait(
+      'OtherSnapshot',
+      `the older snapshot ${earlier} is not taken yet: see its condition Ready, or delete it`,
+    )
   const { vm, uid } = source
   if (vm !== undefined && isStarting(vm)) {
     return wait('SourceStarting', `the VM ${name} is starting, and its claims may not be filled yet`)
