@@ -205,7 +205,7 @@ type Freezing = 'pending' | 'frozen' | 'over' | Asserted
 function freezingOf({ snapshot, source, sinceMs }: ObservedSnapshot): Freezing {
   const { metadata, status } = snapshot
   const vm = source?.vm
-  const ended = crashConsistent('GuestEnded', 'the guest ended before it was frozen')
+  const ended = crashConsistent('GuestEnded', 'the guest ended before its claims were taken')
   if (vm === undefined || source?.uid !== status?.sourceUID || isFinished(vm)) return ended
   const { frozen } = vm.status ?? {}
   if (frozen?.id === metadata.uid) {
