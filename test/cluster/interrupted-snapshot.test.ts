@@ -101,50 +101,34 @@ describe('kill -9 while a guest is frozen for a snapshot', () => {
       deletionPolicy: 'Delete',
     })
     try {
-      return await cluster.until(
-        `the snapshot ${name} is complete`,
-        async () => {
-          const { status }: { status?: SnapshotStatus } = JSON.parse(
-            await cluster.kubectl('get', 'vmsnap', name, '-o', 'json'),
-          )
-          return status?.phase === 'Ready' || status?.phase === 'Failed' ? status : undefined
-        },
-        420_000,
-      )
+      // The snapshotter would try again by itself, but up to five minutes later.
+      await cluster.kubectl('annotate', 'volumesnapshot', `${name}-data`, 'retry=1')
+      return await cluster.until(`the snapshot ${name} is complete`, async () => {
+        const { status }: { status?: SnapshotStatus } = JSON.parse(
+          await cluster.kubectl('get', 'vmsnap', name, '-o', 'json'),
+        )
+        return status?.phase === 'Ready' || status?.phase === 'Failed' ? status : undefined
+      })
     } finally {
       await cluster.kubectl('delete', 'volumesnapshotclass', classOf(name))
     }
   }
 
-  test('of libvirtd: the guest is thawed in time, and the snapshot is not said to be quiesced', async () => {
+  test('of libvirtd, the handler and the controller: the guest is thawed in time, and the snapshot ends', async () => {
     const shell = await login(await cluster.untilVm('linux', 'runs', inPhase('Running')))
-    const vm = await takeForever('no-libvirtd')
+    const vm = await takeForever('continued')
     kill(vm, isLibvirtd)
+    const back = await Promise.all(['handler', 'controller'].map((component) => killComponent(cluster, component)))
     shell.write('echo written >/data/state && sync && echo thawed-$((40 + 2))\r')
     await shell.hear('thawed-42')
     shell.close()
-    const after = await cluster.untilVm('linux', 'is not frozen', (one) => frozenOf(one)?.state !== 'Frozen')
+    for (const isBack of back) await isBack()
+    const after = await cluster.untilVm('linux', 'is not frozen', (one) => frozenOf(one)?.state === 'Expired')
     expect(after.status).toMatchObject({ phase: 'Running', podUID: vm.status?.podUID })
-    const status = await completed('no-libvirtd')
+    const status = await completed('continued')
     expect(status).toMatchObject({ phase: 'Ready' })
-    expect(status.conditions?.find(({ type }) => type === 'Quiesced')).toMatchObject({ status: 'False' })
+    expect(status.conditions?.find(({ type }) => type === 'Quiesced')).toMatchObject({ reason: 'FreezeExpired' })
   })
-
-  test.each(['handler', 'controller'])(
-    'of the %s: the guest is thawed in time, and the snapshot ends',
-    async (component) => {
-      await cluster.untilVm('linux', 'has an agent', hasAgent)
-      const name = `no-${component}`
-      const vm = await takeForever(name)
-      const back = await killComponent(cluster, component)
-      const after = await cluster.untilVm('linux', 'is not frozen', (one) => frozenOf(one)?.state === 'Expired')
-      expect(after.status).toMatchObject({ phase: 'Running', podUID: vm.status?.podUID })
-      await back()
-      const status = await completed(name)
-      expect(status).toMatchObject({ phase: 'Ready' })
-      expect(status.conditions?.find(({ type }) => type === 'Quiesced')).toMatchObject({ reason: 'FreezeExpired' })
-    },
-  )
 
   test('of the launcher: the VM fails, and the snapshot is not said to be quiesced', async () => {
     await cluster.untilVm('linux', 'has an agent', hasAgent)
