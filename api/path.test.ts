@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { relatedTo } from './path.ts'
+import { parentPath, relatedTo } from './path.ts'
 
 const paths = ['spec.domain.cpu', 'spec.domain.devices.disks[1].target.dev', 'spec.nodeSelector[a.b/c]']
 
@@ -24,4 +24,17 @@ test.each([
 test('the cost for a key with ten thousand dots is linear in its length', () => {
   const long = `spec.domain[${']a.'.repeat(20_000)}]`
   expect(relatedTo([long])('spec.domain')).toBe(true)
+})
+
+test.each([
+  ['a.b[1]', 'a.b'],
+  ['a.b[1].c', 'a.b[1]'],
+  ['a[x.y/z]', 'a'],
+  ['a[x.y/z].b', 'a[x.y/z]'],
+  ['a[0][1]', 'a[0]'],
+  ['a.b', 'a'],
+  ['a', ''],
+  ['', ''],
+])('the path above %s is "%s"', (path, above) => {
+  expect(parentPath(path)).toBe(above)
 })

@@ -39,7 +39,12 @@ export function pathKeys(text: string): (string | number)[] {
 /** `a.b[1]` → `a.b` → `a` → ''. */
 export function parentPath(path: string): string {
   if (path.endsWith(']')) return path.slice(0, path.lastIndexOf('['))
-  return path.slice(0, Math.max(0, path.lastIndexOf('.'), path.lastIndexOf(']') + 1))
+  // From the end: a search for each character could read the whole path, for each of its ancestors.
+  for (let end = path.length - 1; end >= 0; end--) {
+    if (path[end] === '.') return path.slice(0, end)
+    if (path[end] === ']') return path.slice(0, end + 1)
+  }
+  return ''
 }
 
 /** Whether `path` is `above` or below it. */
@@ -53,18 +58,22 @@ export const isAtOrBelow = (path: string, above: string): boolean =>
 export function relatedTo(paths: Iterable<string>): (path: string) => boolean {
   const whole = new Set(paths)
   if (whole.size === 0) return () => false
-  const above = new Set([...whole].flatMap(ancestorsOf))
-  return (path) => whole.has(path) || above.has(path) || ancestorsOf(path).some((one) => whole.has(one))
+  const above = new Set([...whole].flatMap((path) => ancestorsOf(path)))
+  const lengths = new Set([...whole].map(({ length }) => length))
+  return (path) => whole.has(path) || above.has(path) || ancestorsOf(path, lengths).some((one) => whole.has(one))
 }
 
 /** Longer than any path in a domain. A longer path ends in a key that a user chose. */
 const longestPath = 4096
 
-/** `a.b[1].c` → `a.b[1]`, `a.b`, `a`. */
-function ancestorsOf(path: string): readonly string[] {
+/**
+ * `a.b[1].c` → `a.b[1]`, `a.b`, `a`.
+ * @param lengths only those as long as one of these
+ */
+function ancestorsOf(path: string, lengths?: ReadonlySet<number>): readonly string[] {
   const ancestors: string[] = []
   for (const { index } of path.slice(0, longestPath).matchAll(/\[[^\]]*\]?|\.[^.[]*/g)) {
-    if (index > 0) ancestors.push(path.slice(0, index))
+    if (index > 0 && lengths?.has(index) !== false) ancestors.push(path.slice(0, index))
   }
   return ancestors
 }

@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest'
+import type { Origin } from '../api/cause.ts'
 import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
+import { unmetered } from '../api/steps.ts'
+import { grantsOf } from './granted.ts'
+import { virtualMachineKind } from './kind.ts'
 
 const disk = (dev: string) => ({ type: 'file', target: { dev } })
 const disks = (...devices: readonly string[]) => ({ devices: { disks: devices.map(disk) } })
@@ -48,4 +52,31 @@ describe('what the cluster enforces on another VM', () => {
     const none = injectSmall(vmWith({}), [clusterPreset('d', { domain: { title: 'd' } })]).grants
     expect(none.enforceOn(other)).toBe(other)
   })
+})
+
+test.each([
+  ['nothing', [], 0],
+  ['a short path', ['spec.domain.title'], 1],
+])('of the ancestors of a long path, those that can be stated are looked up if %s is', (_, stated, most) => {
+  let lookups = 0
+  class Counting extends Map<string, readonly Origin[]> {
+    override get(path: string) {
+      lookups++
+      return super.get(path)
+    }
+  }
+  const granted = new Counting(stated.map((path) => [path, []]))
+  const { vm } = injectSmall(vmWith({}), [])
+  const namespace = { name: 'default', labels: {} }
+  const { isInjected } = grantsOf({
+    object: vm,
+    applied: [],
+    namespace,
+    request: {},
+    kind: virtualMachineKind(),
+    granted,
+    steps: unmetered,
+  })
+  expect(isInjected(`spec.domain.devices.disks[0]${'.backingStore'.repeat(120)}.format.type`)).toBe(false)
+  expect(lookups).toBeLessThanOrEqual(most)
 })

@@ -42,15 +42,16 @@ interface Injected {
 export function grantsOf({ granted, ...injected }: Injected): Grants {
   let found: readonly CompiledPreset[] | undefined
   const grantors = () => (found ??= grantorsOf(injected))
+  const injectedAt = statedIn(granted)
   const isByGrantor = (origin: Origin) => grantors().some((preset) => preset.origin === origin)
   return {
-    isInjected: (path) => statedAt(granted, path).some(isByGrantor),
-    grantorsAt: (path) => statedAt(granted, path).filter(isByGrantor),
+    isInjected: (path) => injectedAt(path).some(isByGrantor),
+    grantorsAt: (path) => injectedAt(path).filter(isByGrantor),
     isStatedIn: (object) => {
       // Applied below the object's own values, so that those are unchanged.
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
-      const stated = settle(object, lowest, injected.kind, injected.steps).granted
-      return (path) => statedAt(stated, path).length > 0
+      const statedAt = statedIn(settle(object, lowest, injected.kind, injected.steps).granted)
+      return (path) => statedAt(path).length > 0
     },
     enforceOn: (object) => {
       const enforcing = grantors().filter(({ strength }) => strength === 'Enforce')
@@ -61,13 +62,22 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
   }
 }
 
-/** Entries exist for leaves only, so an entry above a path is an element that presets set as one value. */
-function statedAt(granted: Granted, path: string): readonly Origin[] {
-  for (let at = path; at !== ''; at = parentPath(at)) {
-    const stated = granted.get(at)
-    if (stated !== undefined) return stated
+/**
+ * Who states the leaf at a path. Entries exist for leaves only, so an entry above a path is an element that presets set
+ * as one value. A path can have hundreds of ancestors, each of hundreds of characters, so only those as long as an entry
+ * are looked up.
+ */
+function statedIn(granted: Granted): (path: string) => readonly Origin[] {
+  let lengths: ReadonlySet<number> | undefined
+  return (path) => {
+    if (granted.size === 0) return []
+    lengths ??= new Set(granted.keys().map(({ length }) => length))
+    for (let at = path; at !== ''; at = parentPath(at)) {
+      const stated = lengths.has(at.length) ? granted.get(at) : undefined
+      if (stated !== undefined) return stated
+    }
+    return []
   }
-  return []
 }
 
 function grantorsOf({ object, applied, namespace, request, kind, steps }: Omit<Injected, 'granted'>) {
