@@ -130,11 +130,11 @@ export function defaultsAlone(
   const left = new Set(reaching.flatMap(unstated))
   const bare = withoutLeaves(vm, (path) => left.has(path))
   const filled = fillings(bare)
-  return (field) =>
-    filled.some((one) =>
-      unstated(field).every(
-        (path) =>
-          valueAtPath(bare, path) === undefined && isDeepStrictEqual(valueAtPath(one, path), valueAtPath(vm, path)),
-      ),
-    )
+  return (field) => {
+    const paths = unstated(field)
+    if (paths.some((path) => valueAtPath(bare, path) !== undefined)) return false
+    const isEqual = (one: VirtualMachine) => (path: string) =>
+      isDeepStrictEqual(valueAtPath(one, path), valueAtPath(vm, path))
+    return filled.some((one) => paths.every(isEqual(one)))
+  }
 }
