@@ -51,7 +51,7 @@ const refusedRetry = { firstMs: 10_000, longestMs: 300_000, healthyMs: 600_000 }
 
 export function startConfigController(options: ConfigControllerOptions): ConfigController {
   const { kube, vms, log, clock, random = Math.random } = options
-  const slim = configSlimmer()
+  const { slim, forget } = configSlimmer()
   const refused = new Map<string, BackOff>()
   const retry = (key: string) => {
     const backOff = refused.get(key) ?? createBackOff({ ...refusedRetry, clock, random })
@@ -65,6 +65,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     const { kind, object } = change
     if (kind === 'deleted') {
       loop.forget(object.metadata)
+      forget(object.metadata.uid)
       refused.delete(keyOf(object.metadata))
     }
     if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)

@@ -90,7 +90,7 @@ const backOffMs = { firstMs: 1000, longestMs: 300_000, healthyMs: 600_000 }
 export function startGroupController(options: GroupControllerOptions): GroupController {
   const { kube, vms, log, clock, random = Math.random } = options
   const suffix = options.suffix ?? (() => randomBytes(4).toString('hex').slice(0, 5))
-  const slim = groupSlimmer()
+  const { slim, forget } = groupSlimmer()
   const groups = startReflector({
     kube,
     resource: cachedGroups,
@@ -154,6 +154,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     index.update(change)
     if (kind === 'deleted') {
       loop.forget(object.metadata)
+      forget(object.metadata.uid)
       memories.delete(object.metadata.uid)
     }
     loop.add(keyOf(object.metadata))

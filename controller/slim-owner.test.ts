@@ -29,7 +29,7 @@ const cachedMetadata = { ...identity, generation: 2 }
 
 describe('a cached config', () => {
   it('has the hash of its template, and not the template', () => {
-    const slim = configSlimmer()(config)
+    const slim = configSlimmer().slim(config)
     expect(slim).toStrictEqual({
       apiVersion,
       kind: 'VirtualMachineConfig',
@@ -37,19 +37,19 @@ describe('a cached config', () => {
       status: { phase: 'Stopped' },
       revision: revisionOf(template),
     })
-    expect(configSlimmer()(slim)).toBe(slim)
+    expect(configSlimmer().slim(slim)).toBe(slim)
   })
 
   it('has only a mark for its claims', () => {
     const claim = { name: 'a', spec: { accessModes: [text], resources: { requests: { storage: '1Gi' } } } }
-    expect(configSlimmer()({ ...config, spec: { template, claimTemplates: [claim] } })).toStrictEqual({
-      ...configSlimmer()(config),
+    expect(configSlimmer().slim({ ...config, spec: { template, claimTemplates: [claim] } })).toStrictEqual({
+      ...configSlimmer().slim(config),
       hasClaims: true,
     })
   })
 
   it('has another hash when its generation changes, and only then', () => {
-    const slim = configSlimmer()
+    const { slim } = configSlimmer()
     const other = { template: { spec: { domain: {} } } }
     const revisions = [
       config,
@@ -63,7 +63,7 @@ describe('a cached config', () => {
 
 describe('a cached group', () => {
   it('has the numbers and the selector, and not the template', () => {
-    const slim = groupSlimmer()(group)
+    const slim = groupSlimmer().slim(group)
     expect(slim).toStrictEqual({
       apiVersion,
       kind: 'VirtualMachineGroup',
@@ -71,22 +71,22 @@ describe('a cached group', () => {
       spec: { replicas: 3, minAvailable: 1, selector },
       revision: revisionOf(template),
     })
-    expect(groupSlimmer()(slim)).toBe(slim)
+    expect(groupSlimmer().slim(slim)).toBe(slim)
   })
 
   it('has only marks for its claims', () => {
     const claimTemplates = [{ name: 'a', spec: { accessModes: [text], resources: { requests: { storage: '1Gi' } } } }]
     const persistentVolumeClaimRetentionPolicy = { whenScaled: 'Delete' } as const
     const spec = { ...group.spec, claimTemplates, persistentVolumeClaimRetentionPolicy }
-    expect(groupSlimmer()({ ...group, spec })).toStrictEqual({
-      ...groupSlimmer()(group),
+    expect(groupSlimmer().slim({ ...group, spec })).toStrictEqual({
+      ...groupSlimmer().slim(group),
       hasClaims: true,
       deletesClaims: true,
     })
   })
 
   it('has the same selector object until its spec changes, since each is compiled once', () => {
-    const slim = groupSlimmer()
+    const { slim } = groupSlimmer()
     const first = slim(group)
     const again = slim(structuredClone(group))
     expect(again.spec.selector).toBe(first.spec.selector)
@@ -97,8 +97,8 @@ describe('a cached group', () => {
 
   it('is paused if its selector is larger than admission accepts', () => {
     const large = { matchLabels: { app: 'x'.repeat(maxSelector) } }
-    const slim = groupSlimmer()({ ...group, spec: { ...group.spec, selector: large } })
+    const slim = groupSlimmer().slim({ ...group, spec: { ...group.spec, selector: large } })
     expect([slim.spec.selector, isPaused(slim)]).toEqual([{}, true])
-    expect(isPaused(groupSlimmer()(group))).toBe(false)
+    expect(isPaused(groupSlimmer().slim(group))).toBe(false)
   })
 })

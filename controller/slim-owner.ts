@@ -5,7 +5,7 @@ import type { GroupSpec, VirtualMachineGroup } from '../api/group.ts'
 import type { LabelSelector } from '../api/object.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
-import type { Persisted } from '../runtime/resource.ts'
+import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 
 /**
@@ -48,9 +48,15 @@ interface Derived {
 /** More objects than this are hashed at each change of their metadata or status. */
 const maxDerived = 20_000
 
-export function configSlimmer(): (config: Persisted<CachedConfig>) => Persisted<CachedConfig> {
-  const derived = createDerived()
-  return (config) => {
+interface Slimmer<T extends KubeObject> {
+  slim(object: Persisted<T>): Persisted<T>
+  /** The object with this uid was deleted. */
+  forget(uid: string): void
+}
+
+export function configSlimmer(): Slimmer<CachedConfig> {
+  const { derived, forget } = createDerived()
+  const slim = (config: Persisted<CachedConfig>): Persisted<CachedConfig> => {
     if (config.spec === undefined) return config
     const { revision } = derived(config, config.spec.template)
     return {
@@ -60,12 +66,13 @@ export function configSlimmer(): (config: Persisted<CachedConfig>) => Persisted<
       ...(config.spec.claimTemplates === undefined ? {} : { hasClaims: true }),
     }
   }
+  return { slim, forget }
 }
 
 /** The selector is the same object until it changes, so it is compiled once. */
-export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<CachedGroup> {
-  const derived = createDerived()
-  return (group) => {
+export function groupSlimmer(): Slimmer<CachedGroup> {
+  const { derived, forget } = createDerived()
+  const slim = (group: Persisted<CachedGroup>): Persisted<CachedGroup> => {
     const { template } = group.spec
     if (template === undefined) return group
     const isTooLarge = JSON.stringify(group.spec.selector).length > maxSelector
@@ -80,6 +87,7 @@ export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<Cac
       ...(isTooLarge ? { isTooLarge } : {}),
     }
   }
+  return { slim, forget }
 }
 
 /**
@@ -87,7 +95,7 @@ export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<Cac
  */
 function createDerived() {
   const stored = new LRUCache<string, Derived>({ max: maxDerived })
-  return (
+  const derived = (
     { metadata: { uid, generation } }: Persisted<Pick<CachedConfig, 'metadata'>>,
     template: VirtualMachineTemplate,
     selector?: LabelSelector,
@@ -98,4 +106,5 @@ function createDerived() {
     stored.set(uid, found)
     return found
   }
+  return { derived, forget: (uid: string) => void stored.delete(uid) }
 }
