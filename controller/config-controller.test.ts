@@ -7,7 +7,7 @@ import { startReflector } from '../runtime/reflector.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
-import { fakeClock } from '../test/fake-clock.ts'
+import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { ownerReference } from '../api/template.ts'
@@ -277,6 +277,34 @@ describe('a restart', () => {
       () => clock.advance(10),
     )
     expect(conflicts).toBe(-1)
+  })
+
+  test.each(['claims', 'a restart'])('%s that were refused are not tried again when labels change', async (what) => {
+    const { clock, server, requestRestart, start } = await setUp()
+    const found = server.find(configs, 'default', 'web')!
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    if (what === 'a restart') requestRestart('v-1')
+    else server.put(configs, { ...found, spec: { ...(found['spec'] as object), claimTemplates } })
+    const refusal = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota' }
+    const isCreation = ({ method, path }: FakeRequest) => method === 'POST' && !path.endsWith('/events')
+    server.fault = (request) => (isCreation(request) ? { status: 403, body: refusal } : undefined)
+    start()
+    const tries = () => server.requests.filter(isCreation).length
+    await until(
+      () => tries() > 0,
+      () => clock.advance(10),
+    )
+    for (let change = 0; change < 5; change++) {
+      const config = server.find(configs, 'default', 'web')!
+      server.put(configs, { ...config, metadata: { ...config.metadata, labels: { change: `${change}` } } })
+      await settle()
+      await clock.advance(1000)
+    }
+    expect(tries()).toBe(1)
+    await until(
+      () => tries() > 1,
+      () => clock.advance(1000),
+    )
   })
 
   test('that is refused reports why, and continues when it is accepted', async () => {

@@ -8,7 +8,8 @@ import { timestamp } from '../runtime/clock.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, resource, virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
-import type { Persisted } from '../runtime/resource.ts'
+import type { KubeObject, Persisted } from '../runtime/resource.ts'
+import type { Change } from '../runtime/store.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import { planConfig, refusedToRestart } from './config-plan.ts'
@@ -49,17 +50,41 @@ const concurrency = 4
 /** When a refused restart or claim is tried again: a user may be correcting the preset or the quota that refused it. */
 const refusedRetry = { firstMs: 10_000, longestMs: 300_000, healthyMs: 600_000 }
 
+interface Refused {
+  readonly backOff: BackOff
+  /** What was refused. Another spec, or another restart, is tried at once. */
+  readonly wanted: string
+  readonly untilMs: number
+}
+
+const wantedOf = ({ metadata, status }: Config): string => `${metadata.generation} ${status?.restart?.requestedAt}`
+
 export function startConfigController(options: ConfigControllerOptions): ConfigController {
   const { kube, vms, log, clock, random = Math.random } = options
   const { slim, forget } = configSlimmer()
-  const refused = new Map<string, BackOff>()
-  const retry = (key: string) => {
-    const backOff = refused.get(key) ?? createBackOff({ ...refusedRetry, clock, random })
+  const refused = new Map<string, Refused>()
+  const retry = (config: Config) => {
+    const key = keyOf(config.metadata)
+    const { backOff } = refused.get(key) ?? { backOff: createBackOff({ ...refusedRetry, clock, random }) }
+    const afterMs = backOff.next()
+    const entry = { backOff, wanted: wantedOf(config), untilMs: clock.monotonic() + afterMs }
     // The config may have been deleted during the pass: no change would remove the entry then.
-    if (configs.store.get(key) !== undefined) refused.set(key, backOff)
-    return { do: 'requeueAfter', afterMs: backOff.next() } as const
+    if (configs.store.get(key) !== undefined) refused.set(key, entry)
+    return { do: 'requeueAfter', afterMs } as const
+  }
+  /** What to do instead of a creation that was refused a moment ago, however often labels change. */
+  const waitOf = (config: Config): readonly ConfigAction[] | undefined => {
+    const known = refused.get(keyOf(config.metadata))
+    const leftMs = known?.wanted === wantedOf(config) ? known.untilMs - clock.monotonic() : 0
+    return leftMs > 0 ? [{ do: 'requeueAfter', afterMs: leftMs }] : undefined
   }
   const configs = startReflector({ kube, resource: cachedConfigs, log, clock, slim })
+
+  const note = (change: Change<KubeObject>) => {
+    const key = keyOf(change.object.metadata)
+    if (isLabelling(change)) loop.addAfter(key, gatherMs)
+    else loop.add(key)
+  }
 
   configs.onChange((change) => {
     const { kind, object } = change
@@ -68,14 +93,14 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       forget(object.metadata.uid)
       refused.delete(keyOf(object.metadata))
     }
-    if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)
-    else loop.add(keyOf(object.metadata))
+    note(change)
   })
   // The VM of a config has its name. A VM of that name matters also where another owner has it.
-  vms.onChange(({ object }) => {
+  vms.onChange((change) => {
+    const { object } = change
     const owner = controllerOf(object)
     const isOwned = owner !== undefined && isOwning(owner) && owner.kind === 'VirtualMachineConfig'
-    if (isOwned || configs.store.get(keyOf(object.metadata)) !== undefined) loop.add(keyOf(object.metadata))
+    if (isOwned || configs.store.get(keyOf(object.metadata)) !== undefined) note(change)
   })
 
   const reconcile = async (key: string): Promise<void> => {
@@ -101,6 +126,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     if (config.hasClaims !== true && config.spec?.claimTemplates === undefined) return []
     if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return []
     if (vm?.metadata.deletionTimestamp !== undefined) return []
+    const wait = waitOf(config)
+    if (wait !== undefined) return wait
     const own = refOf(keyOf(config.metadata))
     const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, own)) : config
     if (whole?.spec === undefined || whole.metadata.deletionTimestamp !== undefined) return []
@@ -118,7 +145,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
         refusals.push({ do: 'recordEvent', type: 'Warning', reason: 'FailedCreateClaim', message })
       }
     }
-    return refusals.length === 0 ? [] : [...refusals, retry(keyOf(config.metadata))]
+    return refusals.length === 0 ? [] : [...refusals, retry(config)]
   }
 
   const act = async (
@@ -133,6 +160,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
 
   const createVm = async (observed: ObservedConfig): Promise<readonly ConfigAction[] | undefined> => {
     const { config, revision } = observed
+    const wait = waitOf(config)
+    if (wait !== undefined) return wait
     if (config.spec === undefined) throw new Error('a VM is created only during a restart, when the config is whole')
     const spec = { template: templateWithClaims({ metadata: config.metadata, spec: config.spec }) }
     const owner = { ...config, spec, kind: 'VirtualMachineConfig' } as const
@@ -141,7 +170,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       return undefined
     } catch (error) {
       if (!isRefusal(error)) throw error
-      return [...refusedToRestart(observed, error.status.message), retry(keyOf(config.metadata))]
+      return [...refusedToRestart(observed, error.status.message), retry(config)]
     }
   }
 

@@ -35,6 +35,7 @@ import type { Expectations } from './group-expectations.ts'
 import { vmPrefix } from './group-claims.ts'
 import { maxBindings, planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
+import { gatherMs as labelsGatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { groupSlimmer, isPaused } from './slim-owner.ts'
@@ -157,7 +158,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       forget(object.metadata.uid)
       memories.delete(object.metadata.uid)
     }
-    loop.add(keyOf(object.metadata))
+    if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), labelsGatherMs)
+    else loop.add(keyOf(object.metadata))
   })
   budgetCache.onChange(({ object }) => loop.add(keyOf(object.metadata)))
   vms.onChange((change) => {

@@ -85,7 +85,10 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     if (whole === undefined || isOver(whole)) return
     const observed = await observe(whole)
     const target = { resource: virtualMachineSnapshots, object: observed.snapshot }
-    const performed = loop.perform(target, planSnapshot(observed), (action) => act(observed, action))
+    const actions = planSnapshot(observed)
+    // Most of a status is not cached: the event of its change looks like one of labels, and a guest can be frozen.
+    if (actions.some((action) => action.do === 'updateStatus')) loop.add(key)
+    const performed = loop.perform(target, actions, (action) => act(observed, action))
     await performed.catch((error: unknown) => {
       if (!isConflict(error) && !isNotFound(error)) throw error
       // It can be one of the VM, or of a quota that is being counted: of neither an event comes.
