@@ -49,9 +49,9 @@ interface Derived {
 const maxDerived = 20_000
 
 interface Slimmer<T extends KubeObject> {
-  slim(object: Persisted<T>): Persisted<T>
+  readonly slim: (object: Persisted<T>) => Persisted<T>
   /** The object with this uid was deleted. */
-  forget(uid: string): void
+  readonly forget: (uid: string) => void
 }
 
 export function configSlimmer(): Slimmer<CachedConfig> {

@@ -108,13 +108,18 @@ const pod = (label: string) => ({
   status: { phase: 'Failed' },
 })
 const selector = { matchLabels: { a: 'b' } }
-const kinds: Readonly<Record<string, { readonly collection: string; readonly metadata?: object }>> = {
+interface Made {
+  readonly collection: string
+  readonly metadata?: object
+  readonly spec?: object
+}
+const kinds: Readonly<Record<string, Made>> = {
   attachment: pod(attachedToLabel),
-  config: { collection: `${api}/virtualmachineconfigs`, ...{ spec: { template } } },
-  group: { collection: `${api}/virtualmachinegroups`, ...{ spec: { replicas: 1, selector, template } } },
+  config: { collection: `${api}/virtualmachineconfigs`, spec: { template } },
+  group: { collection: `${api}/virtualmachinegroups`, spec: { replicas: 1, selector, template } },
   launcher: pod(vmUidLabel),
-  preset: { collection: `${api}/virtualmachinepresets`, ...{ spec: { selector: {}, domain: { title: 'x' } } } },
-  snapshot: { collection: `${api}/virtualmachinesnapshots`, ...{ spec: { source: { name: 'vm1' } } } },
+  preset: { collection: `${api}/virtualmachinepresets`, spec: { selector: {}, domain: { title: 'x' } } },
+  snapshot: { collection: `${api}/virtualmachinesnapshots`, spec: { source: { name: 'vm1' } } },
   vm: { collection: `${api}/virtualmachines`, ...vm },
 }
 
