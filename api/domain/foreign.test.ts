@@ -52,3 +52,21 @@ test('namespaces that the domain declares are declared where they are used', () 
   expect(read).toEqual({ domain })
   expect(readDomain(writeDomain(domain))).toEqual({ domain })
 })
+
+test('a namespace that many elements would repeat is refused, wherever it is declared', () => {
+  const users = '<p:a/>'.repeat(1000)
+  const uri = 'u'.repeat(60_000)
+  const tooLong = expect.stringContaining('is longer than 1048576 characters')
+  expect(foreignFault(`<r xmlns:p="${uri}">${users}</r>`)?.message).toEqual(tooLong)
+  expect(readDomain(`<domain xmlns:p='${uri}'><metadata>${users}</metadata></domain>`)).toEqual({
+    causes: [expect.objectContaining({ rule: 'xml-malformed', message: tooLong })],
+  })
+  // Where the root uses it, it is declared once.
+  expect(foreignFault(`<p:r xmlns:p="${uri}">${users}</p:r>`)).toBeUndefined()
+})
+
+test('what escapes make longer is accepted', () => {
+  const xml = `<a b='${'"'.repeat(100_000)}'/>`
+  expect(foreignFault(xml)).toBeUndefined()
+  expect(normalForeign(xml).length).toBeGreaterThan(600_000)
+})

@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import type { SaxesTagNS } from 'saxes'
 import type { XMLBuilder } from 'xmlbuilder2/lib/interfaces.js'
-import { readXml, type XmlFault } from './sax.ts'
+import { maxForeignLength } from './limits.ts'
+import { readXml, Refused, type XmlFault } from './sax.ts'
 
 /**
  * Converts XML of unknown elements, which applications store below `<metadata>`, to one string. The string is
@@ -16,6 +17,12 @@ export interface ForeignReader {
   readonly end: () => string
 }
 
+/**
+ * Escapes can make a text six times as long. Only a namespace that is declared outside of the elements that use it makes
+ * it longer: each of them repeats its URI.
+ */
+const maxNormalLength = 8 * maxForeignLength
+
 interface OpenElement {
   readonly name: string
   /** Prefixes declared on this element. */
@@ -26,6 +33,15 @@ interface OpenElement {
 
 export const foreignReader = (): ForeignReader => {
   const stack: OpenElement[] = [{ name: '', declared: [], text: '', isOpen: false }]
+  /** @throws Refused if the result is too long */
+  const write = (text: string): void => {
+    out += text
+    if (out.length > maxNormalLength) {
+      throw new Refused(
+        `is longer than ${maxNormalLength} characters if each element declares the namespaces that it uses: shorten their names`,
+      )
+    }
+  }
   /** By prefix: the URIs declared by the open elements, innermost last. */
   const namespaces = new Map([['xml', [xmlNamespace]]])
   let out = ''
@@ -35,9 +51,9 @@ export const foreignReader = (): ForeignReader => {
     return last
   }
   const flush = (parent: OpenElement): void => {
-    if (parent.isOpen) out += '>'
+    if (parent.isOpen) write('>')
     parent.isOpen = false
-    out += escapeText(parent.text.trim())
+    write(escapeText(parent.text.trim()))
     parent.text = ''
   }
   return {
@@ -50,16 +66,16 @@ export const foreignReader = (): ForeignReader => {
       const declared: string[] = []
       const used = new Map([[tag.prefix, tag.uri]])
       for (const { prefix, uri } of attributes) if (prefix !== '') used.set(prefix, uri)
-      out += `<${tag.name}`
+      write(`<${tag.name}`)
       for (const [prefix, uri] of used) {
         const outer = namespaces.get(prefix) ?? []
         if ((outer.at(-1) ?? '') === uri) continue
         outer.push(uri)
         namespaces.set(prefix, outer)
         declared.push(prefix)
-        out += ` ${prefix === '' ? 'xmlns' : `xmlns:${prefix}`}="${escapeAttribute(uri)}"`
+        write(` ${prefix === '' ? 'xmlns' : `xmlns:${prefix}`}="${escapeAttribute(uri)}"`)
       }
-      for (const { name, value } of attributes) out += ` ${name}="${escapeAttribute(value)}"`
+      for (const { name, value } of attributes) write(` ${name}="${escapeAttribute(value)}"`)
       stack.push({ name: tag.name, declared, text: '', isOpen: true })
     },
     close: () => {
@@ -67,20 +83,17 @@ export const foreignReader = (): ForeignReader => {
       stack.pop()
       for (const prefix of closed.declared) namespaces.get(prefix)?.pop()
       if (closed.isOpen && closed.text === '') {
-        out += '/>'
+        write('/>')
         return
       }
       // Text between elements is trimmed; text alone is unchanged.
-      out += closed.isOpen ? `>${escapeText(closed.text)}` : escapeText(closed.text.trim())
-      out += `</${closed.name}>`
+      write(closed.isOpen ? `>${escapeText(closed.text)}` : escapeText(closed.text.trim()))
+      write(`</${closed.name}>`)
     },
     text: (text) => {
       top().text += text
     },
-    end: () => {
-      flush(top())
-      return out
-    },
+    end: () => out + escapeText(top().text.trim()),
   }
 }
 

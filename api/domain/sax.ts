@@ -23,7 +23,8 @@ export interface XmlFault {
   readonly message: string
 }
 
-class Refused extends Error {}
+/** Handlers throw it to end the reading: its message is the fault. */
+export class Refused extends Error {}
 
 /**
  * Reads XML as a stream of events, without building a tree. Refuses early what a domain never contains: a DOCTYPE (and

@@ -1,4 +1,4 @@
-import { readXml } from '../../api/domain/sax.ts'
+import { readXml, type XmlFault } from '../../api/domain/sax.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
@@ -10,7 +10,11 @@ export const reservedMetadata: Rule = {
   description: `XML in \`metadata\` must not use namespaces that begin with \`${reserved}\`, which are reserved for virtset.`,
   about: ['metadata'],
   *check({ domain: { metadata } }): Iterable<Finding> {
-    for (const namespace of namespacesOf(metadata ?? '')) {
+    const { namespaces, fault } = namespacesOf(metadata ?? '')
+    if (fault !== undefined) {
+      yield forbidden('spec.domain.metadata', undefined, `cannot be read: ${fault.message}`, 'correct the XML')
+    }
+    for (const namespace of namespaces) {
       if (!namespace.startsWith(reserved)) continue
       const message = `uses the XML namespace "${namespace}"; namespaces that begin with ${reserved} are reserved for virtset`
       yield forbidden('spec.domain.metadata', undefined, message, 'use a namespace of your own')
@@ -23,20 +27,20 @@ export const reservedMetadata: Rule = {
 }
 
 /** The namespaces of all elements and attributes. */
-function namespacesOf(xml: string): ReadonlySet<string> {
-  const found = new Set<string>()
+function namespacesOf(xml: string): { readonly namespaces: ReadonlySet<string>; readonly fault: XmlFault | undefined } {
+  const namespaces = new Set<string>()
   const nothing = () => {}
-  readXml(
+  const fault = readXml(
     xml,
     {
       open: ({ uri, attributes }) => {
-        found.add(uri)
-        for (const attribute of Object.values(attributes)) found.add(attribute.uri)
+        namespaces.add(uri)
+        for (const attribute of Object.values(attributes)) namespaces.add(attribute.uri)
       },
       close: nothing,
       text: nothing,
     },
     { fragment: true },
   )
-  return found
+  return { namespaces, fault }
 }
