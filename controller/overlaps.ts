@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { shorten } from '../api/shorten.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
 import { createOverlapIndex } from '../presets/overlap-index.ts'
 import { overlapWarning, searchOverlaps } from '../presets/overlap.ts'
@@ -23,6 +24,9 @@ interface Overlaps {
 
 /** More than a status lists. Each of them is compared again whenever one changes. */
 const maxOverlaps = 16
+
+/** In characters. A sentence has the labels that both presets select, and a status has 4 KiB for all sentences. */
+const longestSentence = 256
 
 const hidden = 'disagrees with presets of namespaces, whose own conditions state on what'
 
@@ -76,7 +80,7 @@ export function createOverlaps(
       const now = new Map(
         found.overlaps.map((overlap) => {
           const isHidden = isPublic && overlap.other.namespace !== undefined
-          return [overlap.other.id, isHidden ? hidden : overlapWarning(overlap)]
+          return [overlap.other.id, isHidden ? hidden : shorten(overlapWarning(overlap), longestSentence)]
         }),
       )
       // One that was compared with an earlier revision of this preset, of which `before` knows nothing.

@@ -80,7 +80,8 @@ export function startPresetController(options: PresetControllerOptions): PresetC
 
   const compare = async (id: string): Promise<void> => {
     const revision = inventory.candidates.get(id)?.origin.revision
-    if (compared.get(id) === revision) return
+    if (revision !== undefined && compared.get(id) === revision) return
+    // What is gone is always forgotten: it may have been marked, and deleted before its pass.
     if (revision === undefined) compared.delete(id)
     else compared.set(id, revision)
     for (const other of await overlaps.change(id)) {
