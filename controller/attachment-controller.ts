@@ -20,6 +20,7 @@ import {
 import { attachedToLabel, attachmentPodName } from './attachment-pod.ts'
 import { readClaim } from './claim.ts'
 import { vmUidLabel } from './launcher-pod.ts'
+import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { hasEnded } from './own-pod.ts'
@@ -79,13 +80,16 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   /** Uids of removed pods whose containers this process saw end, by the uid of the VM. */
   const endedPods = new Map<string, Set<string>>()
 
-  vms.onChange(({ kind, object }) => {
+  vms.onChange((change) => {
+    const { kind, object } = change
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       endedPods.delete(object.metadata.uid)
       refusedPods.forget(object.metadata.uid)
     }
-    if (hasAttachments(object)) loop.add(keyOf(object.metadata))
+    if (!hasAttachments(object)) return
+    if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)
+    else loop.add(keyOf(object.metadata))
   })
   attachments.onChange(({ kind, object }) => {
     if (kind === 'deleted') stopwatch.forget(object.metadata.uid)
@@ -144,8 +148,11 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     for (const pod of own) {
       const { metadata } = pod
       const isRead = names.has(metadata.name) && metadata.deletionTimestamp === undefined
-      const whole = isRead ? await unlessNotFound(kube.get(pods, refOf(keyOf(metadata)))) : pod
-      if (whole !== undefined) found.push(JSON.stringify(whole.spec).length > longestSpec ? pod : whole)
+      const read = isRead ? await unlessNotFound(kube.get(pods, refOf(keyOf(metadata)))) : pod
+      // One of another client, under this name, comes with an event if it has the label.
+      if (read?.metadata.uid !== metadata.uid) continue
+      const { spec } = read
+      found.push(JSON.stringify(spec).length > longestSpec ? pod : { ...pod, spec })
     }
     return found
   }
