@@ -307,6 +307,22 @@ describe('a restart', () => {
     )
   })
 
+  test('creates its VM, and reports why, although a claim is refused', async () => {
+    const { server, requestRestart, start } = await setUp()
+    const found = server.find(configs, 'default', 'web')!
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    server.put(configs, { ...found, spec: { ...(found['spec'] as object), claimTemplates } })
+    requestRestart('v-1')
+    const refusal = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota' }
+    server.fault = ({ method, path }) =>
+      method === 'POST' && path.endsWith('/persistentvolumeclaims') ? { status: 403, body: refusal } : undefined
+    start()
+    await until(() => server.find(vms, 'default', 'web') !== undefined)
+    const reasons = () => server.objects('/api/v1/events').map((event) => event['reason'])
+    await until(() => reasons().length > 0)
+    expect(reasons()).toEqual(['FailedCreateClaim'])
+  })
+
   test('that is refused reports why, and continues when it is accepted', async () => {
     const { clock, server, requestRestart, start } = await setUp()
     requestRestart('v-1')

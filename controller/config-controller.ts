@@ -108,8 +108,11 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     const observed = cached && (await observe(key, loop.newest(cached)))
     if (observed === undefined) return
     const target = { resource: cachedConfigs, object: observed.config }
-    const refusals = await createClaims(observed)
-    await loop.perform(target, [...planConfig(observed), ...refusals], (action) => act(key, observed, action))
+    const wait = waitOf(observed.config)
+    const refusals = wait ?? (await createClaims(observed))
+    // Events first: a VM that is refused replaces what follows.
+    const actions = [...refusals, ...planConfig(observed)]
+    await loop.perform(target, actions, (action) => act(key, observed, action, wait))
   }
 
   /** A restart must happen once: while one is requested, nothing is concluded from a cache, which may lag. */
@@ -126,8 +129,6 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     if (config.hasClaims !== true && config.spec?.claimTemplates === undefined) return []
     if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return []
     if (vm?.metadata.deletionTimestamp !== undefined) return []
-    const wait = waitOf(config)
-    if (wait !== undefined) return wait
     const own = refOf(keyOf(config.metadata))
     const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, own)) : config
     if (whole?.spec === undefined || whole.metadata.deletionTimestamp !== undefined) return []
@@ -152,16 +153,15 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     key: string,
     observed: ObservedConfig,
     action: OwnAction,
+    wait: readonly ConfigAction[] | undefined,
   ): Promise<readonly ConfigAction[] | undefined> => {
-    if (action.do === 'createVm') return createVm(observed)
+    if (action.do === 'createVm') return wait ?? createVm(observed)
     await deleteVm(key, action.vm, action.gracePeriodSeconds)
     return undefined
   }
 
   const createVm = async (observed: ObservedConfig): Promise<readonly ConfigAction[] | undefined> => {
     const { config, revision } = observed
-    const wait = waitOf(config)
-    if (wait !== undefined) return wait
     if (config.spec === undefined) throw new Error('a VM is created only during a restart, when the config is whole')
     const spec = { template: templateWithClaims({ metadata: config.metadata, spec: config.spec }) }
     const owner = { ...config, spec, kind: 'VirtualMachineConfig' } as const
