@@ -134,7 +134,7 @@ test.each([
 })
 
 test.each([
-  ['repeats a long key in each path', 'x'.repeat(12_000), undefined],
+  ['repeats a long key in each path', 'x'.repeat(12_000), nothing],
   ['has a key that is many in the text of a path', '[a]'.repeat(2000), nothing],
   ['has a key that is many with dots', `]${'.a'.repeat(2000)}`, nothing],
   ['has a key with brackets', 'a[b]', { ...nothing, origins: expect.objectContaining({ size: 200 }) }],
@@ -182,5 +182,38 @@ describe('an extremely large VM', () => {
   test('is cut at the same leaf in any order', () => {
     const reversed = new Map([...origins].toReversed())
     expect(encodeProvenance({ ...provenance, origins: reversed }, large)).toEqual({ text, left })
+  })
+})
+
+describe('a VM whose paths are much longer than its annotation', () => {
+  const [levels, hostCount] = [30, 160]
+  const below = (level: number): object =>
+    level === 0
+      ? { source: { hosts: Array.from({ length: hostCount }, () => ({ name: 'h', port: 1 })) } }
+      : { backingStore: below(level - 1) }
+  const disks = Array.from({ length: 10 }, () => below(levels))
+  const deep = vmWith({ devices: { disks } })
+  const paths = disks.flatMap((_disk, index) =>
+    Array.from({ length: hostCount }, (_host, host) => {
+      const chain = '.backingStore'.repeat(levels)
+      return `spec.domain.devices.disks[${index}]${chain}.source.hosts[${host}].port`
+    }),
+  )
+  const origins = new Map<string, Origin>(paths.map((path) => [path, bus]))
+  const enforced = new Map([['metadata.labels.tier', small]])
+  const encoded = (maxBytes?: number) => encodeProvenance({ ...provenance, origins, enforced }, deep, maxBytes)
+
+  test('is encoded as far as it is decoded again', () => {
+    const { text, left } = encoded()
+    const decoded = decodeProvenance(text)
+    expect(left).toBeGreaterThan(0)
+    expect([decoded?.left, decoded?.enforced]).toEqual([left, enforced])
+    expect(decoded?.origins.size).toBeGreaterThan(500)
+  })
+
+  test('keeps what presets enforce, whatever else it names', () => {
+    const { text } = encoded(1024 * 1024 * 1024)
+    const decoded = decodeProvenance(text)
+    expect([text.length < maxProvenanceBytes, decoded?.origins.size, decoded?.enforced]).toEqual([true, 0, enforced])
   })
 })

@@ -86,11 +86,21 @@ export function encodeProvenance(
   const choices = [{ stored: provenance, left: 0 }, ...(isAllOrigins ? [] : shorter)]
   for (const { stored, left } of choices) {
     const text = textOf(stored, object, left)
-    if (Buffer.byteLength(text) <= maxBytes) return { text, left }
+    if (sizeOf(text) <= maxBytes) return { text, left }
   }
   const { added = nothing, domain = {}, origins } = provenance
   const whole = { ...provenance, added: nothing, origins: allOrigins(origins, added, domain), ...empty }
   return cutOrigins(whole, object, provenance.skipped.length + extras, maxBytes)
+}
+
+/** In bytes. A text whose paths are so long that they would not be decoded counts as one that is too long itself. */
+function sizeOf(text: string): number {
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= alwaysDecoded) return bytes
+  const { keys, characters } = expansionOf(JSON.parse(text))
+  return Math.ceil(
+    Math.max(bytes, (keys / mostKeys) * maxProvenanceBytes, (characters / mostCharacters) * maxProvenanceBytes),
+  )
 }
 
 const withoutValues = (overridden: Provenance['overridden']): Provenance['overridden'] =>
@@ -132,7 +142,7 @@ function cutOrigins(provenance: Attribution, object: Subject, leftBefore: number
   }
   const attempt = (count: number) => {
     const encoded = cut(count)
-    return { count, encoded, bytes: Buffer.byteLength(encoded.text) }
+    return { count, encoded, bytes: sizeOf(encoded.text) }
   }
   let [fits, tooMany] = [attempt(0), attempt(origins.length)]
   for (let isHalfway = false; fits.bytes < maxBytes * fullEnough; isHalfway = !isHalfway) {
@@ -298,8 +308,9 @@ export interface DecodedProvenance extends Provenance {
 
 /**
  * Decodes an annotation. Paths of `origins` may end above the leaves that they apply to; look them up with `originOf`.
- * @returns undefined if it is not a provenance; users may write anything. So is one whose paths are much longer than the
- *   annotation, as those of no object are: each path is read many times
+ * One whose paths are much longer than the annotation has only what presets enforce: each path is read many times, and
+ * `encodeProvenance` writes none.
+ * @returns undefined if it is not a provenance; users may write anything
  */
 export function decodeProvenance(text: string): DecodedProvenance | undefined {
   if (text.length > maxProvenanceBytes) return undefined
@@ -315,16 +326,17 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
           return origin === undefined ? [] : [{ origin, value }]
         })
       : undefined
-  const room = { keys: mostKeys, characters: mostCharacters }
-  const decoded = {
-    origins: pathsOf(encoded['at'], one, room),
-    overridden: pathsOf(encoded['over'], many, room),
-    removed: pathsOf(encoded['gone'], one, room),
-    enforced: pathsOf(encoded['lock'], one, room),
+  const { at, over, gone, lock } = encoded
+  const isShown = isShort(expansionOf({ at, over, gone }))
+  const shown = <T>(tree: unknown, decode: (end: unknown) => T | undefined) => pathsOf(isShown ? tree : {}, decode)
+  return {
+    origins: shown(at, one),
+    overridden: shown(over, many),
+    removed: shown(gone, one),
+    enforced: pathsOf(isShort(expansionOf({ lock })) ? lock : {}, one),
     skipped: skipsOf(encoded['skip'], one),
     left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
   }
-  return room.keys < 0 || room.characters < 0 ? undefined : decoded
 }
 
 function parseJson(text: string): unknown {
@@ -342,18 +354,41 @@ const maxDepth = 140
 const mostKeys = 128 * 1024
 const mostCharacters = 1024 * 1024
 
-/** What the paths of a provenance may still have. Below zero, they have too much. */
-interface Room {
+/** A shorter text has no longer paths. In bytes. */
+const alwaysDecoded = 2048
+
+/** What the paths of a provenance have together, those that end above leaves included. */
+interface Expansion {
   keys: number
   characters: number
 }
 
-function pathsOf<T>(tree: unknown, decode: (end: unknown) => T | undefined, room: Room): ReadonlyMap<string, T> {
+const isShort = ({ keys, characters }: Expansion): boolean => keys <= mostKeys && characters <= mostCharacters
+
+/** Costs no more than the text has characters. */
+function expansionOf({
+  at,
+  over,
+  gone,
+  lock,
+}: { readonly [part in 'at' | 'over' | 'gone' | 'lock']?: unknown }): Expansion {
+  const sum = { keys: 0, characters: 0 }
+  const visit = (tree: unknown, depth: number, length: number): void => {
+    if (depth > maxDepth) return
+    sum.keys += depth
+    sum.characters += length
+    if (!isRecord(tree)) return
+    // The dot or the brackets of a key count as two.
+    for (const [key, member] of Object.entries(tree)) visit(member, depth + keysIn(key), length + key.length + 2)
+  }
+  for (const tree of [at, over, gone, lock]) visit(tree, 0, 0)
+  return sum
+}
+
+function pathsOf<T>(tree: unknown, decode: (end: unknown) => T | undefined): ReadonlyMap<string, T> {
   const paths = new Map<string, T>()
   const visit = (at: unknown, path: string, depth: number): void => {
-    if (depth > maxDepth || room.keys < 0 || room.characters < 0) return
-    room.keys -= depth
-    room.characters -= path.length
+    if (depth > maxDepth) return
     const end = decode(at)
     if (end !== undefined) paths.set(path, end)
     else if (isRecord(at)) {
