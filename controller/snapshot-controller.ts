@@ -86,9 +86,12 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     const observed = await observe(whole)
     const target = { resource: virtualMachineSnapshots, object: observed.snapshot }
     const actions = planSnapshot(observed)
-    // Most of a status is not cached: the event of its change looks like one of labels, and a guest can be frozen.
-    if (actions.some((action) => action.do === 'updateStatus')) loop.add(key)
-    const performed = loop.perform(target, actions, (action) => act(observed, action))
+    const performed = loop
+      .perform(target, actions, (action) => act(observed, action))
+      .then(() => {
+        // Most of a status is not cached: the event of its change looks like one of labels, and a guest can be frozen.
+        if (actions.some((action) => action.do === 'updateStatus')) loop.add(key)
+      })
     await performed.catch((error: unknown) => {
       if (!isConflict(error) && !isNotFound(error)) throw error
       // It can be one of the VM, or of a quota that is being counted: of neither an event comes.
@@ -211,7 +214,7 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
 
 /** The API server answers so if a webhook for VolumeSnapshots does not answer. Only its owner can correct that. */
 const isUnreachableWebhook = (error: unknown): error is ApiError =>
-  error instanceof ApiError && error.status.code === 500
+  error instanceof ApiError && error.status.code === 500 && error.status.message.includes('failed calling webhook')
 
 /** On a VolumeSnapshot: the UID of the VirtualMachineSnapshot that it was created for. */
 const snapshotLabel = `${group}/snapshot`

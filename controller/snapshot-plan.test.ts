@@ -400,6 +400,27 @@ describe('the VolumeSnapshots', () => {
     ])
   })
 
+  test('are created after the guest was started: it is not said to have been off', () => {
+    expect(planned(withQuiesced('True', 'NotRunning'), running())).toEqual([
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False GuestStarted'],
+      ['create', 'nightly-root'],
+      ['create', 'nightly-data'],
+      ['again', 500],
+    ])
+  })
+
+  test.each([
+    ['before', '2030-01-01T00:00:06Z', 'Quiesced=True NotRunning'],
+    ['after', '2030-01-01T00:00:04Z', 'Quiesced=False GuestStarted'],
+  ])('were taken %s the VM was created', (_, creationTimestamp, quiesced) => {
+    const vm = vmWith({ phase: 'Running' }, { creationTimestamp })
+    const volumeSnapshots = taken({ creationTime: '2030-01-01T00:00:05Z', readyToUse: true })
+    expect(planned(withQuiesced('True', 'NotRunning'), vm, { volumeSnapshots })).toEqual([
+      ['status', 'Ready', 'Ready=True SnapshotReady', quiesced],
+      ['event', 'SnapshotReady'],
+    ])
+  })
+
   test('are created without a frozen guest: it must not be frozen later', () => {
     const asked = running({ freeze: { id: uid }, frozen: { id: uid, state: 'Freezing' } })
     expect(planned(begun, asked, { sinceMs: 45_000 })).toEqual([

@@ -224,13 +224,28 @@ function freezingOf({ snapshot, source, sinceMs }: ObservedSnapshot): Freezing {
 function failureOf(observed: ObservedSnapshot): Asserted | undefined {
   const { uid } = observed.snapshot.metadata
   const recorded = findCondition(observed.snapshot.status?.conditions, quiescedCondition)
-  // Another client has deleted a VolumeSnapshot.
-  if (recorded !== undefined) return recorded.reason === 'GuestFrozen' ? thawedBefore : undefined
+  // Another client has deleted a VolumeSnapshot, or created the VM.
+  if (recorded?.reason === 'GuestFrozen') return thawedBefore
+  if (recorded !== undefined) return startedSince(observed)
   const freezing = freezingOf(observed)
   if (typeof freezing === 'object') return freezing
   const { freeze, frozen } = observed.source?.vm?.status ?? {}
   const isAsked = freeze?.id === uid && freeze.thaw === true
   return isAsked || frozen?.state !== 'Frozen' ? thawedBefore : undefined
+}
+
+/**
+ * Why a snapshot that began without a running guest is not of one; undefined if it is.
+ * @param takenAt of the claim that was taken last; absent if some are not taken yet
+ */
+function startedSince({ snapshot, source }: ObservedSnapshot, takenAt?: string): Asserted | undefined {
+  const { vm } = source ?? {}
+  const recorded = findCondition(snapshot.status?.conditions, quiescedCondition)
+  if (recorded?.reason !== 'NotRunning' || vm === undefined || isFinished(vm)) return undefined
+  const { creationTimestamp } = vm.metadata
+  const isTaken = takenAt !== undefined && creationTimestamp !== undefined
+  if (isTaken && Date.parse(takenAt) < Date.parse(creationTimestamp)) return undefined
+  return crashConsistent('GuestStarted', 'the guest was started before all claims were taken')
 }
 
 const thawedBefore = crashConsistent('FreezeExpired', 'the guest was thawed before all claims were taken')
@@ -261,7 +276,7 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
     const again = trouble.reason === 'InProgress' ? pollAgain(observed) : pollSlowly(observed)
     return [...update(observed, { ready: trouble }), ...warning, again]
   }
-  const quiesced = freezing === 'over' ? undefined : outcomeOf(observed, freezing)
+  const quiesced = freezing === 'over' ? startedSince(observed, creationTime) : outcomeOf(observed, freezing)
   // Only then is the creation time recorded, with which the next snapshot of the guest begins and replaces the request.
   if (quiesced === 'pending') return [...thaw(observed), pollAgain(observed)]
   const asserted = quiesced === undefined ? {} : { quiesced }
