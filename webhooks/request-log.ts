@@ -24,7 +24,9 @@ const objectOf = ({ kind, namespace, name }: AdmissionRequest): string =>
  * Whose lines have a limit together. The controller sends the requests of many namespaces, and those of one must not
  * prevent the lines of others.
  */
-export const loggedFor = ({ namespace, user }: AdmissionRequest): string => `${namespace}/${tenantOf(user)}`
+export const loggedFor = ({ kind, namespace, user }: AdmissionRequest): string =>
+  // Of a namespace itself, whoever creates it chooses the name.
+  `${kind === 'Namespace' ? '' : namespace}/${tenantOf(user)}`
 
 /**
  * Logs refusals and slow requests at info, up to a rate for each user, and others at debug; never the spec, which may
