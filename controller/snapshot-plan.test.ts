@@ -410,12 +410,12 @@ describe('the VolumeSnapshots', () => {
   })
 
   test.each([
-    ['before', '2030-01-01T00:00:06Z', 'Quiesced=True NotRunning'],
-    ['after', '2030-01-01T00:00:04Z', 'Quiesced=False GuestStarted'],
-  ])('were taken %s the VM was created', (_, creationTimestamp, quiesced) => {
-    const vm = vmWith({ phase: 'Running' }, { creationTimestamp })
+    ['seen to be taken', { creationTime: '2030-01-01T00:00:05Z' }, 'Quiesced=True NotRunning'],
+    ['not', {}, 'Quiesced=False GuestStarted'],
+  ])('were %s before the guest was started', (_, known, quiesced) => {
     const volumeSnapshots = taken({ creationTime: '2030-01-01T00:00:05Z', readyToUse: true })
-    expect(planned(withQuiesced('True', 'NotRunning'), vm, { volumeSnapshots })).toEqual([
+    const status = { ...withQuiesced('True', 'NotRunning'), ...known }
+    expect(planned(status, running(), { volumeSnapshots })).toEqual([
       ['status', 'Ready', 'Ready=True SnapshotReady', quiesced],
       ['event', 'SnapshotReady'],
     ])

@@ -235,17 +235,16 @@ function failureOf(observed: ObservedSnapshot): Asserted | undefined {
 }
 
 /**
- * Why a snapshot that began without a running guest is not of one; undefined if it is.
- * @param takenAt of the claim that was taken last; absent if some are not taken yet
+ * Why a snapshot that began without a running guest may be of one; undefined if it is not. Storage and API server have
+ * clocks of their own, so only what this process has seen tells when a claim was taken.
  */
-function startedSince({ snapshot, source }: ObservedSnapshot, takenAt?: string): Asserted | undefined {
+function startedSince({ snapshot, source }: ObservedSnapshot): Asserted | undefined {
+  const { conditions, creationTime } = snapshot.status ?? {}
   const { vm } = source ?? {}
-  const recorded = findCondition(snapshot.status?.conditions, quiescedCondition)
-  if (recorded?.reason !== 'NotRunning' || vm === undefined || isFinished(vm)) return undefined
-  const { creationTimestamp } = vm.metadata
-  const isTaken = takenAt !== undefined && creationTimestamp !== undefined
-  if (isTaken && Date.parse(takenAt) < Date.parse(creationTimestamp)) return undefined
-  return crashConsistent('GuestStarted', 'the guest was started before all claims were taken')
+  if (findCondition(conditions, quiescedCondition)?.reason !== 'NotRunning' || creationTime !== undefined)
+    return undefined
+  if (vm === undefined || isFinished(vm)) return undefined
+  return crashConsistent('GuestStarted', 'the guest was started before all claims were seen to be taken')
 }
 
 const thawedBefore = crashConsistent('FreezeExpired', 'the guest was thawed before all claims were taken')
@@ -276,7 +275,7 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
     const again = trouble.reason === 'InProgress' ? pollAgain(observed) : pollSlowly(observed)
     return [...update(observed, { ready: trouble }), ...warning, again]
   }
-  const quiesced = freezing === 'over' ? startedSince(observed, creationTime) : outcomeOf(observed, freezing)
+  const quiesced = freezing === 'over' ? startedSince(observed) : outcomeOf(observed, freezing)
   // Only then is the creation time recorded, with which the next snapshot of the guest begins and replaces the request.
   if (quiesced === 'pending') return [...thaw(observed), pollAgain(observed)]
   const asserted = quiesced === undefined ? {} : { quiesced }
