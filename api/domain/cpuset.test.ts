@@ -1,5 +1,6 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canonicalCpuset, numbersOf, restOf } from './cpuset.ts'
+import { canonicalCpuset, createOwners, firstCommon, firstOutside, numbersOf, rangesOf, restOf } from './cpuset.ts'
 
 test.each([
   ['0', '0'],
@@ -48,4 +49,51 @@ test('no more numbers are listed than asked for', () => {
 
 test('at most 4096 numbers are listed', () => {
   expect(numbersOf('0-9999')).toEqual(Array.from({ length: 4096 }, (_, number) => number))
+})
+
+// An earlier expression was quadratic in white space, and would take minutes.
+test.each([' '.repeat(16_000), `1${' '.repeat(16_000)}x`, `^${' '.repeat(16_000)}`, `1-${' '.repeat(16_000)}x`])(
+  'thousands of texts of white space are refused at once (%#)',
+  (text) => {
+    const refused = Array.from({ length: 2000 }, (_, at) => canonicalCpuset(text + ' '.repeat(at % 2))).filter(
+      (result) => result.startsWith(text),
+    )
+    expect(refused).toHaveLength(2000)
+  },
+)
+
+const anySet = fc
+  .array(fc.tuple(fc.boolean(), fc.nat(12), fc.nat(4)), { minLength: 1, maxLength: 8 })
+  .map((parts) => ({
+    text: parts.map(([isKept, first, more]) => `${isKept ? '' : '^'}${first}-${first + more}`).join(','),
+    numbers: parts.reduce((numbers, [isKept, first, more]) => {
+      const part = new Set(Array.from({ length: more + 1 }, (_, at) => first + at))
+      return isKept ? numbers.union(part) : numbers.difference(part)
+    }, new Set<number>()),
+  }))
+
+const ascending = (numbers: ReadonlySet<number>): number[] => [...numbers].toSorted((a, b) => a - b)
+
+test('sets have the numbers of their parts, one after the other', () => {
+  fc.assert(
+    fc.property(anySet, ({ text, numbers }) => {
+      expect(numbersOf(text)).toEqual(ascending(numbers))
+    }),
+  )
+})
+
+test('ranges are compared as the numbers that they stand for', () => {
+  fc.assert(
+    fc.property(anySet, anySet, (one, other) => {
+      const [left, right] = [rangesOf(one.text), rangesOf(other.text)]
+      const [common] = ascending(one.numbers.intersection(other.numbers))
+      const owners = createOwners()
+      owners.set(left, 3)
+      expect([firstCommon(left, right), firstOutside(left, right), owners.find(right)]).toEqual([
+        common,
+        ascending(one.numbers.difference(other.numbers))[0],
+        common === undefined ? undefined : { number: common, owner: 3 },
+      ])
+    }),
+  )
 })

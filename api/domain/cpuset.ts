@@ -1,52 +1,146 @@
+import { maxCpusetLength } from './limits.ts'
+
+/** Consecutive numbers, including both. */
+export interface Range {
+  readonly first: number
+  readonly last: number
+}
+
 /**
  * A set of CPUs or NUMA nodes in the form that libvirt prints: ascending, with adjacent numbers as ranges. `0-3,^2,8`
  * becomes `0-1,3,8`. An exclusion applies only to numbers before it.
  * @returns the text itself if it is not a valid set
  */
 export const canonicalCpuset = (text: string): string => {
-  const ranges = rangesOf(text)
-  return ranges === undefined ? text : textOf(ranges)
+  const ranges = parse(text)
+  return ranges === undefined ? text : cpusetText(ranges)
 }
 
-const textOf = (ranges: readonly Range[]): string =>
+/** Sets are equal if their texts are. */
+export const cpusetText = (ranges: readonly Range[]): string =>
   ranges.map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`)).join(',')
 
 /** Whether a text is a valid set. An empty set is invalid, as in libvirt. */
-export const isCpuset = (text: string): boolean => rangesOf(text) !== undefined
+export const isCpuset = (text: string): boolean => parse(text) !== undefined
 
-/** Longer than a list of all CPUs of any machine; bounds the work. */
-const maxLength = 16_384
+interface Part extends Range {
+  readonly isExcluded: boolean
+}
 
-/** Parses a set into ascending, disjoint ranges, which allow binary search. */
-const rangesOf = (text: string): Range[] | undefined => {
-  if (text.length > maxLength) return undefined
-  const ranges: Range[] = []
+/** White space only where nothing beside it can match it, so that the expression is linear. `text` is trimmed. */
+const partForm = /^(\^\s*)?(\d{1,5})(?:\s*-\s*(\d{1,5}))?$/
+
+/** Parses a set into ascending, disjoint ranges. Undefined if it is invalid or empty. */
+const parse = (text: string): readonly Range[] | undefined => {
+  if (text.length > maxCpusetLength) return undefined
+  const parts: Part[] = []
   for (const part of text.split(',')) {
-    const match = /^\s*(\^)?\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*$/.exec(part)
+    const match = partForm.exec(part.trim())
     if (!match) return undefined
     const [, not, first, last = first] = match
-    const range = { first: Number(first), last: Number(last) }
+    const range = { first: Number(first), last: Number(last), isExcluded: not !== undefined }
     if (range.last < range.first) return undefined
-    if (not === undefined) include(ranges, range)
-    else exclude(ranges, range)
+    parts.push(range)
   }
+  const ranges = parts.some(({ isExcluded }) => isExcluded) ? withoutExcluded(parts) : union(parts)
   return ranges.length === 0 ? undefined : ranges
+}
+
+/** Ascending and disjoint; adjacent ranges are merged. */
+const union = (ranges: readonly Range[]): Range[] => {
+  const merged: Range[] = []
+  for (const { first, last } of ranges.toSorted((a, b) => a.first - b.first)) {
+    const before = merged.at(-1)
+    if (before === undefined || before.last < first - 1) merged.push({ first, last })
+    else if (before.last < last) merged[merged.length - 1] = { first: before.first, last }
+  }
+  return merged
+}
+
+/**
+ * The last part that has a number decides about it. From the last part to the first, each takes what is still free
+ * between two borders, so each place is visited once, however often parts overlap.
+ */
+const withoutExcluded = (parts: readonly Part[]): Range[] => {
+  const borders = [...new Set(parts.flatMap(({ first, last }) => [first, last + 1]))].toSorted((a, b) => a - b)
+  const places = new Map(borders.map((border, place) => [border, place]))
+  const placeOf = (border: number): number => places.get(border) ?? borders.length
+  // For each place, one that is not behind the next free one.
+  const next = borders.map((_, place) => place)
+  const freeFrom = (start: number): number => {
+    let place = start
+    for (let to = next[place] ?? place; to !== place; to = next[place] ?? place) {
+      next[place] = next[to] ?? to
+      place = to
+    }
+    return place
+  }
+  const kept: Range[] = []
+  for (const { first, last, isExcluded } of parts.toReversed()) {
+    const end = placeOf(last + 1)
+    for (let place = freeFrom(placeOf(first)); place < end; place = freeFrom(place)) {
+      const [from, to] = [borders[place], borders[place + 1]]
+      if (!isExcluded && from !== undefined && to !== undefined) kept.push({ first: from, last: to - 1 })
+      next[place] = place + 1
+    }
+  }
+  return union(kept)
 }
 
 /** The numbers from 0 to `count` - 1 that are in none of the sets, as a set; '' if there are none. */
 export const restOf = (count: number, sets: readonly string[]): string => {
-  const rest = count < 1 ? [] : [{ first: 0, last: count - 1 }]
-  for (const range of sets.flatMap((set) => rangesOf(set) ?? [])) exclude(rest, range)
-  return textOf(rest)
+  const rest: Range[] = []
+  let first = 0
+  for (const taken of union(sets.flatMap((set) => parse(set) ?? []))) {
+    const last = Math.min(taken.first, count) - 1
+    if (first <= last) rest.push({ first, last })
+    first = taken.last + 1
+  }
+  if (first < count) rest.push({ first, last: count - 1 })
+  return cpusetText(rest)
 }
 
-interface Range {
-  readonly first: number
-  readonly last: number
+/** Rules refuse larger numbers. */
+const maxNumbers = 4096
+
+/**
+ * The numbers of a set such as `0-3,^2,8` as ascending, disjoint ranges; none if it is invalid.
+ * @param most no more numbers. With one more than there are CPUs or nodes, these contain the first that does not exist
+ */
+export const rangesOf = (text: string | undefined, most = maxNumbers): readonly Range[] => {
+  const ranges: Range[] = []
+  let left = Math.min(most, maxNumbers)
+  for (const { first, last } of (text === undefined ? undefined : parse(text)) ?? []) {
+    if (left <= 0) break
+    const end = Math.min(last, first + left - 1)
+    ranges.push({ first, last: end })
+    left -= end - first + 1
+  }
+  return ranges
 }
+
+/**
+ * The numbers of a set such as `0-3,^2,8`, ascending. Two such lists must not be compared number by number: a few
+ * characters can name thousands. `rangesOf` is for that.
+ * @param most lists no more, as `rangesOf`
+ */
+export const numbersOf = (text: string | undefined, most = maxNumbers): readonly number[] =>
+  rangesOf(text, most).flatMap(({ first, last }) => Array.from({ length: last - first + 1 }, (_, at) => first + at))
+
+/** The ranges with only the numbers below `count`. */
+export const rangesBelow = (ranges: readonly Range[], count: number): readonly Range[] =>
+  ranges.flatMap(({ first, last }) => (first < count ? [{ first, last: Math.min(last, count - 1) }] : []))
+
+/** The numbers of a list as a set, in any order. */
+export const rangesOfNumbers = (numbers: readonly number[]): readonly Range[] =>
+  union(numbers.map((number) => ({ first: number, last: number })))
+
+/** The number of numbers. */
+export const sizeOfRanges = (ranges: readonly Range[]): number =>
+  ranges.reduce((size, { first, last }) => size + last - first + 1, 0)
 
 /** The index of the first range that ends at or after `number`. */
-const placeOf = (ranges: readonly Range[], number: number): number => {
+const placeIn = (ranges: readonly Range[], number: number): number => {
   let [low, high] = [0, ranges.length]
   while (low < high) {
     const middle = (low + high) >>> 1
@@ -56,53 +150,55 @@ const placeOf = (ranges: readonly Range[], number: number): number => {
   return low
 }
 
-/** The number of consecutive ranges from index `begin` on that start at or before `number`. */
-const countUpTo = (ranges: readonly Range[], begin: number, number: number): number => {
-  let end = begin
-  while ((ranges[end]?.first ?? Infinity) <= number) end += 1
-  return end - begin
-}
-
-const include = (ranges: Range[], { first, last }: Range): void => {
-  // Adjacent ranges are merged.
-  const begin = placeOf(ranges, first - 1)
-  const count = countUpTo(ranges, begin, last + 1)
-  const merged = {
-    first: Math.min(first, count === 0 ? first : (ranges[begin]?.first ?? first)),
-    last: Math.max(last, count === 0 ? last : (ranges[begin + count - 1]?.last ?? last)),
+/** The lowest number that is in both sets. */
+export const firstCommon = (one: readonly Range[], other: readonly Range[]): number | undefined => {
+  const [few, many] = one.length < other.length ? [one, other] : [other, one]
+  for (const { first, last } of few) {
+    const found = many[placeIn(many, first)]
+    if (found !== undefined && found.first <= last) return Math.max(first, found.first)
   }
-  ranges.splice(begin, count, merged)
+  return undefined
 }
 
-const exclude = (ranges: Range[], { first, last }: Range): void => {
-  const begin = placeOf(ranges, first)
-  const count = countUpTo(ranges, begin, last)
-  const [before, after] = [ranges[begin], ranges[begin + count - 1]]
-  if (count === 0 || !before || !after) return
-  ranges.splice(
-    begin,
-    count,
-    ...(before.first < first ? [{ first: before.first, last: first - 1 }] : []),
-    ...(after.last > last ? [{ first: last + 1, last: after.last }] : []),
-  )
+/** The lowest number of `one` that is not in `other`. */
+export const firstOutside = (one: readonly Range[], other: readonly Range[]): number | undefined => {
+  for (const { first, last } of one) {
+    const found = other[placeIn(other, first)]
+    if (found === undefined || found.first > first) return first
+    // Adjacent ranges are merged, so the number after a range is not in the set.
+    if (found.last < last) return found.last + 1
+  }
+  return undefined
 }
 
-/** Rules refuse larger numbers. */
-const maxNumbers = 4096
+/** More than the largest number that a set can name. */
+const endOfNumbers = 100_000
 
 /**
- * The numbers of a set such as `0-3,^2,8`, ascending.
- * @param most lists no more. With one more than there are CPUs or nodes, these contain the first that does not exist,
- * and the work does not depend on the set, which can name 100,000 with a few characters
+ * The item of a list that has each number. Finds what items have in common without comparing each with every other.
+ * Every number is visited once as long as it has no owner, and then ends the search.
  */
-export const numbersOf = (text: string | undefined, most = maxNumbers): readonly number[] => {
-  const limit = Math.min(most, maxNumbers)
-  if (text === undefined || text === '') return []
-  const numbers: number[] = []
-  for (const part of canonicalCpuset(text).split(',')) {
-    const [first, last = first] = part.split('-').map(Number)
-    if (first === undefined || last === undefined || Number.isNaN(first) || Number.isNaN(last)) return []
-    for (let number = first; number <= last && numbers.length < limit; number += 1) numbers.push(number)
+export interface Owners {
+  /** The lowest of the numbers that has an owner. */
+  readonly find: (ranges: readonly Range[]) => { readonly number: number; readonly owner: number } | undefined
+  /** @param owner the index of an item */
+  readonly set: (ranges: readonly Range[], owner: number) => void
+}
+
+export const createOwners = (): Owners => {
+  const owners = new Uint16Array(endOfNumbers)
+  return {
+    find(ranges) {
+      for (const { first, last } of ranges) {
+        for (let number = first; number <= last; number += 1) {
+          const owner = owners[number] ?? 0
+          if (owner !== 0) return { number, owner: owner - 1 }
+        }
+      }
+      return undefined
+    },
+    set(ranges, owner) {
+      for (const { first, last } of ranges) owners.fill(owner + 1, first, last + 1)
+    },
   }
-  return numbers
 }

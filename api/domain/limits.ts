@@ -43,3 +43,6 @@ export const maxTextLength = 65_536
 
 /** In characters: `metadata`, the XML of applications. */
 export const maxForeignLength = 131_072
+
+/** In characters: a set of CPUs or NUMA nodes. Every second one of 4096 CPUs takes 10,000. */
+export const maxCpusetLength = 16_384

@@ -1,6 +1,6 @@
 import { list, open, type Schema } from '../schema.ts'
 import { elementOf, maxItemsOf, type Element, type Field } from './description.ts'
-import { maxForeignLength, maxTextLength } from './limits.ts'
+import { maxCpusetLength, maxForeignLength, maxTextLength } from './limits.ts'
 import { limitsOf } from './scalar-value.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
@@ -95,6 +95,8 @@ const scalarSchema = (scalar: Scalar): Schema => {
     case 'decimal':
       // A structural schema has no type for "number or string", so none is set.
       return { 'x-kubernetes-preserve-unknown-fields': true }
+    case 'cpuset':
+      return { type: 'string', maxLength: maxCpusetLength }
     default:
       return { type: 'string', maxLength: limitsOf(scalar)?.maxBytes ?? maxTextLength }
   }
