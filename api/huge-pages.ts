@@ -60,12 +60,17 @@ type HugePages = NonNullable<NonNullable<Domain['memoryBacking']>['hugepages']>
 function pageSizes(hugepages: HugePages | undefined, count: number): (node: number) => bigint | undefined {
   if (hugepages === undefined) return () => undefined
   const pages = (hugepages.pages ?? []).map(({ size, unit, nodeset }) => ({
-    nodes: nodeset === undefined ? undefined : new Set(numbersOf(nodeset, count)),
+    nodeset,
     pageBytes: hugeOf(bytesOf(size, unit)),
   }))
   if (pages.length === 0) return () => defaultPageBytes
-  const general = pages.find(({ nodes }) => nodes === undefined)
-  return (node) => (pages.find(({ nodes }) => nodes?.has(node) === true) ?? general)?.pageBytes
+  const general = pages.find(({ nodeset }) => nodeset === undefined)?.pageBytes
+  // The first of the pages that names a node decides, so later ones are set earlier.
+  const ofNode = new Map<number, bigint | undefined>()
+  for (const { nodeset, pageBytes } of pages.toReversed()) {
+    for (const node of numbersOf(nodeset, count)) ofNode.set(node, pageBytes)
+  }
+  return (node) => (ofNode.has(node) ? ofNode.get(node) : general)
 }
 
 const hugeOf = (bytes: bigint): bigint | undefined => (bytes > normalPageBytes ? bytes : undefined)

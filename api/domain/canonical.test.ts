@@ -126,3 +126,8 @@ test('is idempotent and does not modify its input', () =>
     }),
     { numRuns: 300 },
   ))
+
+test('a thread that is scheduled again and again is not written once for each', () => {
+  const vcpuscheds = Array.from({ length: 1000 }, () => ({ vcpus: '0-4095', scheduler: 'batch' as const }))
+  expect(canonical({ vcpu: { value: 4096 }, cputune: { vcpuscheds } }).cputune?.vcpuscheds).toHaveLength(1000)
+})

@@ -1,7 +1,8 @@
 import { isRecord } from '../schema.ts'
-import { canonicalCpuset, numbersOf, restOf } from './cpuset.ts'
+import { canonicalCpuset, numbersOf, rangesOf, restOf, sizeOfRanges } from './cpuset.ts'
 import type { Domain } from './domain.ts'
 import { scaled } from './elements/size.ts'
+import { maxVcpus } from './limits.ts'
 
 type Devices = NonNullable<Domain['devices']>
 type Item<K extends keyof Devices> = NonNullable<Devices[K]> extends readonly (infer I)[] ? I : never
@@ -153,22 +154,28 @@ type Cputune = NonNullable<Domain['cputune']>
 
 const rewriteCputune = (stated: Cputune, vcpu: Domain['vcpu']): Cputune => {
   const cputune = { ...stated }
-  if (isList(stated.vcpuscheds)) put(cputune, 'vcpuscheds', oneEach(stated.vcpuscheds, 'vcpus'))
-  if (isList(stated.iothreadscheds)) put(cputune, 'iothreadscheds', oneEach(stated.iothreadscheds, 'iothreads'))
+  if (stated.vcpuscheds && isList(stated.vcpuscheds)) put(cputune, 'vcpuscheds', oneEach(stated.vcpuscheds, 'vcpus'))
+  if (stated.iothreadscheds && isList(stated.iothreadscheds)) put(cputune, 'iothreadscheds', oneEach(stated.iothreadscheds, 'iothreads'))
   return withNamedPins(cputune, vcpu)
 }
 
-/** libvirt writes one element for each scheduled thread, in ascending order. */
+/**
+ * libvirt writes one element for each scheduled thread, in ascending order. Lists with more than a VM has remain: a
+ * thread is in several entries, which libvirt refuses, and each could name thousands again.
+ */
 const oneEach = <K extends 'vcpus' | 'iothreads', S extends { readonly [key in K]?: string }>(
-  scheds: readonly S[] | undefined,
+  scheds: S[],
   key: K,
-): S[] | undefined =>
-  scheds
-    ?.flatMap((one) => {
+): S[] => {
+  const count = scheds.reduce((sum, one) => sum + sizeOfRanges(rangesOf(one[key])), 0)
+  if (count > maxVcpus) return scheds
+  return scheds
+    .flatMap((one) => {
       const ids = numbersOf(one[key])
       return ids.length === 0 ? [one] : ids.map((id) => ({ ...one, [key]: String(id) }))
     })
     .toSorted((a, b) => Number(a[key]) - Number(b[key]))
+}
 
 /** Keeps only the pins of existing virtual CPUs that name CPUs. */
 const withNamedPins = (cputune: Cputune, vcpu: Domain['vcpu']): Cputune => {

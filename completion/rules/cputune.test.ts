@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
-import { testRule, testSilent } from '../../test/rule-table.ts'
+import { prepare, testRule, testSilent } from '../../test/rule-table.ts'
 import { iothreadIds } from './cputune.ts'
+import { checkRules } from './rules.ts'
 
 type Cputune = NonNullable<Domain['cputune']>
 
@@ -397,3 +398,38 @@ testRule('cputune-monitors', [
 ])
 
 testSilent('cputune-shares', [cputune({ cachetunes: [sized('0')] })], { base: {} })
+
+// Set by set and CPU by CPU, the comparisons of each would take minutes to hours.
+const all = '0-4095'
+const oddOnes = Array.from({ length: 2048 }, (_, at) => 2 * at + 1).join(',')
+test.each<[string, Cputune, { readonly [rule: string]: number }]>([
+  [
+    '256 monitors of 4096 CPUs each',
+    { cachetunes: [sized(all, ...Array.from({ length: 256 }, (_, at) => `${at}-4095`))] },
+    { 'cputune-monitors': 254 },
+  ],
+  [
+    '256 shares with 100 monitors of 4096 CPUs each',
+    { cachetunes: Array.from({ length: 256 }, () => monitored(all, ...Array.from({ length: 100 }, () => all))) },
+    // Those of the shares, too.
+    { 'cputune-shares': 255 },
+  ],
+  [
+    '200 shares of caches and 200 of bandwidth with half of the CPUs each',
+    {
+      cachetunes: Array.from({ length: 200 }, () => caches(oddOnes, share('both'))),
+      memorytunes: Array.from({ length: 200 }, (_, at) => bandwidth(String(2 * at), 0)),
+    },
+    { 'cputune-shares': 199 },
+  ],
+  [
+    '4096 schedules of 4096 CPUs each',
+    { vcpuscheds: Array.from({ length: 4096 }, () => ({ vcpus: all, scheduler: 'batch' as const })) },
+    { 'cputune-threads': 255 },
+  ],
+])('%s are compared at once', (_, cputune, counts) => {
+  const { causes } = checkRules(...prepare({ vcpu: { value: 4096 }, cputune }))
+  for (const [rule, count] of Object.entries(counts)) {
+    expect(causes.filter((cause) => cause.rule === rule)).toHaveLength(count)
+  }
+})

@@ -1,4 +1,13 @@
-import { numbersOf } from '../../api/domain/cpuset.ts'
+import {
+  cpusetText,
+  createOwners,
+  firstCommon,
+  firstOutside,
+  rangesBelow,
+  rangesOf,
+  rangesOfNumbers,
+  type Range,
+} from '../../api/domain/cpuset.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { duplicate, forbidden, invalid, required } from './finding.ts'
@@ -51,6 +60,7 @@ const cputunePins: Rule = {
     if (!cputune) return
     const field = 'spec.domain.cputune'
     const threads = iothreadIds(domain)
+    const existing = rangesOfNumbers([...threads])
     const count = numberOf(vcpu?.value) ?? 1
     if (isRealtime(cputune.emulatorsched) && cputune.emulatorsched?.priority === undefined)
       yield required(`${field}.emulatorsched.priority`, `must be set for scheduler ${cputune.emulatorsched?.scheduler}`)
@@ -65,14 +75,14 @@ const cputunePins: Rule = {
       cputune.vcpuscheds ?? [],
       `${field}.vcpuscheds`,
       'vcpus',
-      (id) => id < count,
+      (ids) => firstOutside(ids, count < 1 ? [] : [{ first: 0, last: count - 1 }]),
       `the VM has CPUs 0 to ${count - 1}`,
     )
     yield* schedules(
       cputune.iothreadscheds ?? [],
       `${field}.iothreadscheds`,
       'iothreads',
-      (id) => threads.has(id),
+      (ids) => firstOutside(ids, existing),
       noThread,
     )
   },
@@ -114,17 +124,17 @@ function* pins<K extends 'vcpu' | 'iothread'>(
 }
 
 /** The CPUs of a set that the VM has; libvirt drops the others. */
-const cpusOf = (vcpus: string | undefined, count: number): readonly number[] =>
-  numbersOf(vcpus).filter((id) => id < count)
+const cpusOf = (vcpus: string | undefined, count: number): readonly Range[] => rangesBelow(rangesOf(vcpus), count)
 
 function* overlaps(given: readonly { readonly vcpus?: string }[], field: string, count: number): Iterable<Finding> {
-  const seen = new Set<number>()
+  if (given.length < 2) return
+  const owners = createOwners()
   for (const [index, { vcpus }] of given.entries()) {
     const ids = cpusOf(vcpus, count)
-    const overlap = ids.find((id) => seen.has(id))
+    const overlap = owners.find(ids)?.number
     if (overlap !== undefined)
       yield duplicate(`${field}[${index}].vcpus`, vcpus, `has CPU ${overlap}, which another entry already has`)
-    for (const id of ids) seen.add(id)
+    owners.set(ids, index)
   }
 }
 
@@ -186,19 +196,57 @@ interface Share {
   readonly monitors?: readonly { readonly vcpus?: string }[]
 }
 
-const isSame = (one: readonly number[], other: readonly number[]): boolean =>
-  new Set(one).symmetricDifference(new Set(other)).size === 0
+/** A set of CPUs, and its text, by which sets are compared. */
+interface Cpus {
+  readonly ids: readonly Range[]
+  readonly text: string
+}
+
+const withText = (ids: readonly Range[]): Cpus => ({ ids, text: cpusetText(ids) })
 
 /** The kernel has one group per set of CPUs, with its share of caches and of memory bandwidth. */
 function* partlyShared(caches: readonly Share[], memories: readonly Share[], count: number): Iterable<Finding> {
+  if (memories.length === 0) return
+  const sets = caches.map(({ vcpus }) => withText(cpusOf(vcpus, count)))
   for (const [index, { vcpus }] of memories.entries()) {
-    const ids = cpusOf(vcpus, count)
-    for (const [place, cache] of caches.entries()) {
-      const others = cpusOf(cache.vcpus, count)
-      if (isSame(ids, others) || !ids.some((id) => others.includes(id))) continue
+    const own = withText(cpusOf(vcpus, count))
+    for (const [place, { ids, text }] of sets.entries()) {
+      if (text === own.text || firstCommon(ids, own.ids) === undefined) continue
       const message = `has some CPUs in common with cachetunes[${place}]; both must have the same CPUs, or none in common`
-      yield invalid(`spec.domain.cputune.memorytunes[${index}].vcpus`, vcpus, message, `e.g. ${cache.vcpus}`)
+      yield invalid(`spec.domain.cputune.memorytunes[${index}].vcpus`, vcpus, message, `e.g. ${caches[place]?.vcpus}`)
     }
+  }
+}
+
+/**
+ * The sets of CPUs that are monitored separately. The kernel has one group for each, for caches and bandwidth alike.
+ * Each CPU has its set, or the fact that it has several, so a set is not compared with each of the others.
+ */
+function monitoredApart() {
+  /** By the text of the set; 1 and more. */
+  const known = new Map<string, number>()
+  const several = -1
+  const sets: number[] = []
+  return {
+    /** The lowest of the CPUs that another set has. */
+    taken({ ids, text }: Cpus): number | undefined {
+      const own = known.get(text)
+      for (const { first, last } of ids) {
+        for (let id = first; id <= last; id += 1) {
+          const set = sets[id]
+          if (set !== undefined && set !== own) return id
+        }
+      }
+      return undefined
+    },
+    add({ ids, text }: Cpus): void {
+      if (known.has(text)) return
+      const own = known.size + 1
+      known.set(text, own)
+      for (const { first, last } of ids) {
+        for (let id = first; id <= last; id += 1) sets[id] = sets[id] === undefined ? own : several
+      }
+    },
   }
 }
 
@@ -213,33 +261,31 @@ const cputuneMonitors: Rule = {
     const sized = [
       ...cachetunes.filter(({ caches = [] }) => caches.length > 0),
       ...memorytunes.filter(({ nodes = [] }) => nodes.length > 0),
-    ].map(({ vcpus }) => cpusOf(vcpus, count))
-    /**
-     * The sets of CPUs that are monitored separately. The kernel has one group for each, for caches and bandwidth
-     * alike.
-     */
-    const apart: (readonly number[])[] = []
+    ].map(({ vcpus }) => cpusetText(cpusOf(vcpus, count)))
+    const sizedSets = new Set(sized)
+    const apart = monitoredApart()
     for (const [key, shares] of Object.entries<readonly Share[]>({ cachetunes, memorytunes })) {
       for (const [index, { vcpus, monitors = [] }] of shares.entries()) {
-        const all = cpusOf(vcpus, count)
-        const isSized = sized.some((ids) => isSame(ids, all))
-        const seen: (readonly number[])[] = []
+        const all = withText(cpusOf(vcpus, count))
+        const isSized = sizedSets.has(all.text)
+        const seen = new Set<string>()
         for (const [place, monitor] of monitors.entries()) {
-          const ids = cpusOf(monitor.vcpus, count)
+          const cpus = withText(cpusOf(monitor.vcpus, count))
           const field = `spec.domain.cputune.${key}[${index}].monitors[${place}].vcpus`
-          const other = ids.find((id) => !all.includes(id))
-          const taken = ids.find((id) => apart.some((monitored) => monitored.includes(id) && !isSame(monitored, ids)))
-          const isWhole = isSized && isSame(ids, all)
-          if (monitor.vcpus !== undefined && ids.length === 0)
+          const other = firstOutside(cpus.ids, all.ids)
+          const isWhole = isSized && cpus.text === all.text
+          const isSeen = seen.has(cpus.text)
+          const taken = other !== undefined || isSeen || isWhole ? undefined : apart.taken(cpus)
+          if (monitor.vcpus !== undefined && cpus.ids.length === 0)
             yield invalid(field, monitor.vcpus, `has none of the CPUs of the VM, 0 to ${count - 1}`)
           else if (other !== undefined)
             yield invalid(field, monitor.vcpus, `has CPU ${other}, which the share does not have: it has ${vcpus}`)
-          else if (seen.some((monitored) => isSame(monitored, ids)))
+          else if (isSeen)
             yield duplicate(field, monitor.vcpus, 'another monitor already has these CPUs')
-          else if (!isWhole && taken !== undefined)
+          else if (taken !== undefined)
             yield duplicate(field, monitor.vcpus, `has CPU ${taken}, which another monitor already has`)
-          seen.push(ids)
-          if (!isWhole) apart.push(ids)
+          seen.add(cpus.text)
+          if (!isWhole) apart.add(cpus)
         }
       }
     }
@@ -259,18 +305,19 @@ function* schedules<K extends 'vcpus' | 'iothreads'>(
   })[],
   field: string,
   key: K,
-  exists: (id: number) => boolean,
+  absentOf: (ids: readonly Range[]) => number | undefined,
   missing: string,
 ): Iterable<Finding> {
-  const seen = new Set<number>()
+  if (given.length === 0) return
+  const owners = createOwners()
   for (const [index, one] of given.entries()) {
-    const ids = numbersOf(one[key])
-    const overlap = ids.find((id) => seen.has(id))
-    const absent = ids.find((id) => !exists(id))
+    const ids = rangesOf(one[key])
+    const overlap = owners.find(ids)?.number
+    const absent = absentOf(ids)
     if (overlap !== undefined)
       yield duplicate(`${field}[${index}].${key}`, one[key], `has ${overlap}, which another entry already schedules`)
     if (absent !== undefined) yield invalid(`${field}[${index}].${key}`, one[key], `has ${absent}: ${missing}`)
-    for (const id of ids) seen.add(id)
+    owners.set(ids, index)
     if (isRealtime(one) && one.priority === undefined) {
       yield required(`${field}[${index}].priority`, `must be set for scheduler ${one.scheduler}`)
     }

@@ -1,4 +1,4 @@
-import { numbersOf } from '../../api/domain/cpuset.ts'
+import { createOwners, firstOutside, numbersOf, rangesOf } from '../../api/domain/cpuset.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { duplicate, forbidden, invalid, missingCapability, notFound, required } from './finding.ts'
@@ -18,7 +18,7 @@ const numaCells: Rule = {
     const cells = cpu?.numa?.cells ?? []
     const field = 'spec.domain.cpu.numa.cells'
     const ids = new Map<number, number>()
-    const owners = new Map<number, number>()
+    const owners = createOwners()
     const count = numberOf(vcpu?.value) ?? 1
     for (const [index, cell] of cells.entries()) {
       const id = numberOf(cell.id) ?? index
@@ -31,13 +31,13 @@ const numaCells: Rule = {
       ids.set(id, index)
       if (cell.memory === undefined)
         yield required(`${field}[${index}].memory`, 'must be set: the memory of the NUMA node')
-      const cpus = numbersOf(cell.cpus, count + 1)
-      const shared = cpus.find((one) => owners.has(one))
+      const cpus = rangesOf(cell.cpus, count + 1)
+      const shared = owners.find(cpus)
       if (shared !== undefined) {
-        const message = `CPU ${shared} is already in ${field}[${owners.get(shared)}]`
+        const message = `CPU ${shared.number} is already in ${field}[${shared.owner}]`
         yield invalid(`${field}[${index}].cpus`, cell.cpus, message)
-      } else for (const one of cpus) owners.set(one, index)
-      const beyond = cpus.find((one) => one >= count)
+      } else owners.set(cpus, index)
+      const beyond = firstOutside(cpus, count < 1 ? [] : [{ first: 0, last: count - 1 }])
       if (beyond !== undefined) {
         yield notFound(`${field}[${index}].cpus`, cell.cpus, `the VM has no CPU ${beyond}, only 0 to ${count - 1}`)
       }
