@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parentPath, relatedTo } from './path.ts'
+import { parentPath, pathKeys, relatedTo } from './path.ts'
 
 const paths = ['spec.domain.cpu', 'spec.domain.devices.disks[1].target.dev', 'spec.nodeSelector[a.b/c]']
 
@@ -38,3 +38,12 @@ test.each([
 ])('the path above %s is "%s"', (path, above) => {
   expect(parentPath(path)).toBe(above)
 })
+
+test.each<[string, (string | number)[]]>([
+  ['a.b[1].c', ['a', 'b', 1, 'c']],
+  ['a[b.c/d]', ['a', 'b.c/d']],
+  ['a[b[c]', ['a', 'b[c']],
+  ['a[b].c[d.e', ['a', 'b', 'c', 'd', 'e']],
+  // Each would be searched to the end, which would take minutes.
+  ['['.repeat(2_000_000), []],
+])('the keys of %.20s', (text, keys) => expect(pathKeys(text)).toEqual(keys))

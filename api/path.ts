@@ -28,7 +28,14 @@ export function joinPath(text: string, key: string | number): string {
  * that contain `]`.
  */
 export function pathKeys(text: string): (string | number)[] {
-  return (text.match(/\[[^\]]*\]|[^.[\]]+/g) ?? []).map((part) => {
+  // Brackets before this are closed. The others would each be searched to the end of the text, which a user may have
+  // written.
+  const closed = text.lastIndexOf(']') + 1
+  const parts = [
+    ...(text.slice(0, closed).match(/\[[^\]]*\]|[^.[\]]+/g) ?? []),
+    ...(text.slice(closed).match(/[^.[\]]+/g) ?? []),
+  ]
+  return parts.map((part) => {
     if (!part.startsWith('[')) return part
     const key = part.slice(1, -1)
     // A map can have the keys 7 and 007.

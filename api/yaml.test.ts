@@ -82,3 +82,8 @@ describe('YAML', () => {
     expect(parseManifest(text)).toEqual({ values: [{ kind: 'A' }, { kind: 'B' }] }),
   )
 })
+
+test('a text that only begins like a number with underscores is read in linear time', () => {
+  const text = `1${'_'.repeat(500_000)}x`
+  expect(read(`a: ${text}`)).toEqual({ a: text })
+})

@@ -25,7 +25,7 @@ const kubectlTags: readonly ScalarTag[] = [
   {
     tag: 'tag:yaml.org,2002:int',
     default: true,
-    test: /^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*_[0-9_]*)$/,
+    test: /^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9]*_[0-9_]*)$/,
     resolve: integerOf,
   },
 ]

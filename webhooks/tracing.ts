@@ -134,8 +134,8 @@ export function tracingFrom(env: Readonly<Record<string, string | undefined>>) {
   if (!url) return undefined
   const pairs = (env['OTEL_EXPORTER_OTLP_TRACES_HEADERS'] ?? env['OTEL_EXPORTER_OTLP_HEADERS'] ?? '').split(',')
   const headers = pairs.flatMap((pair) => {
-    const [, key = '', value = ''] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? []
-    return key === '' ? [] : [[key, decodeURIComponent(value)] as const]
+    const [, key = '', value = ''] = /^([^=\s]+)\s*=(.*)$/.exec(pair.trim()) ?? []
+    return key === '' ? [] : [[key, decodeURIComponent(value.trim())] as const]
   })
   return { url, headers: Object.fromEntries(headers), service: env['OTEL_SERVICE_NAME'] ?? 'virtset-webhooks' }
 }
