@@ -111,6 +111,12 @@ const texts = ({ pick }: Chance): string => {
     '0-4095,^1,',
     '5,^7,',
     '0-99999,^3-9,',
+    '0-4095',
+    ' ',
+    '\t',
+    '1 ',
+    ' , ',
+    '0 - 4095 , ^ 1 ,',
     ',',
     '[',
     ']',
@@ -290,6 +296,30 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
       { cpu: { features: Array.from({ length: 1024 }, (_, id) => ({ name: `f${id}`, policy: 'require' })) } },
     ]
     Object.assign(domain, pick(parts))
+  },
+  // Sets of CPUs: a few characters name thousands, and white space is allowed between all parts.
+  ({ object }, chances) => {
+    const domain = domainOf(object)
+    if (domain === undefined) return
+    const { pick } = chances
+    const of = pick(['same', 'shifted', 'single', 'text'])
+    const long = texts(chances)
+    const set = (index: number): string =>
+      of === 'same' ? '0-4095' : of === 'shifted' ? `${index}-4095` : of === 'single' ? String(index) : long
+    const many = <T>(make: (index: number) => T): T[] => Array.from({ length: pick([2, 16, 128, 256]) ?? 2 }, (_, index) => make(index))
+    const monitors = many((index) => ({ level: 3, vcpus: set(index) }))
+    const cachetunes = many((index) => ({ vcpus: set(index), caches: [{ id: 0, level: 3, type: 'both', size: 1 }] }))
+    const memorytunes = many((index) => ({ vcpus: set(index), nodes: [{ id: 0, bandwidth: 50 }] }))
+    const parts: Json[] = [
+      { cachetunes: [{ vcpus: '0-4095', monitors }] },
+      { cachetunes: cachetunes.slice(0, 16).map((one) => ({ ...one, monitors })) },
+      { cachetunes, memorytunes },
+      { memorytunes: [{ vcpus: '0-4095', monitors: monitors.map(({ vcpus }) => ({ vcpus })) }] },
+      { vcpuscheds: many((index) => ({ vcpus: set(index), scheduler: 'batch' })) },
+      { iothreadscheds: many((index) => ({ iothreads: set(index), scheduler: 'batch' })) },
+      { emulatorpin: { cpuset: set(0) }, vcpupins: many((vcpu) => ({ vcpu, cpuset: set(vcpu) })) },
+    ]
+    Object.assign(domain, { vcpu: { value: 4096 }, cputune: pick(parts) })
   },
   // Other fields of a preset.
   ({ object, kind }, { pick }) => {
