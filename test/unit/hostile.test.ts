@@ -89,6 +89,26 @@ const rows: [string, object, { first: string; last?: string }][] = [
     },
   ],
   [
+    'thirty sets of CPUs with 16,000 spaces each',
+    { cputune: { vcpupins: times(30, (vcpu) => ({ vcpu, cpuset: `1${' '.repeat(16_000)}x` })) } },
+    {
+      first: `spec.domain.cputune.vcpupins[0].cpuset: Invalid value: "1${' '.repeat(77)}…: must be a list of numbers and ranges, e.g. 0-3,^2,8`,
+      last: `spec.domain.cputune.vcpupins[29].cpuset: Invalid value: "1${' '.repeat(77)}…: must be a list of numbers and ranges, e.g. 0-3,^2,8`,
+    },
+  ],
+  [
+    '256 monitors of 4096 virtual CPUs each',
+    {
+      vcpu: { value: 4096 },
+      cputune: { cachetunes: [{ vcpus: '0-4095', monitors: times(256, () => ({ level: 3, vcpus: '0-4095' })) }] },
+    },
+    {
+      first:
+        'spec.domain.cputune: Forbidden: reaches the host; only a ClusterVirtualMachinePreset can set it; ask an operator for a ClusterVirtualMachinePreset that injects it',
+      last: 'spec.domain.cputune.cachetunes[0].monitors[255].vcpus: Duplicate value: "0-4095": another monitor already has these CPUs',
+    },
+  ],
+  [
     '1,400 namespaces of metadata, and 14,000 elements below them',
     {
       metadata: `<r ${times(1400, (at) => `xmlns:n${at}="u${at}" n${at}:a=""`).join(' ')}>${'<b/>'.repeat(14_000)}</r>`,
