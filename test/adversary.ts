@@ -306,7 +306,8 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
     const long = texts(chances)
     const set = (index: number): string =>
       of === 'same' ? '0-4095' : of === 'shifted' ? `${index}-4095` : of === 'single' ? String(index) : long
-    const many = <T>(make: (index: number) => T): T[] => Array.from({ length: pick([2, 16, 128, 256]) ?? 2 }, (_, index) => make(index))
+    const many = <T>(make: (index: number) => T): T[] =>
+      Array.from({ length: pick([2, 16, 128, 256]) ?? 2 }, (_, index) => make(index))
     const monitors = many((index) => ({ level: 3, vcpus: set(index) }))
     const cachetunes = many((index) => ({ vcpus: set(index), caches: [{ id: 0, level: 3, type: 'both', size: 1 }] }))
     const memorytunes = many((index) => ({ vcpus: set(index), nodes: [{ id: 0, bandwidth: 50 }] }))

@@ -62,15 +62,13 @@ test.each([' '.repeat(16_000), `1${' '.repeat(16_000)}x`, `^${' '.repeat(16_000)
   },
 )
 
-const anySet = fc
-  .array(fc.tuple(fc.boolean(), fc.nat(12), fc.nat(4)), { minLength: 1, maxLength: 8 })
-  .map((parts) => ({
-    text: parts.map(([isKept, first, more]) => `${isKept ? '' : '^'}${first}-${first + more}`).join(','),
-    numbers: parts.reduce((numbers, [isKept, first, more]) => {
-      const part = new Set(Array.from({ length: more + 1 }, (_, at) => first + at))
-      return isKept ? numbers.union(part) : numbers.difference(part)
-    }, new Set<number>()),
-  }))
+const anySet = fc.array(fc.tuple(fc.boolean(), fc.nat(12), fc.nat(4)), { minLength: 1, maxLength: 8 }).map((parts) => ({
+  text: parts.map(([isKept, first, more]) => `${isKept ? '' : '^'}${first}-${first + more}`).join(','),
+  numbers: parts.reduce((numbers, [isKept, first, more]) => {
+    const part = new Set(Array.from({ length: more + 1 }, (_, at) => first + at))
+    return isKept ? numbers.union(part) : numbers.difference(part)
+  }, new Set<number>()),
+}))
 
 const ascending = (numbers: ReadonlySet<number>): number[] => [...numbers].toSorted((a, b) => a - b)
 

@@ -155,7 +155,8 @@ type Cputune = NonNullable<Domain['cputune']>
 const rewriteCputune = (stated: Cputune, vcpu: Domain['vcpu']): Cputune => {
   const cputune = { ...stated }
   if (stated.vcpuscheds && isList(stated.vcpuscheds)) put(cputune, 'vcpuscheds', oneEach(stated.vcpuscheds, 'vcpus'))
-  if (stated.iothreadscheds && isList(stated.iothreadscheds)) put(cputune, 'iothreadscheds', oneEach(stated.iothreadscheds, 'iothreads'))
+  if (stated.iothreadscheds && isList(stated.iothreadscheds))
+    put(cputune, 'iothreadscheds', oneEach(stated.iothreadscheds, 'iothreads'))
   return withNamedPins(cputune, vcpu)
 }
 

@@ -261,8 +261,8 @@ const cputuneMonitors: Rule = {
     const sized = [
       ...cachetunes.filter(({ caches = [] }) => caches.length > 0),
       ...memorytunes.filter(({ nodes = [] }) => nodes.length > 0),
-    ].map(({ vcpus }) => cpusetText(cpusOf(vcpus, count)))
-    const sizedSets = new Set(sized)
+    ]
+    const sizedSets = new Set(sized.map(({ vcpus }) => cpusetText(cpusOf(vcpus, count))))
     const apart = monitoredApart()
     for (const [key, shares] of Object.entries<readonly Share[]>({ cachetunes, memorytunes })) {
       for (const [index, { vcpus, monitors = [] }] of shares.entries()) {
@@ -280,8 +280,7 @@ const cputuneMonitors: Rule = {
             yield invalid(field, monitor.vcpus, `has none of the CPUs of the VM, 0 to ${count - 1}`)
           else if (other !== undefined)
             yield invalid(field, monitor.vcpus, `has CPU ${other}, which the share does not have: it has ${vcpus}`)
-          else if (isSeen)
-            yield duplicate(field, monitor.vcpus, 'another monitor already has these CPUs')
+          else if (isSeen) yield duplicate(field, monitor.vcpus, 'another monitor already has these CPUs')
           else if (taken !== undefined)
             yield duplicate(field, monitor.vcpus, `has CPU ${taken}, which another monitor already has`)
           seen.add(cpus.text)
