@@ -3,7 +3,8 @@ import { resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import type { SnapshotStatus } from '../../api/snapshot.ts'
-import { openCluster, processesOfPod, type Console, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { openCluster, type Console, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { diskOf, inPhase, isLauncher, isLibvirtd, kill } from './interruption.ts'
 import { linuxVolume } from './example-images.ts'
 import { killComponent } from './components.ts'
 import { deaf, presets } from './vms.ts'
@@ -21,23 +22,6 @@ afterAll(async () => {
   await cluster.kubectl('delete', 'vm', '--all', '--timeout=240s')
   await cluster.close()
 })
-
-const isLauncher = (command: string) => command.startsWith('virt-launcher')
-const isLibvirtd = (command: string) => command.startsWith('libvirtd')
-const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
-const diskOf = (volume: string, dev: string) => ({
-  type: 'volume',
-  device: 'disk',
-  source: { volume },
-  target: { dev },
-})
-
-/** Kills the only process of a VM's pod whose command line matches. */
-function kill(vm: VirtualMachine, isWanted: (command: string) => boolean): void {
-  const [pid, ...others] = processesOfPod(vm.status?.podUID ?? 'no pod', isWanted)
-  if (pid === undefined || others.length > 0) throw new Error(`not one process, but ${others.length}`)
-  process.kill(pid, 'SIGKILL')
-}
 
 /** The claims are of the CSI driver in `cluster/csi`. */
 describe('kill -9 while a guest is frozen for a snapshot', () => {

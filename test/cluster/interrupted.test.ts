@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
 import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
+import { diskOf, inPhase, isLauncher, isLibvirtd, kill } from './interruption.ts'
 import { deaf, presets } from './vms.ts'
 
 /** Processes that are killed while a claim is filled. */
@@ -35,23 +36,6 @@ afterAll(async () => {
   for (const loop of loops) await run(['losetup', '--detach', loop])
   await rm(storage, { recursive: true })
 })
-
-const isLauncher = (command: string) => command.startsWith('virt-launcher')
-const isLibvirtd = (command: string) => command.startsWith('libvirtd')
-const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
-const diskOf = (volume: string, dev: string) => ({
-  type: 'volume',
-  device: 'disk',
-  source: { volume },
-  target: { dev },
-})
-
-/** Kills the only process of a VM's pod whose command line matches. */
-function kill(vm: VirtualMachine, isWanted: (command: string) => boolean): void {
-  const [pid, ...others] = processesOfPod(vm.status?.podUID ?? 'no pod', isWanted)
-  if (pid === undefined || others.length > 0) throw new Error(`not one process, but ${others.length}`)
-  process.kill(pid, 'SIGKILL')
-}
 
 /** A claim, and a volume that is reserved for it. */
 async function claim(name: string, volumeMode: 'Filesystem' | 'Block', source: object): Promise<void> {
