@@ -145,8 +145,13 @@ test('what libvirt refuses is reported, and what is not there is waited for', as
   await request(launcher, [], 'two Detaching GuestHoldsVolume')
 })
 
-const mount =
-  'test -b /dev/sda && (grep -q " /data " /proc/mounts || (mkfs.ext4 -q /dev/sda; mkdir -p /data; mount /dev/sda /data)); echo "$(cat /data/word 2>/dev/null) $(cat /sys/block/sda/device/vpd_pg80 2>/dev/null | tr -d "\\\\0")"; echo word >/data/word; sync'
+// Fails until the guest has the disk, which may be a moment after the launcher has attached it.
+const mount = `set -e
+test -b /dev/sda
+grep -q " /data " /proc/mounts || { mkfs.ext4 -q /dev/sda; mkdir -p /data; mount /dev/sda /data; }
+echo "$(cat /data/word 2>/dev/null) $(cat /sys/block/sda/device/vpd_pg80 2>/dev/null | tr -d "\\0")"
+echo word >/data/word
+sync`
 
 test(
   'Linux sees the disk, keeps it while it is mounted, continues when another pod serves it, and loses it',
