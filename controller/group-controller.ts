@@ -293,11 +293,18 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     return undefined
   }
 
-  /** A group that was deleted and created again under the same name must not own anything under the old uid. */
+  /**
+   * A group that was deleted and created again under the same name must not own anything under the old uid. The cache of
+   * a new leader may lag behind: by an old number of replicas, VMs would be deleted, and with them their claims.
+   */
   const wholeOf = async ({ metadata }: Group): Promise<Persisted<VirtualMachineGroup>> => {
     const current = await kube.get(virtualMachineGroups, refOf(keyOf(metadata)))
     if (current.metadata.uid !== metadata.uid || current.metadata.deletionTimestamp !== undefined) {
       throw new Error(`the group ${metadata.uid} does not exist or terminates; it gets no VM`)
+    }
+    if (current.metadata.generation !== metadata.generation) {
+      const message = `it has changed since generation ${metadata.generation}`
+      throw new ApiError(`read the group ${metadata.name}`, { code: 409, reason: 'Conflict', message })
     }
     return current
   }
@@ -382,6 +389,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const deleteAll = async (group: Group, memory: Memory, all: readonly Vm[]): Promise<undefined> => {
+    await wholeOf(group)
     for (let at = 0; at < all.length; at += deletionsAtOnce) {
       loop.assertLeading()
       await Promise.all(all.slice(at, at + deletionsAtOnce).map((vm) => deleteOne(group, memory, vm)))
