@@ -13,10 +13,10 @@ const node = (status: 'True' | 'False' | 'Unknown') => ({
 
 describe('a node', () => {
   it.each([
-    [node('True'), 'responds'],
-    [node('False'), 'responds'],
+    [node('True'), 'ready'],
+    [node('False'), 'unready'],
     [node('Unknown'), 'silent'],
-    [{ metadata: {} }, 'responds'],
+    [{ metadata: {} }, 'unready'],
     [undefined, 'gone'],
   ])('%#: %s', (given, state) => {
     expect(stateOf(given)).toBe(state)

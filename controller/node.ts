@@ -14,13 +14,18 @@ export interface Node {
 
 export const nodes = resource<Node>({ group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false })
 
-/** The state of the node of a VM. `silent`: its kubelet does not report. */
-export type NodeState = 'responds' | 'silent' | 'gone'
+/**
+ * The state of the node of a VM. `unready`: its kubelet reports that it cannot run pods, for example because the
+ * container runtime does not respond, so it may not be able to end them either. `silent`: its kubelet does not report.
+ */
+export type NodeState = 'ready' | 'unready' | 'silent' | 'gone'
 
 /** Kubernetes sets Ready to Unknown when the kubelet has not reported for 40 s; the kubelet itself sets False. */
 export function stateOf(node: Node | undefined): NodeState {
   if (node === undefined) return 'gone'
-  return node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'Unknown' ? 'silent' : 'responds'
+  const ready = node.status?.conditions?.find(({ type }) => type === 'Ready')?.status
+  if (ready === 'Unknown') return 'silent'
+  return ready === 'True' ? 'ready' : 'unready'
 }
 
 /** Whether it responds, without the megabyte of images and labels that a Node can have. */

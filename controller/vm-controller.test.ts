@@ -376,7 +376,10 @@ describe('controller', () => {
     start()
     create(server)
     await scheduled(server)
-    server.put('/api/v1/nodes', { metadata: { name: 'n1' } })
+    server.put('/api/v1/nodes', {
+      metadata: { name: 'n1' },
+      status: { conditions: [{ type: 'Ready', status: 'True' }] },
+    })
     server.remove(pods, 'default', podName)
     await until(() => conditions(server)['PodEnded']?.startsWith('Unknown AwaitingHandler'))
     await until(

@@ -80,8 +80,8 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
     ['finished', isFinished(vm) ? 'finished' : undefined],
     ['podEnded', ended.length === 0 ? undefined : ended.join()],
     ['podDeleting', deleting.length === 0 ? undefined : deleting.join()],
-    // A handler can confirm nothing while its node does not respond.
-    ['podMissing', pods.length === 0 && node === 'responds' ? podUID : undefined],
+    // Only a kubelet that works ends what is left of a pod.
+    ['podMissing', pods.length === 0 && node === 'ready' ? podUID : undefined],
     ['runningAgain', before?.phase === 'Unknown' && last?.phase === 'Running' ? last.time : undefined],
   ]
   return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))

@@ -82,10 +82,10 @@ const observed = ({ pod, copies = [], elapsed = {}, vm = fresh, ...over }: Varia
     failure: undefined,
     completion: { kind: 'done', presets: [] },
     claims: new Map(),
-    node: 'responds',
+    node: 'ready',
     image: 'launcher:1',
     elapsed: new Map(
-      [...statesOf(vm, pods, over.node ?? 'responds').keys()].map((mark) => [mark, (elapsed[mark] ?? 0) * 1000]),
+      [...statesOf(vm, pods, over.node ?? 'ready').keys()].map((mark) => [mark, (elapsed[mark] ?? 0) * 1000]),
     ),
     now: at(0),
     ...over,
@@ -172,10 +172,10 @@ const notOwn = `the pod ${name} differs from the launcher pod that the controlle
 
 const unconfirmed = `the launcher pod ${name} no longer exists, but its end was not observed; waiting for the handler of node n1 to confirm it`
 const stuck = `the pod ${name} on node n1 has not ended within its grace period; the VM stays until it has`
-const withCondition = (type: string, reason: string, message: string) =>
+const withCondition = (type: string, reason: string, message: string, status: 'True' | 'False' = 'True') =>
   withStatus({
     ...inPhase('Running'),
-    conditions: [{ type, status: 'True', reason, message, observedGeneration: 1, lastTransitionTime: at(9) }],
+    conditions: [{ type, status, reason, message, observedGeneration: 1, lastTransitionTime: at(9) }],
   })
 const confirmed = withCondition('PodEnded', 'LauncherAbsent', '')
 const target = (reason: string, message: string) =>
@@ -222,6 +222,7 @@ const awaited = withStatus({
     },
   ],
 })
+const present = withCondition('PodEnded', 'LauncherPresent', '', 'False')
 /** What the handler writes. */
 const finishedAfter = (vm: typeof running) => ({
   ...vm,
@@ -473,7 +474,7 @@ const table: [string, Variation, string[]][] = [
   [
     'a pod that disappeared while its node responds: waits for the handler first',
     { vm: running },
-    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 60000'],
+    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 120000'],
   ],
   [
     'the handler confirmed its end: the VM has failed',
@@ -486,8 +487,8 @@ const table: [string, Variation, string[]][] = [
     [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
   ],
   [
-    'the handler does not confirm it within a minute: the VM has failed',
-    { vm: running, elapsed: { podMissing: 60 } },
+    'the handler reports nothing within the grace period of the pod and a minute: the VM has failed',
+    { vm: running, elapsed: { podMissing: 120 } },
     [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
   ],
   [
@@ -496,6 +497,13 @@ const table: [string, Variation, string[]][] = [
     [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
   ],
   ['but not one from before, for which the handler is awaited', { vm: awaited, node: 'silent' }, []],
+  ['the handler sees the launcher: waits without limit', { vm: present, elapsed: { podMissing: 86_400 } }, []],
+  ['also when the node does not respond', { vm: present, node: 'silent' }, []],
+  [
+    'the kubelet reports that it cannot run pods: the time does not count, because it may not be able to end them',
+    { vm: running, elapsed: { podMissing: 86_400 }, node: 'unready' },
+    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 120000'],
+  ],
   [
     'unless its Node is deleted',
     { vm: awaited, node: 'gone' },
@@ -899,7 +907,12 @@ const table: [string, Variation, string[]][] = [
   [
     'a deleted VM whose pod was force-deleted waits for its handler',
     { vm: withStatus(inPhase('Running'), { metadata: deleting }) },
-    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 60000'],
+    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 120000'],
+  ],
+  [
+    'without limit while its handler sees the launcher',
+    { vm: { ...present, metadata: { ...present.metadata, ...deleting } }, elapsed: { podMissing: 86_400 } },
+    [],
   ],
   [
     'and is removed when the handler confirms the end',

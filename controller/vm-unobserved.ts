@@ -1,6 +1,6 @@
 import { isFinished } from '../api/virtual-machine.ts'
-import { isEndAwaited, isEndConfirmed } from '../runtime/pod-end.ts'
-import { podName } from './launcher-pod.ts'
+import { isEndAwaited, isEndConfirmed, isLauncherPresent } from '../runtime/pod-end.ts'
+import { podGraceSeconds, podName } from './launcher-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
 import { isHandedOver } from './vm-observed.ts'
@@ -13,8 +13,8 @@ import { awaitingHandlerStatus, unknownStatus } from './vm-status.ts'
  */
 const believedMs = 300_000
 /**
- * How long to wait for a handler to confirm the end of a launcher. Within it, a kubelet kills what is left of a
- * force-deleted pod.
+ * How long to wait for a handler that reports nothing, beyond the grace period of the pod. Within it, a kubelet kills
+ * what is left of a force-deleted pod.
  */
 const confirmationMs = 60_000
 
@@ -29,7 +29,8 @@ export function confirmEnd({ vm, node, isEndObserved, elapsed, now }: Observed):
   if (!isHandedOver(vm) || isFinished(vm) || isEndObserved || isEndConfirmed(vm) || node === 'gone') return undefined
   // A pod that disappeared while the node responded: its deletion states nothing about the machine.
   if (node === 'silent') return isEndAwaited(vm) ? [] : undefined
-  const leftMs = confirmationMs - (elapsed.get('podMissing') ?? 0)
+  if (isLauncherPresent(vm)) return []
+  const leftMs = podGraceSeconds(vm) * 1000 + confirmationMs - (elapsed.get('podMissing') ?? 0)
   if (leftMs <= 0) return undefined
   return [...writeStatus(vm, awaitingHandlerStatus(vm, podName(vm), now)), { do: 'requeueAfter', afterMs: leftMs }]
 }

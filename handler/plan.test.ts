@@ -79,19 +79,35 @@ test.each<[string, Given, Observation, string[]]>([
     'without its socket only: whoever runs in its pod can remove that',
     { phase: 'Running' },
     { kind: 'absent', absentForMs: 0, hasVolume: true },
-    ['requeueAfter 1000', 'requeueAfter 1000'],
+    ['requeueAfter 1000', 'updateStatus Running PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
   ],
   [
     'that does not listen yet',
     { phase: 'Scheduled' },
     { kind: 'absent', absentForMs: 0, hasVolume: true },
-    ['requeueAfter 50', 'requeueAfter 1000'],
+    ['requeueAfter 50', 'updateStatus Scheduled PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
   ],
   [
     'unreachable',
     { phase: 'Running' },
     { kind: 'unreachable', message: '', silentForMs: 0 },
-    ['requeueAfter 1000', 'requeueAfter 1000'],
+    ['requeueAfter 1000', 'updateStatus Running PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
+  ],
+  [
+    'unreachable, which another update of the status reports first',
+    { phase: 'Running' },
+    { kind: 'unreachable', message: '', silentForMs: 60_000 },
+    [
+      'updateStatus Running PodEnded=Unknown:AwaitingHandler Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable',
+      'requeueAfter 15000',
+      'requeueAfter 1000',
+    ],
+  ],
+  [
+    'that ends its guest',
+    { phase: 'Running', isDeleting: true },
+    { kind: 'report', report: { ...report('ShuttingDown'), deadline: seconds(30), gracePeriodSeconds: 30 } },
+    ['updateStatus Running PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
   ],
   ['absent, and its guest had ended', { phase: 'Failed' }, { kind: 'absent', absentForMs: 0, hasVolume: false }, []],
 ])('answers the controller that awaits the end of a launcher: %s', (_, given, observation, expected) => {

@@ -1,4 +1,4 @@
-import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
+import { isFinished, type VirtualMachine, type VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
 import {
   downloadFailed,
@@ -14,6 +14,7 @@ import { isEndAwaited } from '../runtime/pod-end.ts'
 import { hasEndingProbe } from '../runtime/probe.ts'
 import {
   endConfirmedStatus,
+  endDeniedStatus,
   failedStatus,
   generationOf,
   isAlive,
@@ -123,8 +124,14 @@ const failedStarts = new Map<string, LauncherErrorReason>([
  */
 export function plan(vm: VirtualMachine, observation: Observation, now: string): Action[] {
   const actions = planFor(vm, observation, now)
-  const isPolled = isEndAwaited(vm) && !hasEnded(observation)
-  return isPolled ? [...actions, { do: 'requeueAfter', afterMs: endPollMs }] : actions
+  if (!isEndAwaited(vm) || hasEnded(observation)) return actions
+  return [...actions, ...denyEnd(vm, actions, now), { do: 'requeueAfter', afterMs: endPollMs }]
+}
+
+/** Answers the controller, which concludes nothing then. Another update of the status goes first: there is one a round. */
+function denyEnd(vm: VirtualMachine, actions: readonly Action[], now: string): Action[] {
+  if (isFinished(vm) || actions.some((action) => action.do === 'updateStatus')) return []
+  return updateStatus(vm, endDeniedStatus(vm, now))
 }
 
 function planFor(vm: VirtualMachine, observation: Observation, now: string): Action[] {

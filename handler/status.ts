@@ -106,6 +106,14 @@ export function withoutNetworkStatus(
 const neitherSynchronizedNorReady = (status: 'False' | 'Unknown', reason: string, message: string): Asserted[] =>
   ['Synchronized', 'Ready'].map((type) => ({ type, status, reason, message }))
 
+/** The status for a controller that awaits the end of the launcher: it has not ended. */
+export function endDeniedStatus(vm: VirtualMachine, now: string): VirtualMachineStatus {
+  const before = vm.status ?? {}
+  const message = 'the volumes of the pod still exist on its node, so QEMU may still run'
+  const condition = { type: podEndedCondition, status: 'False', reason: 'LauncherPresent', message } as const
+  return conclude(before, before, [condition], vm, now)
+}
+
 /** The status for a controller that awaits the end of the launcher: it has ended. */
 export function endConfirmedStatus(vm: VirtualMachine, now: string): VirtualMachineStatus {
   const before = vm.status ?? {}

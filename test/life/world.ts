@@ -85,7 +85,7 @@ export function createWorld() {
       pods: new Map<string, LauncherPod>(),
       own: new Map<string, Vm>(),
       endedPods: new Set<string>(),
-      nodes: new Map<string, NodeState>(nodeNames.map((name) => [name, 'responds' as const])),
+      nodes: new Map<string, NodeState>(nodeNames.map((name) => [name, 'ready' as const])),
       stopwatch: createStopwatch<Mark>({ monotonic: () => clockMs }, () => true) as Stopwatch<Mark>,
     }
   }
@@ -397,7 +397,7 @@ export function createWorld() {
      */
     forceDeletePod(pod: LauncherPod): void {
       const name = pod.spec.nodeName ?? ''
-      const isSeen = works(name) && controller.nodes.get(name) === 'responds'
+      const isSeen = works(name) && controller.nodes.get(name) === 'ready'
       if (name === '' || isSeen || nodes.get(name)?.isAlive === false) removePod(pod)
     },
     /**
@@ -439,7 +439,7 @@ export function createWorld() {
     },
     restore: (node: NodeName) => void Object.assign(nodes.get(node) ?? {}, { isAlive: true, isReachable: true }),
     /** Updates the controller's view of a node: its lease expires, or is renewed, some time after the fact. */
-    observeNode: (node: NodeName) => void controller.nodes.set(node, works(node) ? 'responds' : 'silent'),
+    observeNode: (node: NodeName) => void controller.nodes.set(node, works(node) ? 'ready' : 'silent'),
     crashGuest: (process: Process) => endGuest(process, 'Failed', 'crashed'),
     stopGuest: (process: Process) => endGuest(process, 'Succeeded', 'shutdown'),
     exitLauncher(process: Process): void {
