@@ -6,6 +6,7 @@ import { createArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
 import type { ConnectionLimits } from './connections.ts'
 import { guardConnections } from './guard.ts'
+import { surviveBackpressure } from './paused-parser.ts'
 import { createSelfSigned } from './self-signed.ts'
 
 /** 15 s for the handshake, the request, and the review of its token, which waits for up to 5 s. */
@@ -36,6 +37,7 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
   const server = createServer({ ...certificate, minVersion }, respond)
   server.headersTimeout = headersTimeoutMs
   server.requestTimeout = headersTimeoutMs
+  surviveBackpressure(server)
   const prove = guardConnections(server, {
     limits,
     provenBy: 'caller',

@@ -165,6 +165,32 @@ describe('the server', () => {
     expect([response.code, JSON.stringify(response.body).includes('secret')]).toEqual([500, false])
   })
 
+  test('serves a request that arrives while the response to the previous one is not sent yet', async () => {
+    // More than the kernel buffers.
+    const large = writePatch([{ op: 'add', path: '/large', value: 'x'.repeat(16 * 1024 * 1024) }])
+    const seen: string[] = []
+    const handle: AdmissionHandler = ({ uid }) => {
+      seen.push(uid)
+      return uid === 'large' ? { allowed: true, patch: large } : { allowed: true }
+    }
+    // The deadline of a body does not count here.
+    const { server, authority } = await start(handle, defaultLimits, { clock: closable(fakeClock()) })
+    const post = (body: string) =>
+      `POST /mutate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+    const caller = connect({ port: server.port, host: 'localhost', ca: authority.pem }).on('error', () => {})
+    closing.push(async () => caller.destroy())
+    await once(caller, 'secureConnect')
+    caller.write(post(reviewOf({}, 'large')))
+    await once(caller, 'readable')
+    // In several records of TLS, which arrive together.
+    caller.write(post(reviewOf({ text: 'y'.repeat(60_000) }, 'small')))
+    let end = ''
+    const read = () => caller.on('data', (chunk: Buffer) => (end = (end + chunk.toString()).slice(-1000))).resume()
+    setTimeout(read, 200)
+    await until(() => end.includes('"uid":"small"') || caller.destroyed)
+    expect([seen, end]).toEqual([['large', 'small'], expect.stringContaining('"uid":"small"')])
+  })
+
   test('rejects requests beyond the limit at once', async () => {
     const { promise, resolve } = Promise.withResolvers<AdmissionResult>()
     const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024 })
@@ -532,12 +558,15 @@ describe('the server', () => {
 
   test('drains: continues to serve, makes clients reconnect, finishes requests in progress, then stops listening', async () => {
     const slow = Promise.withResolvers<AdmissionResult>()
-    const { server, post } = await start(({ uid }) => (uid === 'slow' ? slow.promise : { allowed: true }))
+    const handle: AdmissionHandler = ({ uid }) => (uid === 'slow' ? slow.promise : { allowed: true })
+    const clock = fakeClock()
+    const { server, post } = await start(handle, defaultLimits, { clock: closable(clock) })
     const first = await post('/mutate', reviewOf({}))
     const inProgress = post('/mutate', reviewOf({}, 'slow'))
     const drained = server.drain(200)
     const during = await post('/mutate', reviewOf({}))
     expect([first.connection, during.connection, during.code]).toEqual(['keep-alive', 'close', 200])
+    await clock.advance(200)
     slow.resolve({ allowed: true })
     expect((await inProgress).code).toBe(200)
     await drained

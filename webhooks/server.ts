@@ -3,6 +3,7 @@ import { fastify } from 'fastify'
 import { sleep } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { guardConnections } from '../runtime/guard.ts'
+import { surviveBackpressure } from '../runtime/paused-parser.ts'
 import { admissionRoutes, pathOf, type AdmissionOptions } from './admission-routes.ts'
 import { createBodyDeadlines } from './body-deadline.ts'
 import { failureOf, sendStatus } from './respond.ts'
@@ -94,6 +95,9 @@ export async function startServer(options: ServerOptions, port: number, host = '
     clock,
     rejected: metrics.connectionRejected,
   })
+
+  // The API server sends requests of one tenant on a connection on which those of another were answered.
+  surviveBackpressure(app.server)
 
   const closeUnused = watchUnused(app.server, clock, api !== undefined)
 
