@@ -108,7 +108,7 @@ test('a guest writes its journal before it is frozen, and continues after it', a
     expect([frozen?.state, isDirty, end]).toEqual(['Frozen', false, { id, state: 'Thawed' }])
     break
   }
-  await eventually('it writes again', async () => (await needsRecovery()) === true)
+  await eventually('it writes again', async () => (await needsRecovery()) === true, 240_000)
   await launcher.reported('its agent answers', ({ agent, phase }) => agent === 'connected' && phase === 'Running')
 })
 
@@ -129,7 +129,7 @@ test('probes by commands run in the guest', async () => {
     expect.stringMatching(/^the QEMU guest agent refuses: cannot read how the command ended, .* written too much: ./),
   ])
   // On a busy machine, the agent needs longer to send all of it.
-  await eventually('the agent answers again', async () => (await probed('readinessProbe'))[0] === 0)
+  await eventually('the agent answers again', async () => (await probed('readinessProbe'))[0] === 0, 240_000)
   expect(await probed('readinessProbe')).toEqual([0, 'up\n'])
   expect(await probed('livenessProbe')).toEqual([
     1,

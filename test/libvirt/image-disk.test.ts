@@ -241,7 +241,8 @@ test('a guest whose changes find no space is paused, and continues when there is
   await rm(filler)
   const changes = join(await launcher.inPod('volumes'), 'root/disk.qcow2')
   await eventually('the guest has written to the whole disk', async () => (await stat(changes)).size > 4 * mebibyte)
-  expect(await launcher.report()).toMatchObject({ phase: 'Running', reason: 'unpaused' })
+  const running = await launcher.reported('the guest runs', ({ phase }) => phase === 'Running')
+  expect(running).toMatchObject({ reason: 'unpaused' })
 })
 
 describe('a claim that has no disk', () => {
@@ -350,22 +351,23 @@ describe('a claim that has no disk', () => {
         const base = await readFile(await rawOf('disk'))
         // What an attempt left that was killed while it downloaded.
         await writeFile(join(launcher.volumes, 'root/disk.img.other-vm-source.unfinished'), 'half')
-        server.answers(
-          { status: 500 },
-          { status: 200, body: file, send: file.length / 2 },
-          { status: 302, location: '/b' },
-          { status: 200, body: file },
-        )
+        server.answers({ status: 500 })
         const report = fromServer(file, { capacity: '8Mi' })
         const failed = await launcher.reported('it failed', ({ reason }) => reason === 'downloadFailed')
-        expect(failed.message).toBe(
-          `volume "root": the claim data cannot be filled: ${server.url}/a: the server responded with status 500; trying again in 1 s`,
+        expect(failed.message?.replace(/\d+ s$/, 'SECONDS')).toBe(
+          `volume "root": the claim data cannot be filled: ${server.url}/a: the server responded with status 500; trying again in SECONDS`,
         )
-        const cutOff = await launcher.reported('it was cut off', ({ message = '' }) => message.includes('in 2 s'))
-        expect(cutOff.message).toContain(`${server.url}/a: the connection was cut off: `)
+        server.answers({ status: 200, body: file, send: file.length / 2 })
+        await launcher.reported('it was cut off', ({ message = '' }) =>
+          message.includes(`${server.url}/a: the connection was cut off: `),
+        )
+        server.answers({ status: 302, location: '/b' }, { status: 200, body: file })
         expect(await report).toMatchObject({ phase: 'Running' })
         await guestEchoes()
-        expect(server.requests()).toEqual(['/a?token=hidden', '/a?token=hidden', '/a?token=hidden', '/b'])
+        // On a busy machine, an attempt can fail more than once in the same way.
+        const requests = server.requests()
+        expect(requests.length).toBeGreaterThanOrEqual(4)
+        expect([new Set(requests.slice(0, -1)), requests.at(-1)]).toEqual([new Set(['/a?token=hidden']), '/b'])
         expect(await readdir(join(launcher.volumes, 'root'))).toEqual(['disk.img'])
         const filled = await readFile(disk())
         expect(filled.length).toBe(8 * mebibyte)

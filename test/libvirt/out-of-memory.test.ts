@@ -90,7 +90,8 @@ describe('a guest that needs more memory than the limit of its pod', () => {
 test('a guest that touches all its memory stays within the limit of its pod', async () => {
   await start(limitOf(256), 990)
   await put(domainOf(256))
-  await eventually('the guest has touched its memory', async () => (await cgroup.usedBytes()) > mebibytes(300))
+  const isTouched = async () => (await cgroup.usedBytes()) > mebibytes(300)
+  await eventually('the guest has touched its memory', isTouched, 240_000)
   expect(await launcher.report()).toMatchObject({ phase: 'Running' })
 })
 

@@ -153,12 +153,18 @@ const dhcp6Client = `
   const send = (hex) => new Promise((sent) => socket.send(Buffer.from(hex, 'hex'), 547, 'ff02::1:2%eth0', sent))
   const client = '0001000a00030001525400000001'
   const [server, association] = ['0002000a00030001020000005654', '0003000c000000010000000000000000']
-  const offered = once(socket, 'message')
-  await send('01abcdef' + client + association)
-  const [offer] = await offered
-  const given = once(socket, 'message')
-  await send('03abcdee' + client + server + association)
-  const [reply] = await given
+  // The first packets have no source yet while the kernel looks for duplicates of the link-local address.
+  const ask = async (hex, type) => {
+    const answered = new Promise((found) => socket.on('message', (answer) => answer[0] === type && found(answer)))
+    const again = setInterval(() => send(hex), 500)
+    await send(hex)
+    const answer = await answered
+    clearInterval(again)
+    socket.removeAllListeners('message')
+    return answer
+  }
+  const offer = await ask('01abcdef' + client + association, 2)
+  const reply = await ask('03abcdee' + client + server + association, 7)
   const at = reply.indexOf(Buffer.from('00050018', 'hex')) + 4
   let answers = 0
   socket.on('message', () => answers++)
@@ -225,6 +231,6 @@ test('by IPv6, a guest is given its router and the address of the pod, and can u
            socket.send('x', 9, 'fd00::1', () => socket.close(sent)))
        })`,
   )
-  await eventually('the right address is heard', () => existsSync(heard) || undefined)
+  await eventually('an address is heard', () => existsSync(heard) && readFileSync(heard, 'utf8') !== '')
   expect(readFileSync(heard, 'utf8')).toBe('fd00::5 ')
 })
