@@ -23,7 +23,10 @@ const selector = 'app.kubernetes.io/component=webhooks'
 
 interface Pod {
   readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
-  readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] }
+  readonly status: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[]
+    readonly containerStatuses?: readonly { readonly containerID?: string }[]
+  }
 }
 const pods = async (): Promise<readonly Pod[]> =>
   JSON.parse(await cluster.kubectl(...system, 'get', 'pods', '-l', selector, '-o', 'json')).items
@@ -106,13 +109,12 @@ describe('under load', () => {
     const load = startLoad(2)
     await cluster.until('some load', async () => load.created() > 20 || undefined)
     process.kill(pid, 'SIGKILL')
-    await cluster.until(
-      'its container started again',
-      async () =>
-        processesOfPod(victim?.metadata.uid ?? '', (command) => command.includes('webhooks/main.ts')).some(
-          (other) => other !== pid,
-        ) || undefined,
-    )
+    // Until the kubelet has noticed, the pod is still reported as ready.
+    const containerOf = (pod: Pod | undefined) => pod?.status.containerStatuses?.[0]?.containerID
+    await cluster.until('another container of the replica is ready', async () => {
+      const now = (await pods()).find(({ metadata }) => metadata.uid === victim?.metadata.uid)
+      return (now !== undefined && isReady(now) && containerOf(now) !== containerOf(victim)) || undefined
+    })
     await settled()
     const moreLoad = async (): Promise<number> => {
       const enough = load.created() + 50

@@ -146,7 +146,11 @@ test.concurrent('a VM keeps its disk while the pod that serves it is deleted, or
   const vm = await running('kept', [attached('kept')])
   const before = await untilVolumes('kept', 'kept Attached')
   const { podName = '', podUID = '' } = podOf(before) ?? {}
-  for (const pid of processesOfPod(podUID, (command) => command.includes('qemu-nbd'))) process.kill(pid, 'SIGKILL')
+  const servers = () => processesOfPod(podUID, (command) => command.includes('qemu-nbd'))
+  const killed = servers()
+  expect(killed).not.toEqual([])
+  for (const pid of killed) process.kill(pid, 'SIGKILL')
+  await cluster.until('another process serves it', async () => servers().some((pid) => !killed.includes(pid)) || undefined)
   await untilVolumes('kept', 'kept Attached')
   await cluster.kubectl('delete', 'pod', podName, '--grace-period=1', '--wait=false')
   const after = await cluster.untilVm('kept', 'has another pod', (one) => {

@@ -10,6 +10,7 @@ import { guestHelp } from '../../cluster/guest.ts'
 import type { AttachedVolumeStatus, AttachmentPod } from '../../api/attached-volume.ts'
 import type { FreezeStatus } from '../../api/virtual-machine.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
+import { isNotFound } from '../../runtime/api-error.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import { openConsole } from '../launcher-client.ts'
 import { pauseAfter } from '../until.ts'
@@ -60,9 +61,12 @@ export interface TestCluster {
   /** kubectl for the namespace, without a command. */
   readonly command: readonly string[]
   kubectl(...rest: string[]): Promise<string>
+  /** Presets first, and the others once the presets are accepted: the webhooks know new presets a moment later. */
   apply(...objects: object[]): Promise<void>
   /** Creates an object with kubectl; returns its exit status and output. */
   create(object: object, ...flags: string[]): Promise<{ readonly status: number | undefined; readonly output: string }>
+  /** Creates a VM, again until it contains the text: each replica of the webhooks knows a new preset a moment later. */
+  createWith(text: string, vm: object): Promise<void>
   vm(name: string): Promise<VirtualMachine | undefined>
   /** Waits until a VM reaches a state; dumps the namespace if it does not before the deadline. */
   untilVm(
@@ -72,6 +76,8 @@ export interface TestCluster {
     deadlineMs?: number,
   ): Promise<VirtualMachine>
   untilGone(name: string, deadlineMs?: number): Promise<void>
+  /** Unlike an absent `vm`: a request that fails, as while the API server restarts, does not count. */
+  isGone(name: string): Promise<boolean>
   /**
    * Waits until a deleted VM is gone, and for the event that its guest powered off. What the guest writes to its
    * console at its end can be lost.
@@ -109,17 +115,27 @@ export async function openCluster(): Promise<TestCluster> {
   const base = [join(binaries, 'kubectl'), '--kubeconfig', kubeconfig, '--cache-dir', join(state, 'kubectl')]
   const kubectl = (...rest: string[]) => run([...base, '-n', namespace, ...rest])
   await kubectl('create', 'namespace', namespace)
+  const pathOf = (name: string) => `/apis/virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines/${name}`
   // Tests read VMs again and again, and each kubectl takes a tenth of a second of CPU time.
   const kube = createKubeClient({ access: await kubeconfigAccess({ file: kubeconfig }), userAgent: 'cluster-test' })
 
+  const applyAll = async (items: readonly object[]) => {
+    const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+    await run([...base, '-n', namespace, 'apply', '--server-side', '-f', '-'], { input })
+  }
   const cluster: TestCluster = {
     namespace,
     state,
     command: [...base, '-n', namespace],
     kubectl,
     async apply(...objects) {
-      const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
-      await run([...base, '-n', namespace, 'apply', '--server-side', '-f', '-'], { input })
+      const isPreset = (object: object) => 'kind' in object && object.kind === 'VirtualMachinePreset'
+      const [presets, others] = [objects.filter(isPreset), objects.filter((object) => !isPreset(object))]
+      if (presets.length > 0 && others.length > 0) {
+        await applyAll(presets)
+        await kubectl('wait', 'vmp', '--all', '--for=condition=Accepted', '--timeout=240s')
+        await applyAll(others)
+      } else await applyAll(objects)
     },
     async create(object, ...flags) {
       try {
@@ -130,10 +146,18 @@ export async function openCluster(): Promise<TestCluster> {
         throw error
       }
     },
+    async createWith(text, vm) {
+      await cluster.until(`a VM with ${text}`, async () => {
+        const { status, output } = await cluster.create(vm, '-o', 'json')
+        if (status === 0 && output.includes(text)) return true
+        const input = JSON.stringify(vm)
+        await run([...base, '-n', namespace, 'delete', '--ignore-not-found', '-f', '-'], { input })
+        return undefined
+      })
+    },
     async vm(name) {
-      const path = `/apis/virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines/${name}`
       // As while the API server restarts: absent.
-      return kube.request('GET', path).catch(() => undefined) as Promise<VirtualMachine | undefined>
+      return kube.request('GET', pathOf(name)).catch(() => undefined) as Promise<VirtualMachine | undefined>
     },
     untilVm: (name, what, isWanted, deadlineMs) =>
       cluster.until(
@@ -145,12 +169,9 @@ export async function openCluster(): Promise<TestCluster> {
         deadlineMs,
       ),
     async untilGone(name, deadlineMs) {
-      await cluster.until(
-        `VM ${name} gone`,
-        async () => ((await cluster.vm(name)) === undefined ? true : undefined),
-        deadlineMs,
-      )
+      await cluster.until(`VM ${name} gone`, async () => (await cluster.isGone(name)) || undefined, deadlineMs)
     },
+    isGone: (name) => kube.request('GET', pathOf(name)).then(() => false, isNotFound),
     async untilPoweredOff(name) {
       await cluster.untilGone(name)
       const ofVm = `--field-selector=involvedObject.kind=VirtualMachine,involvedObject.name=${name}`

@@ -46,7 +46,7 @@ test.concurrent('kubectl vm starts, stops and starts again; the second VM has th
   expect((await cluster.vm('web'))?.spec.domain['title']).toBeUndefined()
 
   await vm('stop', 'web', '--wait')
-  expect(await cluster.vm('web')).toBeUndefined()
+  expect(await cluster.isGone('web')).toBe(true)
   const events = await cluster.kubectl(
     'get',
     'events',

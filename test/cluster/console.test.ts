@@ -179,8 +179,8 @@ test('ssh and scp reach a guest through the API server', async () => {
       throw new Error(`the guest's console shows\n${await vm('log', 'linux')}`, { cause })
     })
   expect(hostname.trim()).not.toBe('')
-  // Its console is on port 0, which the preset adds after the port in the manifest.
-  expect(await vm('log', 'linux')).toContain('login:')
+  // Its console is on port 0, which the preset adds after the port in the manifest. It serves ssh before it prompts.
+  await cluster.until('the log has a prompt', async () => (await vm('log', 'linux')).includes('login:') || undefined)
   const sent = join(directory, 'sent')
   await writeFile(sent, randomBytes(300_000))
   await vm('scp', ...flags, sent, 'root@linux:/tmp/sent')

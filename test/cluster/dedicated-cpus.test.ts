@@ -38,10 +38,15 @@ describe.runIf(hasSpareNode())('dedicated CPUs of the spare node', () => {
   /** The CPUs that the threads of a VM's QEMU can use. */
   const cpusOf = ({ status }: VirtualMachine): string[] => {
     const [pid] = processesOfPod(status?.podUID ?? 'no pod', (command) => command.startsWith('/usr/bin/qemu-system-'))
-    const lists = readdirSync(`/proc/${pid}/task`).map(
-      (thread) =>
-        /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8'))?.[1] ?? '',
-    )
+    const lists = readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
+      try {
+        const status = readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8')
+        return [/^Cpus_allowed_list:\s*(\S+)$/m.exec(status)?.[1] ?? '']
+      } catch {
+        // QEMU's workers end when they have nothing to do.
+        return []
+      }
+    })
     return [...new Set(lists)]
   }
 

@@ -125,7 +125,7 @@ test.concurrent('the name of a VM that is deleted with --cascade=orphan is taken
   const { vm } = await running('orphan', graceSeconds)
   await cluster.kubectl('delete', 'vm', 'orphan', '--cascade=orphan', '--wait=false')
   await cluster.until('the VM is gone', async () => {
-    const isGone = (await cluster.vm('orphan')) === undefined
+    const isGone = await cluster.isGone('orphan')
     expect({ isGone, qemus: qemusOf(vm).length }).not.toEqual({ isGone: true, qemus: 1 })
     return isGone ? true : undefined
   })

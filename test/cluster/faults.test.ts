@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { openCluster, processesOfPod, type Condition, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { killComponent, processesOfComponent } from './components.ts'
+import { inPhase, isLauncher, isLibvirtd, processOf } from './interruption.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -11,23 +12,12 @@ beforeAll(async () => {
 })
 afterAll(() => cluster.close())
 
-const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
 const condition = (vm: VirtualMachine, type: string): Condition | undefined =>
   vm.status?.conditions?.find((each) => each.type === type)
 /** Its guest is killed at once on deletion, so that no test waits for it. */
 const impatient = { terminationGracePeriodSeconds: 0 }
 
-const isLauncher = (command: string) => command.startsWith('virt-launcher')
-const isLibvirtd = (command: string) => command.startsWith('libvirtd')
 const isQemu = (command: string) => command.startsWith('/usr/bin/qemu-system-')
-
-/** The only process of a VM's pod whose command line matches. */
-function processOf(vm: VirtualMachine, isWanted: (command: string) => boolean): number {
-  const pids = processesOfPod(vm.status?.podUID ?? 'no pod', isWanted)
-  const [pid] = pids
-  if (pid === undefined || pids.length > 1) throw new Error(`not one process, but ${pids.length}`)
-  return pid
-}
 
 async function running(name: string, spec: object = impatient): Promise<VirtualMachine> {
   await cluster.apply(deaf(name, spec))
@@ -67,29 +57,19 @@ describe('kill -9 of the processes in a VM’s pod', () => {
       metadata: { name: 'hog' },
       spec: { selector: { matchLabels: { hog: 'true' } }, domain: { qemuCommandline: { args } } },
     })
-    // The webhooks of a busy node may see the preset late.
-    await cluster.kubectl('wait', 'cvmp/hog', '--for=condition=Accepted', '--timeout=240s')
-    const greedy = deaf('greedy', impatient, {}, { labels: { hog: 'true' } })
-    await cluster.until('the webhooks inject the preset', async () => {
-      const { output } = await cluster.create(greedy, '--dry-run=server', '-o', 'json')
-      return output.includes('id=hog') || undefined
-    })
-    await cluster.apply(greedy)
+    await cluster.createWith('id=hog', deaf('greedy', impatient, {}, { labels: { hog: 'true' } }))
     const failed = await cluster.untilVm('greedy', 'has failed', inPhase('Failed'))
     expect(failed.status).toMatchObject({
       reason: 'OOMKilled',
       message: expect.stringMatching(/limit (of|is) \d+ MiB/),
     })
     expect(await cluster.kubectl('get', 'vm', 'greedy', '-o', 'wide')).toContain('OOMKilled')
-    const events = await cluster.kubectl(
-      'get',
-      'events',
-      '--field-selector',
-      'involvedObject.name=greedy,reason=OOMKilled',
-      '-o',
-      'name',
+    // The handler writes the status first.
+    const ofEnd = ['--field-selector', 'involvedObject.name=greedy,reason=OOMKilled', '-o', 'name']
+    await cluster.until(
+      'an event OOMKilled',
+      async () => (await cluster.kubectl('get', 'events', ...ofEnd)) !== '' || undefined,
     )
-    expect(events).not.toBe('')
     await cluster.kubectl('delete', 'cvmp', 'hog')
   })
 
@@ -180,7 +160,12 @@ describe('kill -9 of virtset itself', () => {
       phase: 'Running',
       podUID: vm.status?.podUID,
     })
-    await running('afterwards')
+    // The API server notices the endpoints a moment after the kubelet has reported that they are ready.
+    await cluster.until('a VM is created again', async () => {
+      const { status } = await cluster.create(deaf('afterwards', impatient))
+      return status === 0 || undefined
+    })
+    await cluster.untilVm('afterwards', 'runs', inPhase('Running'))
   })
 })
 

@@ -48,14 +48,7 @@ const grant = (spec: object): Promise<void> =>
     },
   })
 
-/** Creates a VM, again until it contains what was granted: a webhook may not know the preset yet. */
-const create = (name: string, granted: string) =>
-  cluster.until(`VM ${name} has what was granted`, async () => {
-    const { output } = await cluster.create(withCard(name), '-o', 'json')
-    if (output.includes(granted)) return true
-    await cluster.kubectl('delete', 'vm', name, '--ignore-not-found')
-    return undefined
-  })
+const create = (name: string, granted: string) => cluster.createWith(granted, withCard(name))
 
 /** The words of libvirt on a machine without IOMMU, and on one with an IOMMU that has no such device. */
 const noDevice = /host doesn't support passthrough of host PCI devices|fffe:fd:1e\.5/

@@ -59,7 +59,11 @@ describe('kill -9 while a guest is frozen for a snapshot', () => {
       spec: { source: { name: 'linux' }, volumeSnapshotClassName: classOf(name) },
     })
     const uid = await cluster.kubectl('get', 'vmsnap', name, '-o', 'jsonpath={.metadata.uid}')
-    return cluster.untilVm('linux', 'is frozen', (vm) => isFrozen(vm, uid))
+    const vm = await cluster.untilVm('linux', 'is frozen', (one) => isFrozen(one, uid))
+    // The controller creates it when it has seen that.
+    const found = ['get', 'volumesnapshot', `${name}-data`, '--ignore-not-found', '-o', 'name']
+    await cluster.until('the storage is asked for a snapshot', async () => (await cluster.kubectl(...found)) || undefined)
+    return vm
   }
   const classOf = (name: string) => `${cluster.namespace}-${name}`
   const frozenOf = ({ status }: VirtualMachine) => status?.frozen
@@ -85,9 +89,11 @@ describe('kill -9 while a guest is frozen for a snapshot', () => {
       deletionPolicy: 'Delete',
     })
     try {
-      // The snapshotter would try again by itself, but up to five minutes later.
-      await cluster.kubectl('annotate', 'volumesnapshot', `${name}-data`, 'retry=1')
+      let tries = 0
       return await cluster.until(`the snapshot ${name} is complete`, async () => {
+        // The snapshotter would try again by itself, but up to five minutes later, and may not know the class yet.
+        if (tries++ % 20 === 0)
+          await cluster.kubectl('annotate', '--overwrite', 'volumesnapshot', `${name}-data`, `retry=${tries}`)
         const { status }: { status?: SnapshotStatus } = JSON.parse(
           await cluster.kubectl('get', 'vmsnap', name, '-o', 'json'),
         )

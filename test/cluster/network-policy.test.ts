@@ -39,7 +39,7 @@ describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enf
       pod('stranger', node, image, {}),
       ...names.flatMap((name) => [service(name), vm(name, node, root)]),
     )
-    await cluster.kubectl('wait', 'pod/friend', 'pod/stranger', '--for=condition=Ready', '--timeout=120s')
+    await cluster.kubectl('wait', 'pod/friend', 'pod/stranger', '--for=condition=Ready', '--timeout=240s')
     await Promise.all([
       ...names.map((name) => untilServes(name, 'IPv4')),
       ...dual.map((name) => untilServes(name, 'IPv6')),

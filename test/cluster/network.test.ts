@@ -219,7 +219,7 @@ test.concurrent('a plugin that is missing, fails or hangs is named in the condit
   const interfaces = [{ type: 'ethernet', target: { dev: 'tap1', managed: false } }]
   const spec = { nodeSelector: { 'kubernetes.io/hostname': node }, terminationGracePeriodSeconds: 0 }
   const labels = { plugged: cluster.namespace }
-  await cluster.apply(deaf('plugged', spec, { devices: { interfaces } }, { labels }))
+  await cluster.createWith('"example"', deaf('plugged', spec, { devices: { interfaces } }, { labels }))
   const untilReason = (text: string) =>
     cluster.untilVm('plugged', `waits: ${text}`, ({ status }) => {
       const ready = status?.conditions?.find(({ type }) => type === 'Ready')

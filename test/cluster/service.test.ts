@@ -121,10 +121,10 @@ test('a Service sends requests to a guest exactly while its probe succeeds', asy
   // The guest serves, but is not ready.
   await cluster.until(`the guest serves at ${address}`, () => ask(address, 'who'))
   await untilEndpoints(`${address} false`)
-  await cluster.kubectl('wait', 'pod/client', '--for=condition=Ready', '--timeout=120s')
+  await cluster.kubectl('wait', 'pod/client', '--for=condition=Ready', '--timeout=240s')
   expect(await fetched('http://web:8080/cgi-bin/who')).toBe('no response')
 
-  await ask(address, 'open')
+  await cluster.until('the guest has opened', () => ask(address, 'open'))
   await cluster.untilVm('server', 'is ready', (vm) => readyOf(vm) === 'True')
   await untilEndpoints(`${address} true`)
   const path = 'jsonpath={.status.podIP}'
@@ -145,7 +145,7 @@ test('a Service sends requests to a guest exactly while its probe succeeds', asy
   await cluster.kubectl('label', 'vm', 'server', 'app=server', '--overwrite')
   await untilEndpoints(`${address} true`)
 
-  await ask(address, 'close')
+  await cluster.until('the guest has closed', () => ask(address, 'close'))
   await cluster.untilVm('server', 'is not ready', (vm) => readyOf(vm) === 'False')
   await untilEndpoints(`${address} false`)
   // kube-proxy follows the endpoints.

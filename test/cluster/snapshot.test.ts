@@ -147,7 +147,11 @@ test('a claim grows while its guest runs, also a file up to its capacity', async
   await grow('file-linux', '640Mi')
   // In sectors. At first, the file was smaller than its capacity, because its file system was.
   await shell.ask('echo $(cat /sys/block/vdb/size) $(cat /sys/block/vdc/size)', '131072 655360')
-  expect(await read('.status.capacity.storage', 'pvc', 'file-linux')).toBe('640Mi')
+  // The kubelet reports it after the file system has grown, which the launcher sees at once.
+  await cluster.until(
+    'the claim has grown',
+    async () => (await read('.status.capacity.storage', 'pvc', 'file-linux')) === '640Mi' || undefined,
+  )
 })
 
 test('a guest with an agent is frozen until its disks are taken, and continues', async () => {
