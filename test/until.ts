@@ -9,6 +9,9 @@ const longestSlowPauseMs = 500
 export const pauseAfter = (tookMs: number, pauseMs: number): number =>
   Math.max(pauseMs, Math.min(2 * tookMs, longestSlowPauseMs))
 
+/** Only a failure takes this long; less than a unit test may take, so that it says what it waited for. */
+const defaultDeadlineMs = 100_000
+
 /**
  * Waits until `isTrue` returns something true, and returns that; calls `meanwhile` in between. Throws after
  * `deadlineMs`, with the text of `describe`. For real sockets, which a fake clock does not control.
@@ -18,7 +21,7 @@ export async function until<T>(
   meanwhile?: () => unknown,
   options: { deadlineMs?: number; describe?: () => string } = {},
 ): Promise<Exclude<T, false | undefined>> {
-  const { deadlineMs = 60_000, describe } = options
+  const { deadlineMs = defaultDeadlineMs, describe } = options
   const startedMs = performance.now()
   for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
     const checkedMs = performance.now()
@@ -43,7 +46,7 @@ const isGiven = <T>(answer: T): answer is Exclude<T, false | undefined> => answe
 export function eventually<T>(
   what: string,
   isTrue: () => T | Promise<T>,
-  deadlineMs = 60_000,
+  deadlineMs = defaultDeadlineMs,
 ): Promise<Exclude<T, false | undefined>> {
   let last: unknown
   const asked = async (): Promise<T | undefined> => {

@@ -1,6 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +9,7 @@ import { Agent, request } from 'undici'
 import { lastLines } from '../../cluster/command.ts'
 import { apiServerCommand, etcdCommand } from '../../cluster/controlplane.ts'
 import { ensurePki, renderKubeconfig } from '../../cluster/pki.ts'
+import { freePort } from './free-port.ts'
 
 /** A kube-apiserver for one test file, without nodes, scheduler and controllers. */
 export interface TestApiServer {
@@ -71,7 +71,7 @@ export async function startApiServer(
     return child
   }
   try {
-    const [clientPort, peerPort, port] = await freePorts()
+    const [clientPort, peerPort, port] = [await freePort(), await freePort(), await freePort()]
     const pki = await ensurePki(join(directory, 'pki'), ['127.0.0.1', '10.96.0.1'], [], new Date())
     const etcd = join(binaries, 'etcd')
     const data = join(directory, 'etcd')
@@ -146,18 +146,4 @@ async function end(child: ChildProcess): Promise<void> {
   const gone = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGKILL')
   await gone
-}
-
-/** Three different ports that were just free. */
-async function freePorts(): Promise<[number, number, number]> {
-  const one = async () => {
-    const server = createServer()
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const address = server.address()
-    if (address === null || typeof address === 'string') throw new Error('a TCP server has an address and a port')
-    return { port: address.port, close: () => new Promise((resolve) => server.close(resolve)) }
-  }
-  const [a, b, c] = [await one(), await one(), await one()]
-  await Promise.all([a.close(), b.close(), c.close()])
-  return [a.port, b.port, c.port]
 }

@@ -126,6 +126,10 @@ describe('the controller on a real API server, without webhooks', () => {
       spec: { domain: { title: 'by a preset', memory: { unit: 'MB', value: 64 }, uuid: expect.any(String) } },
     })
 
+    const reasons = async () =>
+      (await field('{.items[*].reason}', 'events', '--field-selector', 'involvedObject.name=vm1')).split(' ').toSorted()
+    // An event that is not written yet would be lost with the leader.
+    await eventually('both events', async () => (await reasons()).join() === 'Completed,SuccessfulCreate')
     one.kill('SIGKILL')
     await bind(await podOf('vm1'), 'n1')
     await apply('vm2', vm('vm2'))
@@ -157,16 +161,8 @@ describe('the controller on a real API server, without webhooks', () => {
     // Acts as the kubelet after the container has ended.
     await kubectl('delete', 'pod', pod, '--grace-period=0', '--force')
     await eventually('vm1 is gone', async () => (await field('{.metadata.name}', 'vm', 'vm1')) === '')
-    const reported = await kubectl(
-      'get',
-      'events',
-      '--field-selector',
-      'involvedObject.name=vm1',
-      '-o',
-      'jsonpath={.items[*].reason}',
-    )
-    const reasons = ['Completed', 'SuccessfulCreate', 'SuccessfulDelete']
-    expect(reported.split(' ').toSorted()).toEqual(reasons)
+    await eventually('a third event', async () => (await reasons()).length > 2)
+    expect(await reasons()).toEqual(['Completed', 'SuccessfulCreate', 'SuccessfulDelete'])
   })
 
   it('sets the condition Accepted of a preset', async () => {

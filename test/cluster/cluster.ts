@@ -14,6 +14,7 @@ import { isNotFound } from '../../runtime/api-error.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import { openConsole } from '../launcher-client.ts'
 import { pauseAfter } from '../until.ts'
+import { deaf } from './vms.ts'
 
 /** The parts of a VM that tests read. */
 export interface VirtualMachine {
@@ -115,7 +116,8 @@ export async function openCluster(): Promise<TestCluster> {
   const base = [join(binaries, 'kubectl'), '--kubeconfig', kubeconfig, '--cache-dir', join(state, 'kubectl')]
   const kubectl = (...rest: string[]) => run([...base, '-n', namespace, ...rest])
   await kubectl('create', 'namespace', namespace)
-  const pathOf = (name: string) => `/apis/virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines/${name}`
+  const collection = `/apis/virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines`
+  const pathOf = (name: string) => `${collection}/${name}`
   // Tests read VMs again and again, and each kubectl takes a tenth of a second of CPU time.
   const kube = createKubeClient({ access: await kubeconfigAccess({ file: kubeconfig }), userAgent: 'cluster-test' })
 
@@ -204,6 +206,13 @@ export async function openCluster(): Promise<TestCluster> {
       await kube.close()
     },
   }
+  // An earlier file may have stopped them: the API server notices a moment later that they are ready again.
+  await cluster.until('the webhooks respond', () =>
+    kube.request('POST', `${collection}?dryRun=All`, deaf('probe')).then(
+      () => true,
+      () => undefined,
+    ),
+  )
   return cluster
 }
 
