@@ -252,11 +252,16 @@ describe('the server', () => {
   test('responds with a timeout before the caller gives up, and does not start work that cannot finish in time', async () => {
     const never = Promise.withResolvers<AdmissionResult>()
     const seen: string[] = []
-    const { post, metrics } = await start(({ uid }) => {
+    const handle: AdmissionHandler = ({ uid }) => {
       seen.push(uid)
       return never.promise
-    })
-    const late = await post('/mutate?timeout=120ms', reviewOf({}, 'slow'))
+    }
+    const clock = fakeClock()
+    const { post, metrics } = await start(handle, defaultLimits, { clock: closable(clock) })
+    const slow = post('/mutate?timeout=120ms', reviewOf({}, 'slow'))
+    await until(() => seen.length === 1)
+    await clock.advance(100)
+    const late = await slow
     const gone = await post('/mutate?timeout=10ms', reviewOf({}, 'gone'))
     expect([late, gone].map(({ code, body: { kind, reason } }) => [code, kind, reason])).toEqual([
       [504, 'Status', 'Timeout'],
@@ -269,11 +274,16 @@ describe('the server', () => {
 
   test('aborts what a request waits for when its response is late, or its caller is gone', async () => {
     const signals: AbortSignal[] = []
-    const { post, authority } = await start((_request, _turn, signal) => {
+    const handle: AdmissionHandler = (_request, _turn, signal) => {
       if (signal !== undefined) signals.push(signal)
       return new Promise(() => {})
-    })
-    expect((await post('/mutate?timeout=120ms', reviewOf({}))).code).toBe(504)
+    }
+    const clock = fakeClock()
+    const { post, authority } = await start(handle, defaultLimits, { clock: closable(clock) })
+    const late = post('/mutate?timeout=120ms', reviewOf({}))
+    await until(() => signals.length === 1)
+    await clock.advance(100)
+    expect((await late).code).toBe(504)
     expect(signals.map(({ aborted }) => aborted)).toEqual([true])
     const caller = new Agent({ connect: { ca: authority.pem } })
     const answer = post('/mutate', reviewOf({}), caller).catch(() => 'gone')
@@ -339,7 +349,8 @@ describe('the server', () => {
       handled.push(uid)
       return { allowed: true }
     }
-    const { post } = await start(handle, defaultLimits, { turns })
+    const clock = fakeClock()
+    const { post } = await start(handle, defaultLimits, { turns, clock: closable(clock) })
     const { request: plain, ...review } = JSON.parse(reviewOf({}))
     const body = JSON.stringify({
       ...review,
@@ -351,7 +362,10 @@ describe('the server', () => {
     taken[0]?.start()
     expect([(await answer).code, handled]).toEqual([200, ['u-1']])
 
-    expect((await post('/mutate?timeout=120ms', body)).code).toBe(504)
+    const late = post('/mutate?timeout=120ms', body)
+    await until(() => taken.length === 2)
+    await clock.advance(100)
+    expect((await late).code).toBe(504)
     expect([taken[1]?.isLate(), handled]).toEqual([true, ['u-1']])
   })
 

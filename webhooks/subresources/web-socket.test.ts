@@ -5,7 +5,7 @@ import { type Duplex, duplexPair } from 'node:stream'
 import { afterEach, expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { systemClock, type Clock } from '../../runtime/clock.ts'
-import { fakeClock } from '../../test/fake-clock.ts'
+import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import { bridge, closeMs, pingMs, webSocketOptions, type Bridge, type Ending } from './web-socket.ts'
 
@@ -150,6 +150,7 @@ test('a client is pinged, and disconnected if it does not answer until the next 
     client.send('x')
     await until(() => client.bufferedAmount === 0)
     await new Promise((resolve) => setTimeout(resolve, 20))
+    for (let turns = 0; turns < 10; turns++) await settle()
   }
   expect(isOver).toBe(false)
 })
