@@ -439,16 +439,19 @@ const rows: [string, Given, Observation, string[]][] = [
     { ...reported(report('Defined', { reason: 'starting' })), startingForMs: 4999 },
     ['requeueAfter 5000'],
   ],
-  [
-    'reports a download that failed at once',
+  ...(['DownloadFailed', 'NoSpace'] as const).map((reason): (typeof rows)[number] => [
+    `reports ${reason} at once`,
     { phase: 'Scheduled' },
-    { ...reported(report('Defined', { reason: 'downloadFailed', message: 'status 404' })), startingForMs: 0 },
+    {
+      ...reported(report('Defined', { reason: reason[0]?.toLowerCase() + reason.slice(1), message: 'status 404' })),
+      startingForMs: 0,
+    },
     [
-      'updateStatus Scheduled Ready=False:DownloadFailed Synchronized=Unknown:GuestStarting',
+      `updateStatus Scheduled Ready=False:${reason} Synchronized=Unknown:GuestStarting`,
       'requeueAfter 5000',
-      'recordEvent Warning DownloadFailed',
+      `recordEvent Warning ${reason}`,
     ],
-  ],
+  ]),
   [
     'reports a slow start',
     { phase: 'Scheduled' },

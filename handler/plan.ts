@@ -3,6 +3,7 @@ import { requestedGraceSeconds } from '../api/template.ts'
 import {
   downloadFailed,
   fillingDisk,
+  noSpace,
   launcherVersion,
   type DomainReport,
   type LauncherErrorReason,
@@ -348,12 +349,13 @@ function mayHaveFailedProbe(vm: VirtualMachine, { isTerminated = false }: Domain
 
 function recordFilling(vm: VirtualMachine, { reason, message = '' }: DomainReport): Action[] {
   if (reason === downloadFailed) return recordOnce(vm, 'DownloadFailed', message)
+  if (reason === noSpace) return recordOnce(vm, 'NoSpace', message)
   if (reason !== fillingDisk || vm.status?.conditions?.some((one) => one.reason === 'FillingDisk')) return []
   return [{ do: 'recordEvent', type: 'Normal', reason: 'FillingDisk', message: message.replace(/: \d+ %$/, '') }]
 }
 
 /** Of the condition Ready; written at once, and not only for a slow start. */
-const fillingReasons = new Set(['FillingDisk', 'DownloadFailed'])
+const fillingReasons = new Set(['FillingDisk', 'DownloadFailed', 'NoSpace'])
 
 /** The launcher reports the end of the start with an event; the requeue is for a launcher that does not. */
 function onStart(vm: VirtualMachine, status: VirtualMachineStatus, startingForMs: number): Action[] {

@@ -13,7 +13,14 @@ import {
 } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
 import { firstTexts, shorten } from '../api/shorten.ts'
-import { downloadFailed, fillingDisk, type DomainReport, type Json, type JsonObject } from '../runtime/launcher-api.ts'
+import {
+  downloadFailed,
+  fillingDisk,
+  noSpace,
+  type DomainReport,
+  type Json,
+  type JsonObject,
+} from '../runtime/launcher-api.ts'
 import { agentCondition } from '../runtime/guest-info.ts'
 import { findCondition, setCondition, statusMessage } from '../runtime/condition.ts'
 import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
@@ -238,6 +245,7 @@ function readiness(report: DomainReport): Asserted {
     case 'Defined':
       if (report.reason === fillingDisk) return not('FillingDisk', report.message ?? 'a disk is being filled')
       if (report.reason === downloadFailed) return not('DownloadFailed', report.message ?? 'a download failed')
+      if (report.reason === noSpace) return not('NoSpace', report.message ?? 'no space is left for a disk')
       return not('GuestStarting', report.message ?? 'the guest is being started')
     default:
       return not('GuestNotRunning', report.message ?? '')

@@ -11,8 +11,9 @@ import { fillDevice, stateOfDevice } from './fill-device.ts'
 import { fillFile, growFile, removeUnfinished, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
 import { downloadDisk } from './http-disk.ts'
 import { findImageDisk } from './image-disk.ts'
+import { writingTo } from './no-space.ts'
 import { kindOf } from './path-kind.ts'
-import { downloadFailed, type fillingDisk } from '../runtime/launcher-api.ts'
+import { downloadFailed, type fillingDisk, type noSpace } from '../runtime/launcher-api.ts'
 import { Refused } from './refused.ts'
 import type { VolumeSource } from './render.ts'
 
@@ -34,7 +35,8 @@ interface ClaimContext {
 }
 
 /** Called with a message for the user. Without a reason: a claim is being filled. */
-export type OnProgress = (message: string, reason?: typeof fillingDisk | typeof downloadFailed) => void
+export type OnProgress = (message: string, reason?: FillingReason) => void
+type FillingReason = typeof fillingDisk | typeof downloadFailed | typeof noSpace
 
 /** A disk to copy, and what it is for messages. */
 interface Source extends ConvertedDisk {
@@ -43,6 +45,7 @@ interface Source extends ConvertedDisk {
 
 /**
  * Finds the disk in a claim. If the claim has none, makes it of the claim's source; lets its file grow to the capacity.
+ * Can be repeated if there was no space.
  * @throws Refused VolumeUnavailable, with a message for the user
  */
 export async function prepareClaim(name: string, claim: ClaimVolume, context: ClaimContext): Promise<VolumeSource> {
@@ -76,6 +79,10 @@ interface Task {
   readonly refuse: (message: string) => never
 }
 
+/** What is full, for messages. */
+const fileSystem = 'its file system'
+const diskOfNode = 'the disk of the node, where the download is stored,'
+
 async function prepareFile(task: Task): Promise<void> {
   const { claim, context, refuse } = task
   const { directory, writer } = context
@@ -86,7 +93,11 @@ async function prepareFile(task: Task): Promise<void> {
     return growFile(directory, await sizeInFileSystem(directory, capacity, 0n))
   }
   await removeUnfinished(directory)
-  const target = { path: unfinishedPath(directory, `${writer}-source`), ...(capacity ? { maxBytes: capacity } : {}) }
+  const target = {
+    path: unfinishedPath(directory, `${writer}-source`),
+    place: fileSystem,
+    ...(capacity ? { maxBytes: capacity } : {}),
+  }
   const source = await findSource(task, target)
   try {
     if (source === undefined && claim.source?.empty === undefined) return
@@ -96,7 +107,9 @@ async function prepareFile(task: Task): Promise<void> {
     const smallest = source?.bytes ?? 0n
     const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, smallest)
     const filled = source && { ...source, scratch: context.scratch, onPercent: reporter(task, source) }
-    await fillFile(filled, { directory, writer, bytes })
+    await writingTo({ name: fileSystem, directory, bytes: () => smallest }, () =>
+      fillFile(filled, { directory, writer, bytes }),
+    )
   } finally {
     await removeTemporary(source)
   }
@@ -114,7 +127,7 @@ async function prepareDevice(task: Task): Promise<void> {
   if (state === 'filled') return
   const bytes = await sizeOfDevice(context.block)
   const path = join(context.sourceDirectory, 'download')
-  const target = { path, maxBytes: bytes, maxFileBytes: downloadBytes(bytes) }
+  const target = { path, place: diskOfNode, maxBytes: bytes, maxFileBytes: downloadBytes(bytes) }
   const source = await findSource(task, target)
   if (source === undefined) {
     if (state === 'unfinished') refuse('was not filled to the end, and its source is not in the pod')
@@ -133,6 +146,7 @@ async function prepareDevice(task: Task): Promise<void> {
 /** Where a disk is downloaded to, and its limits. */
 interface DownloadTarget {
   readonly path: string
+  readonly place: string
   readonly maxBytes?: bigint
   readonly maxFileBytes?: bigint
 }

@@ -3,6 +3,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import type { Disk } from './disk-format.ts'
 import { fixHeader } from './fixed-header.ts'
+import { writingToScratch } from './no-space.ts'
 
 /** A disk whose header was examined, or one that is raw whatever it contains. */
 export interface ConvertedDisk {
@@ -47,13 +48,17 @@ export async function convertDisk(
   let header: string | undefined
   try {
     const file = fileOf(input === undefined ? source.path : inherited(0), source.isDevice)
-    if (input !== undefined && source.format === 'qcow2') header = await fixHeader(input, source, scratch)
+    if (input !== undefined && source.format === 'qcow2') {
+      header = await writingToScratch(scratch, () => fixHeader(input, source, scratch))
+    }
     const disk = header === undefined ? { driver: 'raw', file } : qcow2Of(header, file)
     const from = imageOf({ driver: 'raw', ...part, file: disk })
-    // `-n`: the target exists. `-W` writes out of order, which is faster: nothing uses the target before it is whole.
+    // `-n`: the target exists. `-t none`: through the page cache, a device that is full is an I/O error like any other,
+    // and is not reported to qemu-img. `-W` writes out of order, which is faster: nothing uses the target before it is
+    // whole.
     const to =
       'device' in target
-        ? ['-n', from, imageOf({ driver: 'raw', offset: part.offset, file: fileOf(target.device, true) })]
+        ? ['-n', '-t', 'none', from, imageOf({ driver: 'raw', offset: part.offset, file: fileOf(target.device, true) })]
         : [from, inherited(1)]
     const files = [input?.fd, 'device' in target ? undefined : target.fd]
     await runQemuImg(['convert', '-p', '-O', 'raw', '-W', ...to], files, onPercent)

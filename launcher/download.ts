@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto'
 import type { FileHandle } from 'node:fs/promises'
 import { type HttpSource, shownUrl } from '../api/http-source.ts'
 import { shorten } from '../api/shorten.ts'
-import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { repeat } from './repeat.ts'
 
 interface DownloadOptions {
   readonly clock: Clock
@@ -27,9 +28,6 @@ class Interrupted extends Error {
 const maxRedirects = 10
 /** A server that sends nothing for this long is given up. */
 const silentMs = 60_000
-const firstRetryMs = 1000
-/** The same as for images in the kubelet. */
-const lastRetryMs = 300_000
 
 /** The server chooses what is in it: the names in its certificate, or where it redirects to. */
 const longestCause = 1000
@@ -43,18 +41,15 @@ const sectorBytes = 512
  * @param file a new file, which is whole only when this returns. Its name can be another file by now
  * @throws Error for a wrong checksum, a file that is too large, or one that cannot be written
  */
-export async function download(source: HttpSource, file: FileHandle, options: DownloadOptions): Promise<void> {
-  for (let delayMs = firstRetryMs; ; delayMs = Math.min(2 * delayMs, lastRetryMs)) {
-    try {
-      return await attempt(source, file, options)
-    } catch (error) {
-      if (!(error instanceof Interrupted)) throw error
-      options.onRetry(`${shorten(error.message, longestCause)}; trying again in ${delayMs / 1000} s`)
-      await sleep(options.clock, delayMs)
-      await file.truncate(0)
-    }
-  }
-}
+export const download = (source: HttpSource, file: FileHandle, options: DownloadOptions): Promise<void> =>
+  repeat(() => attempt(source, file, options), {
+    clock: options.clock,
+    isTemporary: (error) => error instanceof Interrupted,
+    onRetry(message, again) {
+      options.onRetry(`${shorten(message, longestCause)}; ${again}`)
+      return file.truncate(0)
+    },
+  })
 
 async function attempt({ url, checksum }: HttpSource, file: FileHandle, options: DownloadOptions): Promise<void> {
   const watch = watchSilence(options.clock)

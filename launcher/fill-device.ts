@@ -2,6 +2,7 @@ import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type ConvertedDisk, convertDisk } from './convert-disk.ts'
 import { createFile } from './create-file.ts'
+import { writingTo, writingToScratch } from './no-space.ts'
 
 /** What decides whether a device is new. Partition tables and file systems write to it. */
 const headBytes = 1024 * 1024
@@ -43,32 +44,66 @@ export async function fillDevice(
   path: string,
   { scratch, onPercent }: { readonly scratch: string; readonly onPercent: (percent: number) => void },
 ): Promise<void> {
-  const head = await headOf(source, scratch)
+  const head = await writingToScratch(scratch, () => headOf(source, scratch))
   if (isZero(head)) throw new Error('the first MiB of the source is zero, as that of a claim that was not filled')
-  await write(path, Buffer.concat(Array.from({ length: markedBytes / sectorBytes }, markedSector)), 0)
-  if (source.bytes > headBytes) {
-    await convertDisk(source, { device: path }, { offset: headBytes }, { scratch, onPercent })
+  const storage = { name: 'the storage of its block device', bytes: () => source.bytes }
+  // Open from the first write on, so that its `sync` reports a failure of any of them.
+  const device = await open(path, 'r+')
+  try {
+    const write = async (beginning: Buffer, offset: number) => {
+      await writingTo(storage, () => writePart(beginning, offset, { path, scratch }))
+      await device.sync()
+    }
+    await write(Buffer.concat(Array.from({ length: markedBytes / sectorBytes }, markedSector)), 0)
+    if (source.bytes > headBytes) {
+      await writingTo(storage, () =>
+        convertDisk(source, { device: path }, { offset: headBytes }, { scratch, onPercent }),
+      )
+    }
+    if (head.length > markedBytes) await write(head, markedBytes)
+    await write(head.subarray(0, markedBytes), 0)
+  } finally {
+    await device.close()
   }
-  await write(path, head.subarray(markedBytes), markedBytes)
-  await write(path, head.subarray(0, markedBytes), 0)
 }
 
-/** The first MiB, or all of a smaller disk. */
+const scratchName = 'part-of-disk'
+
+/** The first MiB, or all of a smaller disk, but at least what is marked. */
 async function headOf(source: ConvertedDisk, scratch: string): Promise<Buffer> {
-  const path = join(scratch, 'first-mebibyte')
+  const path = join(scratch, scratchName)
+  const part = source.bytes < headBytes ? { offset: 0 } : { offset: 0, size: headBytes }
   const file = await createFile(path)
   try {
-    await convertDisk(source, file, { offset: 0, size: sizeOfHead(source) }, { scratch, onPercent: () => {} })
-    return await file.readFile()
+    await convertDisk(source, file, part, { scratch, onPercent: () => {} })
+    const head = await file.readFile()
+    return Buffer.concat([head, Buffer.alloc(Math.max(0, markedBytes - head.length))])
   } finally {
     await file.close()
     await rm(path, { force: true })
   }
 }
 
-/** Part of a disk is a number of sectors. */
-const sizeOfHead = ({ bytes }: ConvertedDisk): number =>
-  bytes < headBytes ? Math.floor(Number(bytes) / sectorBytes) * sectorBytes : headBytes
+/**
+ * Writes the beginning of the disk from `offset` on, as `convertDisk` does: past the page cache, which does not tell a
+ * full device from a broken one.
+ */
+async function writePart(
+  beginning: Buffer,
+  offset: number,
+  { path, scratch }: { readonly path: string; readonly scratch: string },
+): Promise<void> {
+  const part = join(scratch, scratchName)
+  const file = await createFile(part)
+  try {
+    await writingToScratch(scratch, async () => void (await file.writeFile(beginning)))
+    const disk = { path: part, format: 'raw', isDevice: false, bytes: BigInt(beginning.length) } as const
+    await convertDisk(disk, { device: path }, { offset }, { scratch, onPercent: () => {} })
+  } finally {
+    await file.close()
+    await rm(part, { force: true })
+  }
+}
 
 function markedSector(): Buffer {
   const sector = Buffer.alloc(sectorBytes)
@@ -82,14 +117,3 @@ const sectorsOf = (bytes: Buffer): readonly Buffer[] =>
   )
 
 const isZero = (bytes: Buffer): boolean => bytes.every((byte) => byte === 0)
-
-/** What was written is on the device when this returns. */
-async function write(path: string, bytes: Buffer, offset: number): Promise<void> {
-  const device = await open(path, 'r+')
-  try {
-    await device.write(bytes, 0, bytes.length, offset)
-    await device.sync()
-  } finally {
-    await device.close()
-  }
-}

@@ -44,6 +44,7 @@ const clock: Clock = {
 
 const path = () => join(directory, 'file')
 const reports = {
+  place: 'its file system',
   clock,
   onPercent: (percent: number) => percents.push(percent),
   onRetry: (message: string) => retries.push(message.replaceAll(server.url, 'http://server')),

@@ -6,6 +6,7 @@ import { quantityValue } from '../api/quantity.ts'
 import { type ImageSource, isPathInImage } from '../api/image-source.ts'
 import { type ImageVolume, largestUnset } from '../api/volume.ts'
 import { type Disk, examineDisk } from './disk-format.ts'
+import { writingTo } from './no-space.ts'
 import { Refused } from './refused.ts'
 
 /** A backing image that QEMU opens read-only. */
@@ -25,6 +26,8 @@ interface ImageDirectories {
 const diskFolder = 'disk'
 /** At most this many names are listed in a message. */
 const mostNames = 5
+/** What the file for the guest's changes has at first: 196 KiB. */
+const overlayBytes = 256n * 1024n
 
 /**
  * Finds the disk in a container image, and creates the qcow2 file for what the guest writes unless it exists.
@@ -39,7 +42,9 @@ export async function prepareImageDisk(
   const { shownPath, bytes: bytesInImage, ...backing } = await findImageDisk(name, image, directories.image)
   const bytes = sizeOf(image, bytesInImage, (fault) => refuse(`${shownPath} ${fault}`))
   const path = join(directories.changes, 'disk.qcow2')
-  await createOverlay(path, backing, bytes).catch((error: unknown) => refuse(wordsOf(error), error))
+  const place = { name: 'the disk of the node', directory: directories.changes, bytes: () => overlayBytes }
+  const created = writingTo(place, () => createOverlay(path, backing, bytes))
+  await created.catch((error: unknown) => refuse(wordsOf(error), error))
   return { path, backing }
 }
 

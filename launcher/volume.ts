@@ -1,16 +1,20 @@
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import { shorten } from '../api/shorten.ts'
 import type { Volume } from '../api/volume.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { sourceDeviceName } from '../api/claim-volume.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { noSpace } from '../runtime/launcher-api.ts'
 import { type OnProgress, prepareClaim } from './claim-disk.ts'
 import { seedFiles, seedLabel } from './cloud-init.ts'
 import { prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
 import { filesIn, longestLabel, makeIso } from './iso.ts'
 import { kindOf } from './path-kind.ts'
+import { isFull } from './no-space.ts'
 import { Refused } from './refused.ts'
+import { repeat } from './repeat.ts'
 import type { VolumeSource } from './render.ts'
 
 /**
@@ -36,9 +40,20 @@ interface VolumeContext {
 
 /**
  * Creates the missing files of a volume in the pod, and returns its source. Idempotent: existing files are not changed.
+ * If there is no space for them, it is tried again until there is.
  * @throws Refused VolumeUnavailable, with a message for the user
  */
-export async function prepareVolume(
+export const prepareVolume = (volume: Volume, context: VolumeContext): Promise<VolumeSource> =>
+  repeat(() => attemptVolume(volume, context), {
+    clock: context.clock,
+    isTemporary: isFull,
+    onRetry: (message, again) => context.onProgress(`${shorten(message, longestCause)}; ${again}`, noSpace),
+  })
+
+/** That of qemu-img can have its command line. */
+const longestCause = 1000
+
+async function attemptVolume(
   volume: Volume,
   { directories, vm, clock, onProgress }: VolumeContext,
 ): Promise<VolumeSource> {

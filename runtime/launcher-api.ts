@@ -119,6 +119,9 @@ export const fillingDisk = 'fillingDisk'
 /** The reason of a report while the launcher waits to repeat a download that failed; its message has the cause. */
 export const downloadFailed = 'downloadFailed'
 
+/** The reason of a report while the launcher waits for space for a disk; its message has how much is missing. */
+export const noSpace = 'noSpace'
+
 /** The line on `GET /events` without a change. Every other line is a change. */
 export const heartbeatLine = '{"heartbeat":true}'
 

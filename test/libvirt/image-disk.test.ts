@@ -21,6 +21,7 @@ import type { ImageVolume } from '../../api/volume.ts'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import { eventually, until } from '../until.ts'
 import { type FileServer, sha256, startFileServer } from '../file-server.ts'
+import { addBlockVolume, attachLoop, detachLoop, guestEchoes, inside, qemuImg } from './claim.ts'
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { libvirtRootfs, uid as launcherUid } from './rootfs.ts'
@@ -53,15 +54,8 @@ async function restartPod(): Promise<void> {
   await before.stop()
 }
 
-/** A path of the test, as the launcher sees it. */
-const inside = (path: string) => path.slice(libvirtRootfs().length)
 const inImage = (name: string) => join(launcher.images, 'root/disk', name)
 const overlay = () => join(launcher.volumes, 'root/disk.qcow2')
-
-async function qemuImg(...args: string[]): Promise<string> {
-  const { stdout } = await promisify(execFile)('chroot', [libvirtRootfs(), 'qemu-img', ...args])
-  return stdout
-}
 
 /** A disk that boots the program, which the launcher can only read. */
 async function bootable(
@@ -113,15 +107,6 @@ async function openFiles(): Promise<readonly string[]> {
   return [...new Set(paths)].map((path) => path.replace(/^.*\/(?=(?:images|volumes)\/)/, '')).toSorted()
 }
 
-async function guestEchoes(): Promise<void> {
-  const console = await launcher.console()
-  let text = ''
-  console.on('data', (chunk: Buffer) => (text += chunk.toString()))
-  console.write('hello')
-  await eventually('the guest echoes', () => text.includes('hello'))
-  console.destroy()
-}
-
 describe('the disk of an image', () => {
   beforeEach(() => startPod())
 
@@ -132,7 +117,7 @@ describe('the disk of an image', () => {
     expect(report.phase).toBe('Running')
     const drift = report.specDrift?.map(({ field }) => field) ?? []
     expect(drift.filter((field) => /disks\[0\]\.(?:driver|source|backingStore)/.test(field))).toEqual([])
-    await guestEchoes()
+    await guestEchoes(launcher)
     expect(await openFiles()).toEqual(['images/root/disk/disk', 'volumes/root/disk.qcow2'])
     expect(JSON.parse(await qemuImg('info', '-U', '--output=json', inside(overlay())))).toMatchObject({
       format: 'qcow2',
@@ -258,7 +243,7 @@ describe('a claim that has no disk', () => {
     await writeFile(join(launcher.volumes, 'root/disk.img.other-vm.unfinished'), 'half')
     const report = await claimed({ ...fromImage, capacity: '8Mi' })
     expect(report).toMatchObject({ phase: 'Running' })
-    await guestEchoes()
+    await guestEchoes(launcher)
     expect(await readdir(join(launcher.volumes, 'root'))).toEqual(['disk.img'])
     const filled = await readFile(disk())
     expect(filled.length).toBe(8 * mebibyte)
@@ -271,7 +256,7 @@ describe('a claim that has no disk', () => {
     await chown(disk(), launcherUid, launcherUid)
     await bootable('disk', 'raw', 'fillDisk')
     expect(await claimed({ ...fromImage, capacity: '4Mi' })).toMatchObject({ phase: 'Running' })
-    await guestEchoes()
+    await guestEchoes(launcher)
     expect((await stat(disk())).size).toBe(4 * mebibyte)
   })
 
@@ -294,7 +279,7 @@ describe('a claim that has no disk', () => {
   async function fillsAgain(path: () => string): Promise<void> {
     await restartPod()
     expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
-    await guestEchoes()
+    await guestEchoes(launcher)
     await promisify(execFile)('cmp', ['-n', String((await stat(inImage('disk'))).size), inImage('disk'), path()])
   }
 
@@ -319,16 +304,6 @@ describe('a claim that has no disk', () => {
     const copied = await readFile(join(source, 'disk.img'))
     // Without the zeros up to the end of a sector.
     expect((await readFile(disk())).subarray(0, copied.length).equals(copied)).toBe(true)
-  })
-
-  test('fails the VM when there is no space, and leaves nothing', async () => {
-    await launcher.stop()
-    await startPod({ volumesBytes: 4 * mebibyte })
-    await writeFile(inImage('disk'), Buffer.alloc(8 * mebibyte, 1))
-    const report = await claimed(fromImage)
-    expect(report).toMatchObject({ phase: 'Gone', reason: 'volumeUnavailable' })
-    expect(report.message).toContain('volume "root": the claim data cannot be filled: ')
-    expect(report.message).toContain('No space left on device')
   })
 
   describe('and whose source is a web server', () => {
@@ -363,7 +338,7 @@ describe('a claim that has no disk', () => {
         )
         server.answers({ status: 302, location: '/b' }, { status: 200, body: file })
         expect(await report).toMatchObject({ phase: 'Running' })
-        await guestEchoes()
+        await guestEchoes(launcher)
         // On a busy machine, an attempt can fail more than once in the same way.
         const requests = server.requests()
         expect(requests.length).toBeGreaterThanOrEqual(4)
@@ -403,13 +378,10 @@ describe('a claim that has no disk', () => {
       backing = join(launcher.blocks, 'backing')
       await writeFile(backing, '')
       await truncate(backing, 514 * mebibyte)
-      device = (await promisify(execFile)('losetup', ['--find', '--show', backing])).stdout.trim()
-      const { rdev } = await stat(device)
-      const node = join(launcher.blocks, 'root')
-      await promisify(execFile)('mknod', ['-m', '660', node, 'b', `${rdev >> 8}`, `${rdev & 255}`])
-      await chown(node, launcherUid, launcherUid)
+      device = await attachLoop(backing)
+      await addBlockVolume(launcher, device)
     })
-    afterEach(() => promisify(execFile)('losetup', ['--detach', device]))
+    afterEach(() => detachLoop(device))
 
     test.each([
       ['is filled', async () => {}],
@@ -419,7 +391,7 @@ describe('a claim that has no disk', () => {
       const base = await readFile(await rawOf('disk'))
       await arrange()
       expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
-      await guestEchoes()
+      await guestEchoes(launcher)
       expect((await readFile(device)).subarray(0, base.length).equals(base)).toBe(true)
     })
 
@@ -446,7 +418,7 @@ describe('a claim that has no disk', () => {
       server.answers({ status: 200, body: file })
       const source = { http: { url: `${server.url}/a`, checksum: sha256(file) } }
       expect(await claimed({ source })).toMatchObject({ phase: 'Running' })
-      await guestEchoes()
+      await guestEchoes(launcher)
       expect((await readFile(device)).subarray(0, base.length).equals(base)).toBe(true)
       expect(await readdir(directory)).toEqual([])
     })

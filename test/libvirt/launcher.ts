@@ -54,13 +54,15 @@ export async function startLauncher(
     readonly privateBytes?: number
     /** The size of a file system in memory for the volumes, which only `inPod` reaches. */
     readonly volumesBytes?: number
+    /** The same for the sources of volumes. */
+    readonly sourcesBytes?: number
     /** Further variables, as device plugins set them. */
     readonly env?: { readonly [name: string]: string }
     /** The name of the network namespace that is the pod's, which then has /dev/net/tun; that of the test if absent. */
     readonly network?: string
   } = {},
 ): Promise<RunningLauncher> {
-  const { cgroup, oomScoreAdj = 0, privateBytes, volumesBytes, env, network } = container
+  const { cgroup, oomScoreAdj = 0, privateBytes, volumesBytes, sourcesBytes, env, network } = container
   const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
   const inside = (name: string) => join(directory.inside, name)
@@ -94,6 +96,7 @@ export async function startLauncher(
     memory: {
       ...(privateBytes === undefined ? {} : { [inside('private')]: privateBytes }),
       ...(volumesBytes === undefined ? {} : { [inside('volumes')]: volumesBytes }),
+      ...(sourcesBytes === undefined ? {} : { [inside('sources')]: sourcesBytes }),
       [inside('private/run')]: 16 * 2 ** 20,
     },
     oomScoreAdj,
