@@ -1,12 +1,17 @@
 import { describe, expect, it } from 'vitest'
+import type { Volume } from '../api/volume.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
 
 const launcher = 'localhost/virtset/launcher:1'
 const image = (name: string, reference: string) => ({ name, image: { reference } })
+const claimFrom = (name: string, reference: string) => ({
+  name,
+  persistentVolumeClaim: { claimName: 'c', source: { image: { reference } } },
+})
 const seed = { name: 'seed', cloudInit: {} }
 
 describe('the message about an image', () => {
-  it.each<[string, readonly ReturnType<typeof image>[], string, string]>([
+  it.each<[string, readonly Volume[], string, string]>([
     ['names its volume', [image('root', 'a:1'), image('data', 'b:1')], 'Back-off pulling image "b:1": x', '"data"'],
     ['names all its volumes', [image('a', 'x'), image('b', 'x'), image('c', 'y')], 'pull "x"', '"a", "b"'],
     [
@@ -17,6 +22,19 @@ describe('the message about an image', () => {
     ],
     ['may have the default registry', [image('a', 'u/x:1'), image('b', 'y')], 'image "docker.io/u/x:1": no', '"a"'],
     ['does not name the image', [image('a', 'x')], 'rpc error: code = NotFound desc = no match for platform', '"a"'],
+    ['is of a claim that is filled', [image('a', 'x'), claimFrom('b', 'y:1')], 'pull "y:1"', '"b"'],
+    [
+      'is of a registry that is away',
+      [image('a', 'r.example/x:1'), claimFrom('b', 'y')],
+      'failed to pull and unpack image "r.example/x:1": failed to resolve image: failed to do request: Head "https://r.example/v2/x/manifests/1": dial tcp 192.0.2.1:443: i/o timeout',
+      '"a"',
+    ],
+    [
+      'is of a registry that responds with 500',
+      [image('a', 'x'), claimFrom('b', 'r.example/y:1')],
+      'failed to pull and unpack image "r.example/y:1": failed to resolve image: unexpected status from HEAD request to https://r.example/v2/y/manifests/1: 500 Internal Server Error',
+      '"b"',
+    ],
     ['is about the only one', [image('a', 'x')], `ImageVolumeMountFailed: only directory subpath is supported`, '"a"'],
   ])('%s', (_, images, message, names) => {
     expect(explainPull(message, { volumes: [seed, ...images] }, launcher)).toBe(`volume ${names}: ${message}`)
