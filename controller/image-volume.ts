@@ -28,7 +28,7 @@ export function explainPull(message: string, spec: Spec, launcherImage: string):
 }
 
 /** As the kubelet and the container runtime write it, which add the default registry, folder and tag. */
-const isAbout = (message: string, reference: string): boolean =>
+export const isAbout = (message: string, reference: string): boolean =>
   ['', 'docker.io/', 'docker.io/library/'].some((prefix) =>
     ['', ':latest'].some((tag) => message.includes(`"${prefix}${reference}${tag}"`)),
   )

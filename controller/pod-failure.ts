@@ -4,12 +4,13 @@ import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { pageSize } from '../runtime/pages.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { hasImages, imagePull, pullingImage } from './image-pull.ts'
 import { failedMount, hasMissable, mountFailure } from './mount-failure.ts'
 import { failedSandbox, hasNetworks, networkFailure } from './network-failure.ts'
 import { podEvents, type PodEvent } from './pod-event.ts'
 import type { Pod } from './pod.ts'
 
-/** Why the kubelet cannot create the container of a pod, which only its events state. */
+/** Why the kubelet cannot create the container of a pod, or has not yet, which only its events state. */
 export interface PodFailure {
   readonly reason: string
   readonly message: string
@@ -18,10 +19,11 @@ export interface PodFailure {
 const kinds = [
   { reason: failedMount, explain: mountFailure },
   { reason: failedSandbox, explain: networkFailure },
+  { reason: pullingImage, explain: imagePull },
 ] as const
 
-/** Whether a pod needs what can be missing. */
-export const canFail = (pod: Pod): boolean => hasMissable(pod) || hasNetworks(pod)
+/** Whether a pod needs what can be missing, or slow. */
+export const canFail = (pod: Pod): boolean => hasMissable(pod) || hasNetworks(pod) || hasImages(pod)
 
 /** The kubelet's own messages are shorter. */
 const longestMessage = 1024
@@ -30,8 +32,8 @@ const freshMs = 4000
 const mostPods = 1000
 
 /**
- * Reads why volumes of a pod cannot be mounted, or its networks not be created. Users can write any number of events about a pod, of 1.5 MiB each: one
- * page of them is read, one event at a time.
+ * Reads why volumes of a pod cannot be mounted, or its networks not be created, or which images are still being pulled.
+ * Users can write any number of events about a pod, of 1.5 MiB each: one page of them is read, one event at a time.
  */
 export function createPodFailures(
   kube: Pick<KubeClient, 'listEach'>,

@@ -463,6 +463,15 @@ const table: [string, Variation, string[]][] = [
     ],
   ],
   [
+    'reports an image that is being pulled',
+    { ...creating, failure: { reason: 'PullingImage', message: 'volume "root": slow' }, elapsed: { creating: 7 } },
+    [
+      'updateStatus Scheduled Ready False PullingImage: volume "root": slow',
+      'recordEvent Normal PullingImage: volume "root": slow',
+      'requeueAfter 7000',
+    ],
+  ],
+  [
     'reports the same cause once, and looks again at least once a minute',
     {
       ...mountFailed,

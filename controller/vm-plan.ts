@@ -6,6 +6,7 @@ import { differenceFrom } from './adopt.ts'
 import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm, podDeleted } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import { hasFinalizer } from './finalizer.ts'
+import { pullingImage } from './image-pull.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
 import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
@@ -368,7 +369,7 @@ function reportTrouble(observed: Observed, pod: LauncherPod): Action[] {
   if (!isChanged(vm, status)) return []
   return [
     { do: 'updateStatus', status },
-    { do: 'recordEvent', type: 'Warning', ...trouble },
+    { do: 'recordEvent', type: trouble.reason === pullingImage ? 'Normal' : 'Warning', ...trouble },
     ...awaitCreation(observed),
   ]
 }
