@@ -21,8 +21,8 @@ export async function attachLoop(backing: string): Promise<string> {
 
 export const detachLoop = (device: string): Promise<unknown> => promisify(execFile)('losetup', ['--detach', device])
 
-/** Makes a device of the host the volume `root` of the pod. */
-export async function addBlockVolume({ blocks }: RunningLauncher, device: string): Promise<void> {
+/** Makes a device of the host the volume `root`. @param blocks the directory of the pod for devices */
+export async function addBlockVolume(blocks: string, device: string): Promise<void> {
   const { rdev } = await stat(device)
   const node = join(blocks, 'root')
   await promisify(execFile)('mknod', ['-m', '660', node, 'b', `${rdev >> 8}`, `${rdev & 255}`])

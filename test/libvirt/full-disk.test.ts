@@ -168,7 +168,7 @@ async function makeDevice(folder: string): Promise<string> {
   await truncate(backing, 2 * sizeMiB * mebibyte)
   const device = await attachLoop(backing)
   onTestFinished(() => detachLoop(device))
-  await addBlockVolume(launcher, device)
+  await addBlockVolume(launcher.blocks, device)
   return device
 }
 

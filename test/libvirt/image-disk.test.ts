@@ -379,7 +379,7 @@ describe('a claim that has no disk', () => {
       await writeFile(backing, '')
       await truncate(backing, 514 * mebibyte)
       device = await attachLoop(backing)
-      await addBlockVolume(launcher, device)
+      await addBlockVolume(launcher.blocks, device)
     })
     afterEach(() => detachLoop(device))
 
