@@ -9,6 +9,7 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { measureIo } from './storage/io.ts'
 import { allocatedMiB, cachedImageMiB, useOf, type Use } from './storage/node.ts'
+import { measureReads, type ReadRound } from './storage/read.ts'
 import { claimVolume, imageVolume, openVms, type Started, type Vms } from './storage/vms.ts'
 
 /**
@@ -16,6 +17,8 @@ import { claimVolume, imageVolume, openVms, type Started, type Vms } from './sto
  *
  * - a VM whose disk is in a container image, beside one that boots from a full copy of it in a claim, at its first start
  *   (which makes the copy) and at the next one: start-up, and disk space of the node;
+ * - both of them with nothing of their disk in the page cache of the node, beside the same again: start-up, and reading
+ *   the whole disk, with the node's own reading as the baseline;
  * - VMs of one image, one after the other, all running at the end: what each takes of the node's disk and memory, and
  *   the start-up of the last beside the first;
  * - throughput in the guest beside the same on the node, for each kind of disk.
@@ -92,6 +95,31 @@ async function compareWithCopy(vms: Vms, reference: string, show: (text: string)
   }
 }
 
+/** Medians, and by what those of the image are larger than those of the copy and of the baseline. */
+async function compareReads(vms: Vms, reference: string, show: (text: string) => void) {
+  const rounds = await measureReads(vms, reference, Number(values.rounds), show)
+  const column = (of: keyof ReadRound) => ({
+    cold: median(rounds.map((round) => round[of].cold)),
+    warm: median(rounds.map((round) => round[of].warm)),
+  })
+  const [imageBootMs, copyBootMs] = [column('imageBootMs'), column('copyBootMs')]
+  const [imageReadMs, copyReadMs, nodeReadMs] = [column('imageReadMs'), column('copyReadMs'), column('nodeReadMs')]
+  const divided = (one: typeof imageReadMs, other: typeof imageReadMs) => ({
+    cold: one.cold / other.cold,
+    warm: one.warm / other.warm,
+  })
+  return {
+    imageBootMs,
+    copyBootMs,
+    imageToCopyBoot: divided(imageBootMs, copyBootMs),
+    imageReadMs,
+    copyReadMs,
+    nodeReadMs,
+    imageToCopyRead: divided(imageReadMs, copyReadMs),
+    copyToNodeRead: divided(copyReadMs, nodeReadMs),
+  }
+}
+
 async function manyOfOneImage(vms: Vms, reference: string, show: (text: string) => void) {
   const started: Started[] = []
   for (let index = 1; index <= Number(values.vms); index++) {
@@ -138,6 +166,7 @@ try {
   }
   await measure('throughput', 'Throughput', () => measureIo(vms, reference, Number(values.seconds)))
   await measure('comparison', 'An image beside a copy', (show) => compareWithCopy(vms, reference, show))
+  await measure('reads', 'Reading with a cold page cache', (show) => compareReads(vms, reference, show))
   await measure('many', 'VMs of one image', (show) => manyOfOneImage(vms, reference, show))
 } finally {
   await vms.close()

@@ -34,12 +34,17 @@ export async function useOf(state: string, vm: Persisted<VirtualMachine>): Promi
   }
 }
 
-/** How much of the disk in the image of a VM is in the page cache of the node. */
-export async function cachedImageMiB(vm: Persisted<VirtualMachine>): Promise<number> {
+/** The disk in the image of a VM, on the node. */
+export async function imageDiskOf(vm: Persisted<VirtualMachine>): Promise<string> {
   const image = overlaysOf(qemuOf(vm)).find(({ place }) => place.includes('/images/'))
   if (image === undefined) throw new Error(`${vm.metadata.name} has no image`)
-  const found = await run(['find', image.lower, '-type', 'f', '-name', '*.qcow2'])
-  return Number(await run(['fincore', '--bytes', '--noheadings', '--output', 'RES', found.trim()])) / mebibyte
+  return (await run(['find', image.lower, '-type', 'f', '-name', '*.qcow2'])).trim()
+}
+
+/** How much of the disk in the image of a VM is in the page cache of the node. */
+export async function cachedImageMiB(vm: Persisted<VirtualMachine>): Promise<number> {
+  const file = await imageDiskOf(vm)
+  return Number(await run(['fincore', '--bytes', '--noheadings', '--output', 'RES', file])) / mebibyte
 }
 
 /** The space that is allocated, without file systems that are mounted below. */
@@ -80,7 +85,7 @@ function overlaysOf(pid: number): Overlay[] {
   })
 }
 
-function qemuOf(vm: Persisted<VirtualMachine>): number {
+export function qemuOf(vm: Persisted<VirtualMachine>): number {
   const [pid] = processesOfPod(vm.status?.podUID ?? 'no pod', isQemu)
   if (pid === undefined) throw new Error(`${vm.metadata.name} has no QEMU`)
   return pid

@@ -19,7 +19,9 @@ export async function attachLoop(backing: string): Promise<string> {
   return (await promisify(execFile)('losetup', ['--find', '--show', backing])).stdout.trim()
 }
 
-export const detachLoop = (device: string): Promise<unknown> => promisify(execFile)('losetup', ['--detach', device])
+export async function detachLoop(device: string): Promise<void> {
+  await promisify(execFile)('losetup', ['--detach', device])
+}
 
 /** Makes a device of the host the volume `root`. @param blocks the directory of the pod for devices */
 export async function addBlockVolume(blocks: string, device: string): Promise<void> {

@@ -24,7 +24,7 @@ import { type FileServer, sha256, startFileServer } from '../file-server.ts'
 import { addBlockVolume, attachLoop, detachLoop, guestEchoes, inside, qemuImg } from './claim.ts'
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
-import { libvirtRootfs, uid as launcherUid } from './rootfs.ts'
+import { uid as launcherUid } from './rootfs.ts'
 
 const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000018'
 const mebibyte = 1024 * 1024
