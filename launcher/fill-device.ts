@@ -69,7 +69,7 @@ export async function fillDevice(
 
 const scratchName = 'part-of-disk'
 
-/** The first MiB, or all of a smaller disk, but at least what is marked. */
+/** The first MiB, or all of a smaller disk, in whole sectors, but at least what is marked. */
 async function headOf(source: ConvertedDisk, scratch: string): Promise<Buffer> {
   const path = join(scratch, scratchName)
   const part = source.bytes < headBytes ? { offset: 0 } : { offset: 0, size: headBytes }
@@ -77,7 +77,8 @@ async function headOf(source: ConvertedDisk, scratch: string): Promise<Buffer> {
   try {
     await convertDisk(source, file, part, { scratch, onPercent: () => {} })
     const head = await file.readFile()
-    return Buffer.concat([head, Buffer.alloc(Math.max(0, markedBytes - head.length))])
+    const bytes = Math.max(markedBytes, Math.ceil(head.length / sectorBytes) * sectorBytes)
+    return Buffer.concat([head, Buffer.alloc(bytes - head.length)])
   } finally {
     await file.close()
     await rm(path, { force: true })
@@ -96,9 +97,10 @@ async function writePart(
   const part = join(scratch, scratchName)
   const file = await createFile(part)
   try {
-    await writingToScratch(scratch, async () => void (await file.writeFile(beginning)))
+    await writingToScratch(scratch, () => file.writeFile(beginning))
     const disk = { path: part, format: 'raw', isDevice: false, bytes: BigInt(beginning.length) } as const
-    await convertDisk(disk, { device: path }, { offset }, { scratch, onPercent: () => {} })
+    const size = beginning.length - offset
+    await convertDisk(disk, { device: path }, { offset, size }, { scratch, onPercent: () => {} })
   } finally {
     await file.close()
     await rm(part, { force: true })

@@ -29,8 +29,8 @@ test.each<[string, { readonly directory?: string; readonly bytes: () => bigint |
   expect(isFull(error)).toBe(true)
   const words = error instanceof Error ? error.message : ''
   expect(words).toMatch(message)
-  const [, missing, free] = message.exec(words) ?? []
-  if (missing !== undefined) expect(BigInt(missing) + BigInt(free ?? '')).toBe(petabyte)
+  const [, missing = petabyte, free = 0] = message.exec(words) ?? []
+  expect(BigInt(missing) + BigInt(free)).toBe(petabyte)
   // The innermost place is the one that is full.
   await expect(writingTo({ name: 'another', bytes: () => 1n }, () => Promise.reject(error))).rejects.toBe(error)
 })

@@ -18,6 +18,7 @@ const clock: Clock = {
     return () => clearTimeout(timer)
   },
 }
+const print = (message: string) => void process.stdout.write(`${message}\n`)
 const folder = (name: string) => `${directory}/${name}`
 await prepareVolume(
   { name: 'root', persistentVolumeClaim: { claimName: 'data', source: { http: { url, checksum } } } },
@@ -31,6 +32,6 @@ await prepareVolume(
     },
     vm: { uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000022', name: 'testvm' },
     clock,
-    onProgress: (message) => console.log(message),
+    onProgress: print,
   },
-).catch((error: unknown) => console.log(error instanceof Error ? error.message : error))
+).catch((error: unknown) => print(error instanceof Error ? error.message : String(error)))

@@ -13,16 +13,19 @@ const other = randomBytes(4 * mebibyte)
 
 let directory: RunDirectory
 let server: FileServer
+let qcow2: Buffer
+/** What the server has. */
 let file: Buffer
 
 beforeAll(async () => {
   const { outside } = await makeRunDirectory(libvirtRootfs())
   await writeFile(join(outside, 'raw'), content)
   await qemuImg('convert', '-f', 'raw', '-O', 'qcow2', inside(join(outside, 'raw')), inside(join(outside, 'qcow2')))
-  file = await readFile(join(outside, 'qcow2'))
+  qcow2 = await readFile(join(outside, 'qcow2'))
   await rm(outside, { recursive: true })
 })
 beforeEach(async () => {
+  file = qcow2
   server = await startFileServer()
   directory = await makeRunDirectory(libvirtRootfs())
   for (const name of ['volumes', 'block', 'images', 'sources', 'sources/root', 'scratch'])
@@ -104,6 +107,18 @@ describe.each(['file', 'block'] as const)('a claim that is a %s', (kind) => {
 
   const downloads = () => readdir(join(directory.outside, kind === 'file' ? 'volumes/root' : 'sources/root'))
 
+  async function beginning(bytes: number): Promise<Buffer> {
+    await using disk = await open(path)
+    return (await disk.read(Buffer.alloc(bytes), 0, bytes, 0)).buffer
+  }
+
+  test('is filled from a disk that is no whole number of sectors, and smaller than the mark', async () => {
+    file = randomBytes(1636)
+    server.answers(good())
+    expect((await fill()).filter((message) => message.startsWith(cannotBeFilled))).toEqual([])
+    expect(await beginning(4096)).toEqual(Buffer.concat([file, Buffer.alloc(4096 - file.length)]))
+  })
+
   test.each(repairable)('is filled by a server that first %s', async (_, answer, cause) => {
     server.answers(answer(), { ...good(), etag: '"good"' })
     const messages = await fill()
@@ -112,9 +127,7 @@ describe.each(['file', 'block'] as const)('a claim that is a %s', (kind) => {
     expect(failures[0]).toMatch(/; trying again in 1 s$/)
     // Each attempt is one for the whole file, so that no disk is made of two.
     expect(server.headers().map(({ range, 'if-range': condition }) => ({ range, condition }))).toEqual([{}, {}])
-    await using disk = await open(path)
-    const { buffer } = await disk.read(Buffer.alloc(content.length), 0, content.length, 0)
-    expect(buffer.equals(content)).toBe(true)
+    expect((await beginning(content.length)).equals(content)).toBe(true)
     expect(await downloads()).toEqual(kind === 'file' ? ['disk.img'] : [])
     expect(await readdir(join(directory.outside, 'scratch'))).toEqual([])
   })
@@ -125,6 +138,8 @@ describe.each(['file', 'block'] as const)('a claim that is a %s', (kind) => {
     expect(messages.at(-1)).toContain(`${cannotBeFilled}${server.url}/disk ${cause}`)
     expect(server.requests()).toHaveLength(1)
     expect(await downloads()).toEqual([])
-    if (kind === 'block') expect((await readFile(path)).every((byte) => byte === 0)).toBe(true)
+    // A device is as it was, and a file system has no file.
+    const isUsed = kind === 'block' && (await readFile(path)).some((byte) => byte !== 0)
+    expect(isUsed).toBe(false)
   })
 })
