@@ -93,6 +93,21 @@ export const attachedVolumes = list(
   { ...asMap, maxItems: mostAttached },
 )
 
+/** What to do instead of setting fields that a claim has only among `volumes`. */
+const instead: Readonly<Record<string, string>> = {
+  source:
+    'an attached claim is not filled; fill it first, as a volume of a VM with `source`, or create it from a VolumeSnapshot or another claim',
+  capacity: 'the disk has the size of the claim',
+}
+const onlyOfVolumes = /^spec\.attachedVolumes\[\d+\]\.persistentVolumeClaim\.(source|capacity)$/
+
+/** Adds to the cause of a field that only volumes have what to do instead. */
+export function explainAttached(cause: Cause): Cause {
+  const [, key = ''] = onlyOfVolumes.exec(cause.field) ?? []
+  const suggestion = instead[key]
+  return suggestion === undefined ? cause : { ...cause, suggestion }
+}
+
 export const attachedVolumeStatuses = list(
   'The disks of `spec.attachedVolumes`, and those that are being detached.',
   closed(

@@ -20,6 +20,26 @@ describe('parsing a VM', () => {
     expect('vm' in parsed && parsed.vm).toBe(given)
   })
 
+  test.each([
+    ['source', { empty: {} }, /^an attached claim is not filled; fill it first, as a volume/],
+    ['capacity', '1Gi', /^the disk has the size of the claim$/],
+  ])('says what to do instead of the %s of an attached claim', (field, value, suggestion) => {
+    const persistentVolumeClaim = { claimName: 'c', [field]: value }
+    const parsed = parseVirtualMachine(vm({ domain: {}, attachedVolumes: [{ name: 'a', persistentVolumeClaim }] }))
+    expect(parsed).toEqual({
+      causes: [
+        {
+          rule: 'unknown-field',
+          field: `spec.attachedVolumes[0].persistentVolumeClaim.${field}`,
+          value,
+          reason: 'FieldValueInvalid',
+          message: 'there is no such field',
+          suggestion: expect.stringMatching(suggestion),
+        },
+      ],
+    })
+  })
+
   test.each<[string, unknown, string[]]>([
     ['null', null, ['type ']],
     ['nothing but a kind', { kind: 'VirtualMachine' }, ['required metadata', 'required spec']],

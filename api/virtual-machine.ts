@@ -1,5 +1,6 @@
 import {
   attachedVolumes,
+  explainAttached,
   checkAttachedVolumes,
   type AttachedVolume,
   type AttachedVolumeStatus,
@@ -204,7 +205,9 @@ function vmCauses(value: unknown): readonly Cause[] {
   if (!isRecord(value)) return [wrongType('', value, 'an object')]
   const shape = [
     ...checkMetadata(value['metadata'], 'metadata'),
-    ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [requiredField('spec')]),
+    ...(Object.hasOwn(value, 'spec')
+      ? checkSchema(specSchema, value['spec'], 'spec').map(explainAttached)
+      : [requiredField('spec')]),
   ]
   const causes = [...shape, ...domainCauses(value['spec'])]
   if (shape.length > 0) return capCauses(causes, 'spec')
