@@ -2,7 +2,7 @@ import 'reflect-metadata'
 import { X509Certificate } from 'node:crypto'
 import type { webcrypto } from 'node:crypto'
 import * as x509 from '@peculiar/x509'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { isTrustedClient, parseAuthorities } from './client.ts'
 
 const hourMs = 3_600_000
@@ -108,4 +108,18 @@ test('reads the authorities of a PEM file, and ignores unreadable ones', () => {
   const text = [authority.certificate.toString(), broken, '# a comment', other.certificate.toString()].join('\n')
   expect(parseAuthorities(text).map(({ subject }) => subject)).toEqual(['CN=proxy-ca', 'CN=other-ca'])
   expect(parseAuthorities('')).toEqual([])
+})
+
+test('the signature of a certificate is verified once, however often it is presented', async () => {
+  const verify = vi.spyOn(X509Certificate.prototype, 'verify')
+  const { raw } = (await issue('client', authority, options)).certificate
+  const isTrusted = (der: Buffer, nowMs = startMs) =>
+    isTrustedClient({ authorities: [authority.certificate], names: [] }, new X509Certificate(der), nowMs)
+  expect([isTrusted(raw), isTrusted(raw), isTrusted(raw, endMs)]).toEqual([true, true, false])
+  expect(verify).toHaveBeenCalledTimes(1)
+  const forged = Buffer.from(raw)
+  forged[forged.length - 1] = (forged.at(-1) ?? 0) ^ 1
+  expect([isTrusted(forged), isTrusted(forged), isTrusted(raw)]).toEqual([false, false, true])
+  expect(verify).toHaveBeenCalledTimes(2)
+  verify.mockRestore()
 })

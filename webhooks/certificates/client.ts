@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { pemBlocks } from './pem.ts'
 
 /** Which client certificates are trusted. */
@@ -29,9 +30,27 @@ export function isTrustedClient(
       authority.ca &&
       nowMs >= authority.validFromDate.getTime() &&
       nowMs < authority.validToDate.getTime() &&
-      certificate.checkIssued(authority) &&
-      certificate.verify(authority.publicKey),
+      isSignedBy(authority, certificate),
   )
+}
+
+/** A cluster has few clients with a certificate of the front proxy's authority. */
+const maxVerified = 64
+
+const verified = new WeakMap<X509Certificate, LRUCache<string, boolean>>()
+
+/**
+ * Each request of a connection presents the same certificate, and verifying its signature takes longer than everything
+ * else about it. The fingerprint covers the signature, too.
+ */
+function isSignedBy(authority: X509Certificate, certificate: X509Certificate): boolean {
+  const known = verified.get(authority) ?? new LRUCache<string, boolean>({ max: maxVerified })
+  verified.set(authority, known)
+  const { fingerprint256 } = certificate
+  const isSigned =
+    known.get(fingerprint256) ?? (certificate.checkIssued(authority) && certificate.verify(authority.publicKey))
+  known.set(fingerprint256, isSigned)
+  return isSigned
 }
 
 /** The readable certificates of a PEM file. */
