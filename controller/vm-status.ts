@@ -12,6 +12,7 @@ import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { probeCondition, startupPending } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick } from '../runtime/slim.ts'
 import type { Disruption } from './disruption.ts'
 import type { Pod } from './pod.ts'
 
@@ -195,7 +196,7 @@ function transitions({ metadata, status }: Vm, phase: Phase, now: string) {
 
 /** The columns of `kubectl get vm -o wide`. */
 function columnsOf({ spec }: Vm, presets: readonly string[]): VirtualMachineStatus {
-  const { memory, os, vcpu } = canonical(spec.domain)
+  const { memory, os, vcpu } = canonical(pick(spec.domain, 'memory', 'os', 'vcpu'))
   const machine = os?.type?.machine
   const kibibytes = integerOf(memory?.value ?? 0) ?? 0n
   const cpus = Number(integerOf(vcpu?.value ?? 1) ?? 1n)
