@@ -204,7 +204,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
       return
     }
     try {
-      await unlessCounting(kube.create(pods, action.pod))
+      await unlessCounting(kube.createUnread(pods, action.pod))
     } catch (error) {
       if (isAlreadyExists(error)) return onTaken(vm, action, refused)
       if (!isRefusal(error)) throw error

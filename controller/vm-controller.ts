@@ -315,7 +315,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     const unfit = engine.unfitNodes(vm)
     loop.assertLeading()
     try {
-      await unlessCounting(kube.create(pods, excludeNodes(pod, unfit)))
+      await unlessCounting(kube.createUnread(pods, excludeNodes(pod, unfit)))
       refusedPods.forget(vm.metadata.uid)
       return undefined
     } catch (error) {

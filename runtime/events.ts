@@ -164,7 +164,7 @@ export function createEventRecorder(options: {
     }
     // A name must not end with a dot or a hyphen.
     const name = `${content.regarding.name.slice(0, 230).replace(/[-.]+$/, '')}.${suffix()}`
-    await kube.create(events, newEvent(content, name, now), { signal: stopping.signal })
+    await kube.createUnread(events, newEvent(content, name, now), { signal: stopping.signal })
     known.set(key, { name, count: 1, firstTimestamp: now, atMs: clock.monotonic() })
   }
 

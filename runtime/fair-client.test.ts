@@ -59,6 +59,7 @@ test.each<[string, (kube: KubeClient) => Promise<unknown>]>([
   ['list', (kube) => kube.list(virtualMachines, { namespace: 'mallory' })],
   ['list in pieces', (kube) => kube.listEach(virtualMachines, { namespace: 'mallory' }, () => {})],
   ['create', (kube) => kube.create(virtualMachines, vm)],
+  ['create unread', (kube) => kube.createUnread(virtualMachines, vm)],
   ['update', (kube) => kube.update(virtualMachines, vm)],
   ['patch', (kube) => kube.patch(virtualMachines, metadata, { type: 'merge', body: {} })],
   ['delete', (kube) => kube.delete(virtualMachines, metadata)],

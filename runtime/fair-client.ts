@@ -37,6 +37,8 @@ export function fairClient(kube: KubeClient, connections: number, clock: Clock =
         ? withRetries(() => kube.listEach(of, options, take), clock, options.signal)
         : enter(options, options.signal, () => kube.listEach(of, options, take)),
     create: (of, object, options) => enter(object.metadata, options?.signal, () => kube.create(of, object, options)),
+    createUnread: (of, object, options) =>
+      enter(object.metadata, options?.signal, () => kube.createUnread(of, object, options)),
     update: (of, object, options) => enter(object.metadata, options?.signal, () => kube.update(of, object, options)),
     patch: (of, ref, patch, options) => enter(ref, options?.signal, () => kube.patch(of, ref, patch, options)),
     delete: (of, ref, options) => enter(ref, options?.signal, () => kube.delete(of, ref, options)),

@@ -89,6 +89,25 @@ describe('requests', () => {
     await expect(kube.get(pods, ref)).rejects.toSatisfy(isNotFound)
   })
 
+  it('creates without reading what is stored', async () => {
+    const { server, kube } = await setUp()
+    await kube.createUnread(pods, { metadata: ref })
+    expect(lastOf(server)).toEqual({
+      line: 'POST /api/v1/namespaces/default/pods',
+      query: 'fieldManager=test',
+      body: { apiVersion: 'v1', kind: 'Pod', metadata: ref },
+      type: 'application/json',
+    })
+    server.fault = () => ({ status: 201, body: 'not an object' })
+    await kube.createUnread(pods, { metadata: ref })
+    for (const status of [200, 204]) {
+      server.fault = () => ({ status, body: {} })
+      await expect(kube.createUnread(pods, { metadata: ref })).rejects.toBeInstanceOf(ApiUnreachable)
+    }
+    server.fault = () => ({ status: 403 })
+    await expect(kube.createUnread(pods, { metadata: ref })).rejects.toMatchObject({ status: { code: 403 } })
+  })
+
   it('server-side apply has its own content type, manager and force', async () => {
     const { server, kube } = await setUp()
     server.fault = () => ({ status: 200, body: { metadata: { name: 'a', uid: 'u', resourceVersion: '1' } } })

@@ -43,6 +43,8 @@ interface WriteOptions {
   readonly signal?: AbortSignal
 }
 
+type CreateOptions = Omit<WriteOptions, 'subresource'>
+
 /**
  * The type of the patch is always named: custom resources do not support the strategic merge that kubectl defaults to.
  */
@@ -85,11 +87,9 @@ export interface KubeClient {
     options: ListOptions,
     take: (object: Persisted<T>) => void,
   ): Promise<ListEnd>
-  create<T extends KubeObject>(
-    of: Resource<T>,
-    object: T,
-    options?: Omit<WriteOptions, 'subresource'>,
-  ): Promise<Persisted<T>>
+  create<T extends KubeObject>(of: Resource<T>, object: T, options?: CreateOptions): Promise<Persisted<T>>
+  /** The same, for a caller that does not read what is stored: the response, larger than the request, is not parsed. */
+  createUnread<T extends KubeObject>(of: Resource<T>, object: T, options?: CreateOptions): Promise<void>
   /** Replaces the object; with `metadata.resourceVersion` only if it has not changed since. */
   update<T extends KubeObject>(of: Resource<T>, object: Persisted<T>, options?: WriteOptions): Promise<Persisted<T>>
   patch<T extends KubeObject>(
@@ -137,6 +137,8 @@ const defaultTimeoutMs = 35_000
 const defaultConnections = 8
 /** A new connection costs both sides as much as several requests. The API server closes idle ones after 90 s. */
 const idleMs = 30_000
+
+const created = 201
 
 interface Pools {
   readonly tls: Proof['tls']
@@ -191,7 +193,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   }
 
   const request = async (call: Call): Promise<unknown> => {
-    const name = `${call.method} ${call.path}`
+    const name = nameOf(call)
     return parseJson(await textOf(await respond(call, name), name, call.signal), name)
   }
 
@@ -217,8 +219,14 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   const one = async <T extends KubeObject>(of: Resource<T>, call: Call): Promise<Persisted<T>> => {
     const value = shallow(await request(call))
     if (!of.accepts(value))
-      throw new ApiUnreachable(`${call.method} ${call.path}: the response is not of kind ${of.kind}`)
+      throw new ApiUnreachable(`${nameOf(call)}: the response is not of kind ${of.kind}`)
     return value
+  }
+
+  const creation = <T extends KubeObject>(of: Resource<T>, object: T, { signal, dryRun }: CreateOptions = {}): Call => {
+    const { namespace } = object.metadata
+    const path = `${pathOf(of, { namespace })}${query(writeQuery(userAgent, dryRun))}`
+    return { method: 'POST', path, body: withKind(of, object), signal }
   }
 
   return {
@@ -240,10 +248,14 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       throw new ApiUnreachable(`${name}: the response has no end`)
     },
 
-    create: (of, object, { signal, dryRun } = {}) => {
-      const { namespace } = object.metadata
-      const path = `${pathOf(of, { namespace })}${query(writeQuery(userAgent, dryRun))}`
-      return one(of, { method: 'POST', path, body: withKind(of, object), signal })
+    create: (of, object, options) => one(of, creation(of, object, options)),
+
+    async createUnread(of, object, options) {
+      const call = creation(of, object, options)
+      const name = nameOf(call)
+      const response = await respond(call, name)
+      await textOf(response, name, call.signal)
+      if (response.statusCode !== created) throw new ApiUnreachable(`${name}: the response has the status ${response.statusCode}`)
     },
 
     update: (of, object, { signal, subresource, dryRun } = {}) => {
@@ -297,6 +309,8 @@ function refTo<T extends KubeObject>(object: Persisted<T>): ObjectRef {
   const { namespace, name } = object.metadata
   return namespace === undefined ? { name } : { namespace, name }
 }
+
+const nameOf = ({ method, path }: Call): string => `${method} ${path}`
 
 function unreachable(request: string, error: unknown, signal: AbortSignal | undefined): never {
   if (signal?.aborted) throw error
