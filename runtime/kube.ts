@@ -218,8 +218,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
 
   const one = async <T extends KubeObject>(of: Resource<T>, call: Call): Promise<Persisted<T>> => {
     const value = shallow(await request(call))
-    if (!of.accepts(value))
-      throw new ApiUnreachable(`${nameOf(call)}: the response is not of kind ${of.kind}`)
+    if (!of.accepts(value)) throw new ApiUnreachable(`${nameOf(call)}: the response is not of kind ${of.kind}`)
     return value
   }
 
@@ -255,7 +254,8 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       const name = nameOf(call)
       const response = await respond(call, name)
       await textOf(response, name, call.signal)
-      if (response.statusCode !== created) throw new ApiUnreachable(`${name}: the response has the status ${response.statusCode}`)
+      if (response.statusCode !== created)
+        throw new ApiUnreachable(`${name}: the response has the status ${response.statusCode}`)
     },
 
     update: (of, object, { signal, subresource, dryRun } = {}) => {
