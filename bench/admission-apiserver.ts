@@ -12,15 +12,16 @@ import { seed } from './seed.ts'
 /**
  * The cost of a mutating webhook at a real API server: dry-run creates of a VM of 0.8 KB over one connection, in
  * interleaved rounds, measured by the API server's own metrics of its mutating step and of the call. Compares no
- * webhook, one that only allows, one that sets three fields, one that applies 100 presets, and the whole completion,
- * with VMs that all differ. Requires KUBE_BIN_DIR (`make binaries`).
+ * webhook, one that only allows, one that sets three fields, one that applies 100 presets, one that sends the patch of a
+ * completion without completing, and the whole completion, with VMs that all differ. Requires KUBE_BIN_DIR
+ * (`make binaries`).
  *
  *     node bench/admission-apiserver.ts [--rounds N] [--json]
  */
 const { values } = parseArgs({ options: { json: { type: 'boolean' }, rounds: { type: 'string', default: '8' } } })
 const rounds = Number(values.rounds)
 const requestsARound = 60
-const handlers = ['none', 'echo', 'naive', 'inject-100', '100'] as const
+const handlers = ['none', 'echo', 'naive', 'inject-100', 'constant', '100'] as const
 
 interface Handler {
   readonly process: ChildProcess
