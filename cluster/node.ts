@@ -113,6 +113,8 @@ function cniConfiguration(node: NodeAddresses): string {
  *
  * NeverVerify: an image that was pulled under one name (`make install` in a test) must not be verified under the name
  * of its import. nodeStatusMaxImages: tests find images of a node in its status, which otherwise has the 50 largest.
+ * maxContainerRestartPeriod: tests kill the same container again and again, which the kubelet would otherwise start
+ * again up to five minutes later.
  */
 export function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki): string {
   const file = (name: string) => join(pki.directory, name)
@@ -137,6 +139,7 @@ evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available
 imageGCHighThresholdPercent: 100
 imagePullCredentialsVerificationPolicy: NeverVerify
 nodeStatusMaxImages: -1
+crashLoopBackOff: {maxContainerRestartPeriod: 2s}
 volumePluginDir: ${kubeletRoot}/volume-plugins
 `
 }
