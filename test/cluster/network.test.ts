@@ -197,7 +197,7 @@ test.concurrent('QEMU reaches its iSCSI disk from the address that the guest has
   console.close()
 }, 600_000)
 
-test.concurrent('a plugin that is missing, fails or hangs is named in the condition, and the VM starts once it is repaired', async () => {
+test.concurrent('a plugin that is missing or fails is named in the condition, and the VM starts once it is repaired', async () => {
   const node = (await cluster.vm('server'))?.status?.nodeName ?? 'node1'
   const plugins = join(cluster.state, 'nodes', node, 'kubelet/plugins/network.virtset.io/bin')
   const file = join(plugins, 'example')
@@ -228,8 +228,6 @@ test.concurrent('a plugin that is missing, fails or hangs is named in the condit
   await untilReason('network plugin example is not installed on this node')
   install('echo "no cable" >&2; exit 1')
   await untilReason('network plugin example: ADD failed (1): no cable')
-  install('[ "$VIRTSET_COMMAND" = ADD ] || exit 0; sleep 3600')
-  await untilReason('network plugin example: ADD did not end within 60 s')
   install(
     '[ "$VIRTSET_COMMAND" = ADD ] || exit 0; nsenter --net=/proc/self/fd/3 ip tuntap add name tap1 mode tap user 107 group 107 && echo {}',
   )
@@ -265,7 +263,8 @@ test('a guest cannot use another address', async () => {
 test('guests stay connected while handler and network agent are replaced', async () => {
   const server = await untilServes('server')
   const system = ['-n', 'virtset-system']
-  await cluster.kubectl(...system, 'rollout', 'restart', 'daemonset/virtset-network', 'daemonset/virtset-handler')
+  const pods = 'app.kubernetes.io/component in (network,handler)'
+  await cluster.kubectl(...system, 'delete', 'pod', '-l', pods, '--timeout=240s')
   for (const name of ['virtset-network', 'virtset-handler'])
     await cluster.kubectl(...system, 'rollout', 'status', `daemonset/${name}`, '--timeout=180s')
   expect(await ask(addressOf(server), 'who')).not.toBe('')
