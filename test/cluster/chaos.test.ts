@@ -9,7 +9,7 @@ import { play } from '../chaos/play.ts'
 import { prepareStorage } from '../chaos/storage.ts'
 import { openCluster } from './cluster.ts'
 
-test('keeps its guarantees while VMs, launchers and components are killed for a minute', async () => {
+test('keeps its guarantees while VMs, launchers and components are killed for half a minute', async () => {
   const directories = processDirectories(readSettings(resolve(import.meta.dirname, '../..'), process.env))
   const cluster = await openCluster()
   const storage = await prepareStorage(cluster)
@@ -22,7 +22,7 @@ test('keeps its guarantees while VMs, launchers and components are killed for a 
       storage: storage.path,
       report,
       seed: 1,
-      seconds: 60,
+      seconds: 30,
       operations: quickOperations,
     })
     expect(played.breaches, lines.join('\n')).toEqual([])

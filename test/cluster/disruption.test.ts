@@ -18,12 +18,15 @@ const readyReason = ({ status }: VirtualMachine) => status?.conditions?.find(({ 
 const qemusOf = ({ status }: VirtualMachine) =>
   processesOfPod(status?.podUID ?? 'no pod', (command) => command.startsWith('/usr/bin/qemu-system-'))
 
+/** Of tests that run while others break the spare node. */
+const nodeSelector = { 'kubernetes.io/hostname': 'node1' }
+
 /** A running VM that ignores the power button, and the name of its pod. */
 async function running(
   name: string,
   terminationGracePeriodSeconds: number,
 ): Promise<{ vm: VirtualMachine; pod: string }> {
-  await cluster.apply(deaf(name, { terminationGracePeriodSeconds }))
+  await cluster.apply(deaf(name, { terminationGracePeriodSeconds, nodeSelector }))
   const vm = await cluster.untilVm(name, 'runs', ({ status }) => status?.phase === 'Running')
   expect(qemusOf(vm)).toHaveLength(1)
   return { vm, pod: await podOf(name) }
@@ -90,14 +93,14 @@ test.concurrent.each([
 ])('the VM %s, whose %s probe fails, is ended with the reason %s', async (name, kind, reason) => {
   const probe = { httpGet: { port: 'http' }, initialDelaySeconds: 20, periodSeconds: 1, failureThreshold: 2 }
   const spec = { ports: [{ name: 'http', port: 80 }], [`${kind}Probe`]: probe, terminationGracePeriodSeconds: 1 }
-  await cluster.apply(deaf(name, spec, { devices: { interfaces: [{}] } }))
+  await cluster.apply(deaf(name, { ...spec, nodeSelector }, { devices: { interfaces: [{}] } }))
   const failed = await cluster.untilVm(name, 'has failed', endedAs(reason))
   expect(qemusOf(failed)).toEqual([])
   await untilWarned(name, reason)
 })
 
 test.concurrent('a VM of a group that is evicted reports that, is not a failure of the group, and is replaced', async () => {
-  await cluster.apply(group('evicted'))
+  await cluster.apply(group('evicted', { nodeSelector }))
   const { metadata } = await cluster.until('a VM of the group', () => runningVmOf('evicted'))
   await evict(await podOf(metadata.name))
   await cluster.until('another VM of the group', () => runningVmOf('evicted', metadata.name))
@@ -144,8 +147,9 @@ test.concurrent('a VM whose QEMU hangs is not ready until it responds again', as
   expect(qemusOf(vm)).toEqual([qemu])
 })
 
-/** On the cluster of `make up`, which has no spare node, this block does not run. */
-describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,', () => {
+/** On the cluster of `make up`, which has no spare node, this block does not run. Its tests run one after the other. */
+describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,', { concurrent: true }, () => {
+  const oneByOne = { concurrent: false }
   let spare: Spare
   beforeAll(() => {
     spare = openSpare(cluster)
@@ -158,8 +162,8 @@ describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,
     const preferred = { weight: 100, preference: { matchExpressions: [isOnSpare] } }
     const nodeAffinity = { preferredDuringSchedulingIgnoredDuringExecution: [preferred] }
     await spare.uncordon()
-    const nodeSelector = { 'kubernetes.io/hostname': spare.name }
-    await cluster.apply(deaf(name, { terminationGracePeriodSeconds: 0, nodeSelector }))
+    const onSpare = { 'kubernetes.io/hostname': spare.name }
+    await cluster.apply(deaf(name, { terminationGracePeriodSeconds: 0, nodeSelector: onSpare }))
     // From then on the scheduler knows that the node is not cordoned.
     await cluster.untilVm(name, 'has a node', ({ status }) => status?.nodeName === spare.name)
     await cluster.apply(group(`${name}-group`, { affinity: { nodeAffinity } }))
@@ -199,7 +203,7 @@ describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,
     return { message, event: message, qemus: [], isReplacedElsewhere: true }
   }
 
-  test('is drained: the VM reports that, and its group replaces it elsewhere', async () => {
+  test('is drained: the VM reports that, and its group replaces it elsewhere', oneByOne, async () => {
     const inGroup = await startOnSpare('drained')
     await cluster.kubectl('drain', spare.name, '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=240s')
     expect(await endOf('drained', inGroup, 'EvictionByEvictionAPI')).toEqual(
@@ -207,7 +211,7 @@ describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,
     )
   })
 
-  test('is short of memory: the VM reports the kubelet’s reason, and its group replaces it elsewhere', async () => {
+  test('is short of memory: the VM reports the kubelet’s reason, and its group replaces it elsewhere', oneByOne, async () => {
     const inGroup = await startOnSpare('starved')
     // More than any node has: nothing needs to be filled.
     await spare.reconfigureKubelet(`evictionSoft: {memory.available: 1Pi}
@@ -217,7 +221,7 @@ evictionMaxPodGracePeriod: 60
     expect(await endOf('starved', inGroup, 'Evicted')).toEqual(disruption('The node was low on resource: memory'))
   })
 
-  test('is lost: nothing is replaced until the node is declared out of service, then the group replaces its VM', async () => {
+  test('is lost: nothing is replaced until the node is declared out of service, then the group replaces its VM', oneByOne, async () => {
     const inGroup = await startOnSpare('lost')
     await spare.powerOff()
     // The node controller does this when the kubelet has not reported for 50 s.

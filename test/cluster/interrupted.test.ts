@@ -132,7 +132,8 @@ describe('kill -9 while a claim is filled', () => {
     return buffer.toString('latin1').startsWith('virtset: this disk is being filled')
   }
 
-  describe.each(['file', 'block'] as const)('%s', (kind) => {
+  describe.each(['file', 'block'] as const)('%s', { concurrent: true }, (kind) => {
+    const oneByOne = { concurrent: false }
     /** What a claim has of a disk that is not whole: the files, or whether the device has the mark. */
     const leftIn = async (path: string) => (kind === 'block' ? marked(path) : readdir(join(path, '..')))
     const expectedLeft = (...files: readonly string[]) => (kind === 'block' ? true : files)
@@ -142,7 +143,7 @@ describe('kill -9 while a claim is filled', () => {
     test.each([
       ['launcher', isLauncher, (uid: string) => [`disk.img.${uid}.unfinished`], /./],
       ['qemu-img', isCopy, () => [], /^volume "root": the claim .* cannot be filled: qemu-img ended with SIGKILL$/],
-    ] as const)('of %s: the VM fails, and the next one fills the claim anew', async (of, is, left, why) => {
+    ] as const)('of %s: the VM fails, and the next one fills the claim anew', oneByOne, async (of, is, left, why) => {
       const name = `${kind}-no-${of}`
       const path = await claimFor(name)
       const { vm } = await stoppedCopy(name)
@@ -157,7 +158,7 @@ describe('kill -9 while a claim is filled', () => {
       await cluster.kubectl('delete', 'vm', name, '--timeout=240s')
     })
 
-    test('of libvirtd: the claim is filled nevertheless, and the guest boots', async () => {
+    test('of libvirtd: the claim is filled nevertheless, and the guest boots', oneByOne, async () => {
       const name = `${kind}-no-libvirtd`
       const path = await claimFor(name)
       const { vm, pid } = await stoppedCopy(name)

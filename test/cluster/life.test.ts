@@ -14,7 +14,7 @@ afterAll(() => cluster.close())
 const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
 const condition = (vm: VirtualMachine, type: string) => vm.status?.conditions?.find((each) => each.type === type)
 
-test('a guest from an iSCSI disk, found by its Service’s name, writes to the console that a preset added', async () => {
+test.concurrent('a guest from an iSCSI disk, found by its Service’s name, writes to the console that a preset added', async () => {
   await cluster.apply(guest('talks'))
   const vm = await cluster.untilVm('talks', 'runs', inPhase('Running'))
   expect(vm.spec.domain['devices']).toMatchObject({ serials: [{ type: 'pty', target: { port: 0 } }] })
@@ -28,7 +28,7 @@ test('a guest from an iSCSI disk, found by its Service’s name, writes to the c
   expect(ended.status?.reason).toBe('Shutdown')
 })
 
-test('a deleted VM powers off long before the end of its grace period, and leaves no pod', async () => {
+test.concurrent('a deleted VM powers off long before the end of its grace period, and leaves no pod', async () => {
   await cluster.apply(guest('polite', { terminationGracePeriodSeconds: 600 }))
   const vm = await cluster.untilVm('polite', 'runs', inPhase('Running'))
   const console = await cluster.console(vm)
@@ -39,7 +39,7 @@ test('a deleted VM powers off long before the end of its grace period, and leave
   expect(await cluster.kubectl('get', 'pods', '-l', 'virtset.io/vm-name=polite', '-o', 'name')).toBe('')
 })
 
-test('a guest that ignores the power button is ended after its grace period', async () => {
+test.concurrent('a guest that ignores the power button is ended after its grace period', async () => {
   // With another finalizer, so that its final status can be read.
   await cluster.apply(deaf('deaf', { terminationGracePeriodSeconds: 3 }, {}, { finalizers: ['example.org/look'] }))
   await cluster.untilVm('deaf', 'runs', inPhase('Running'))
@@ -59,7 +59,7 @@ test('a guest that ignores the power button is ended after its grace period', as
   expect(await cluster.kubectl('get', 'pods', '-o', 'name')).not.toContain('virt-launcher-deaf')
 })
 
-test('a VM that is created again at once under the same name has another pod', async () => {
+test.concurrent('a VM that is created again at once under the same name has another pod', async () => {
   await cluster.apply(deaf('phoenix', { terminationGracePeriodSeconds: 0 }))
   const first = await cluster.untilVm('phoenix', 'runs', inPhase('Running'))
   await cluster.kubectl('delete', 'vm', 'phoenix')
@@ -69,7 +69,7 @@ test('a VM that is created again at once under the same name has another pod', a
   expect(second.status?.podUID).not.toBe(first.status?.podUID)
 })
 
-test('a VM with Secure Boot and a TPM starts, and its firmware writes to the console', async () => {
+test.concurrent('a VM with Secure Boot and a TPM starts, and its firmware writes to the console', async () => {
   const domain = {
     memory: { unit: 'MiB', value: 256 },
     os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } },

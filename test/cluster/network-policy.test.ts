@@ -119,28 +119,27 @@ describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enf
     expect(await reachedFrom(name, 'IPv6')).toMatchObject({ friend: 'served', stranger: 'served' })
   })
 
-  test.each(names)(
-    'ingress to the guest of %s is as policies allow, by its pod and its Service',
-    async (name) => {
+  // Each has policies of its own. Only the `expect` of a test itself polls while others run.
+  describe.each(names)('by the policies of the guest of %s,', { concurrent: true }, (name) => {
+    const oneByOne = { concurrent: false, timeout: 1_200_000 }
+    const [deny, allow] = [`deny-${name}`, `allow-${name}`]
+
+    test('its ingress is allowed, by its pod and its Service', oneByOne, async ({ expect }) => {
       const clients = () => clientsOf(name)
       await expect.poll(clients, patience).toEqual(ofBoth)
-      await cluster.apply(policy('deny', name, { policyTypes: ['Ingress'] }))
+      await cluster.apply(policy(deny, name, { policyTypes: ['Ingress'] }))
       await expect.poll(clients, patience).toEqual([])
       const ingress = [{ from: [labelled], ports: [{ port: 'http' }] }]
-      await cluster.apply(policy('allow', name, { policyTypes: ['Ingress'], ingress }))
+      await cluster.apply(policy(allow, name, { policyTypes: ['Ingress'], ingress }))
       await expect.poll(clients, patience).toEqual(ofFriend)
-      await remove('deny', 'allow')
+      await remove(deny, allow)
       await expect.poll(clients, patience).toEqual(ofBoth)
-    },
-    1_200_000,
-  )
+    })
 
-  test.each(names)(
-    'egress from the guest of %s is as policies allow, and its ingress stays',
-    async (name) => {
+    test('its egress is allowed, and its ingress stays', oneByOne, async ({ expect }) => {
       const reached = () => reachedFrom(name)
       await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'served', dns: 'found' })
-      await cluster.apply(policy('deny', name, { policyTypes: ['Egress'] }))
+      await cluster.apply(policy(deny, name, { policyTypes: ['Egress'] }))
       await expect.poll(reached, patience).toEqual({ friend: 'refused', stranger: 'refused', dns: 'not found' })
       expect(await clientsOf(name)).toEqual(ofBoth)
       const dns = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }
@@ -148,13 +147,12 @@ describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enf
         { to: [labelled], ports: [{ port: 8080 }] },
         { to: [dns], ports: [{ port: 53, protocol: 'UDP' }, { port: 53 }] },
       ]
-      await cluster.apply(policy('allow', name, { policyTypes: ['Egress'], egress }))
+      await cluster.apply(policy(allow, name, { policyTypes: ['Egress'], egress }))
       await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'refused', dns: 'found' })
-      await remove('deny', 'allow')
+      await remove(deny, allow)
       await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'served', dns: 'found' })
-    },
-    1_200_000,
-  )
+    })
+  })
 })
 
 /** What an HTTP server in a guest responds to this host, which is the node. */
