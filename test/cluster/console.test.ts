@@ -188,39 +188,6 @@ test('ssh and scp reach a guest through the API server', async () => {
   expect(await readFile(`${sent}.back`)).toEqual(await readFile(sent))
 })
 
-const conditionOf = (type: string, { status }: VirtualMachine) => status?.conditions?.find((one) => one.type === type)
-const agentOf = (vm: VirtualMachine) => conditionOf('AgentConnected', vm)
-const readyOf = (vm: VirtualMachine) => conditionOf('Ready', vm)
-
-/** Waits until the Service sends requests to the guest, or none. */
-const serviceHasGuest = (isWanted: boolean) =>
-  cluster.until(`the endpoint is ${isWanted ? '' : 'not '}ready`, async () => {
-    const path = 'jsonpath={.items[*].endpoints[*].conditions.ready}'
-    const ready = await cluster.kubectl('get', 'endpointslices', '-l', 'kubernetes.io/service-name=linux', '-o', path)
-    return (ready === 'true') === isWanted ? true : undefined
-  })
-
-/** The kubelet reports it in an event of the pod. */
-const probeFails = (message: string) =>
-  cluster.until(message, async () => {
-    const events = await cluster.kubectl('get', 'events', '-o', 'jsonpath={.items[*].message}')
-    return events.includes(message) ? true : undefined
-  })
-
-test('a Service sends nothing to a guest that has not started', async () => {
-  await cluster.apply({
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name: 'linux' },
-    spec: { selector: { 'virtset.io/vm-name': 'linux' }, ports: [{ name: 'ssh', port: 2222, targetPort: 'ssh' }] },
-  })
-  await serviceHasGuest(false)
-  expect(readyOf((await cluster.vm('linux'))!)?.reason).toBe('StartupProbePending')
-  // The kubelet notices that up to 30 s later, while the next test runs. A daemon that keeps the output of its session
-  // open keeps the session open, too.
-  await ssh('echo served >/tmp/index.html; httpd -p 80 -h /tmp >/dev/null 2>&1 </dev/null')
-})
-
 test('the page types on the console and on the screen of a guest', async () => {
   const kubeconfig = process.env['KUBECONFIG'] ?? ''
   const { page, errors, foreign, close } = await openPage('--kubeconfig', kubeconfig, '-n', cluster.namespace)
@@ -248,7 +215,36 @@ test('the page types on the console and on the screen of a guest', async () => {
   }
 })
 
+const conditionOf = (type: string, { status }: VirtualMachine) => status?.conditions?.find((one) => one.type === type)
+const agentOf = (vm: VirtualMachine) => conditionOf('AgentConnected', vm)
+const readyOf = (vm: VirtualMachine) => conditionOf('Ready', vm)
+
+/** Waits until the Service sends requests to the guest, or none. */
+const serviceHasGuest = (isWanted: boolean) =>
+  cluster.until(`the endpoint is ${isWanted ? '' : 'not '}ready`, async () => {
+    const path = 'jsonpath={.items[*].endpoints[*].conditions.ready}'
+    const ready = await cluster.kubectl('get', 'endpointslices', '-l', 'kubernetes.io/service-name=linux', '-o', path)
+    return (ready === 'true') === isWanted ? true : undefined
+  })
+
+/** The kubelet reports it in an event of the pod. */
+const probeFails = (message: string) =>
+  cluster.until(message, async () => {
+    const events = await cluster.kubectl('get', 'events', '-o', 'jsonpath={.items[*].message}')
+    return events.includes(message) ? true : undefined
+  })
+
 test('a guest has the address of its pod, uses the cluster’s DNS, and serves clients of a Service', async () => {
+  await cluster.apply({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'linux' },
+    spec: { selector: { 'virtset.io/vm-name': 'linux' }, ports: [{ name: 'ssh', port: 2222, targetPort: 'ssh' }] },
+  })
+  await serviceHasGuest(false)
+  expect(readyOf((await cluster.vm('linux'))!)?.reason).toBe('StartupProbePending')
+  // A daemon that keeps the output of its session open keeps the session open, too.
+  await ssh('echo served >/tmp/index.html; httpd -p 80 -h /tmp >/dev/null 2>&1 </dev/null')
   await probeFails('Readiness probe failed: the command exited with status 7: closed')
   await ssh('touch /tmp/open')
   const { status } = await cluster.untilVm('linux', 'is ready', (vm) => readyOf(vm)?.status === 'True')
