@@ -50,7 +50,7 @@ const words = async (path: string, ...what: string[]) =>
 const vms = () => words('{.items[*].metadata.name}', 'vm', '-l', 'app=web')
 const soon = { deadlineMs: 120_000 }
 /** The goal. */
-const many = sized(20, 50)
+const many = sized(12, 50)
 
 const domain = { type: 'qemu', memory: { unit: 'MiB', value: 8 }, os: { type: { os: 'hvm' } } }
 const group = (replicas: number, more: object = {}) => ({

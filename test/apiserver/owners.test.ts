@@ -34,9 +34,10 @@ beforeAll(async () => {
     kubeconfig,
     join(api.directory, 'plugins'),
   )
-  // Another cluster on this host may use the default port.
+  // Another cluster on this host may use the default port. An autoscaler is looked at every 15 s by default.
+  const flags = ['--secure-port=0', '--horizontal-pod-autoscaler-sync-period=1s']
   const log = openSync(join(api.directory, 'controller-manager.log'), 'a')
-  manager = spawn(program, [...rest, '--secure-port=0'], { stdio: ['ignore', log, log] })
+  manager = spawn(program, [...rest, ...flags], { stdio: ['ignore', log, log] })
 })
 afterAll(async () => {
   manager?.kill('SIGKILL')

@@ -45,7 +45,7 @@ afterAll(async () => {
 })
 
 const configs = 20
-const storms = sized(4, 10)
+const storms = sized(2, 10)
 /** In milliseconds after the first: about the duration of a restart here. */
 const longestPause = 400
 const soon = { deadlineMs: 120_000 }

@@ -29,8 +29,8 @@ import { readAudit } from './rights.ts'
 import { startSimulatedNode } from './simulated-node.ts'
 
 /** Each process within the memory of its manifest, in a cluster whose VMs all run. */
-const vmCount = sized(3000, 10_000)
-const presetCount = sized(300, 1000)
+const vmCount = sized(1500, 10_000)
+const presetCount = sized(150, 1000)
 /** VMs of the node whose handler starts. */
 const nodeVmCount = sized(50, 200)
 const deadline = { deadlineMs: 600_000 }

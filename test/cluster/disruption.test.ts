@@ -211,29 +211,38 @@ describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,
     )
   })
 
-  test('is short of memory: the VM reports the kubelet’s reason, and its group replaces it elsewhere', oneByOne, async () => {
-    const inGroup = await startOnSpare('starved')
-    // More than any node has: nothing needs to be filled.
-    await spare.reconfigureKubelet(`evictionSoft: {memory.available: 1Pi}
+  test(
+    'is short of memory: the VM reports the kubelet’s reason, and its group replaces it elsewhere',
+    oneByOne,
+    async () => {
+      const inGroup = await startOnSpare('starved')
+      // More than any node has: nothing needs to be filled.
+      await spare.reconfigureKubelet(`evictionSoft: {memory.available: 1Pi}
 evictionSoftGracePeriod: {memory.available: 0s}
 evictionMaxPodGracePeriod: 60
 `)
-    expect(await endOf('starved', inGroup, 'Evicted')).toEqual(disruption('The node was low on resource: memory'))
-  })
+      expect(await endOf('starved', inGroup, 'Evicted')).toEqual(disruption('The node was low on resource: memory'))
+    },
+  )
 
-  test('is lost: nothing is replaced until the node is declared out of service, then the group replaces its VM', oneByOne, async () => {
-    const inGroup = await startOnSpare('lost')
-    await spare.powerOff()
-    // The node controller does this when the kubelet has not reported for 50 s.
-    const ready = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown', message: 'powered off by a test' }
-    const patch = JSON.stringify({ status: { conditions: [ready] } })
-    await cluster.kubectl('patch', 'node', spare.name, '--subresource=status', '-p', patch)
-    const isUnknown = ({ status }: VirtualMachine) => status?.phase === 'Unknown' && status.reason === 'NodeUnreachable'
-    for (const name of ['lost', inGroup.metadata.name]) await cluster.untilVm(name, 'is unknown', isUnknown)
-    expect(await runningVmOf('lost-group')).toBeUndefined()
-    await cluster.kubectl('taint', 'node', spare.name, 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute')
-    expect(await endOf('lost', inGroup, 'DeletionByTaintManager')).toEqual(
-      disruption('a taint of the node evicted the launcher pod'),
-    )
-  })
+  test(
+    'is lost: nothing is replaced until the node is declared out of service, then the group replaces its VM',
+    oneByOne,
+    async () => {
+      const inGroup = await startOnSpare('lost')
+      await spare.powerOff()
+      // The node controller does this when the kubelet has not reported for 50 s.
+      const ready = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown', message: 'powered off by a test' }
+      const patch = JSON.stringify({ status: { conditions: [ready] } })
+      await cluster.kubectl('patch', 'node', spare.name, '--subresource=status', '-p', patch)
+      const isUnknown = ({ status }: VirtualMachine) =>
+        status?.phase === 'Unknown' && status.reason === 'NodeUnreachable'
+      for (const name of ['lost', inGroup.metadata.name]) await cluster.untilVm(name, 'is unknown', isUnknown)
+      expect(await runningVmOf('lost-group')).toBeUndefined()
+      await cluster.kubectl('taint', 'node', spare.name, 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute')
+      expect(await endOf('lost', inGroup, 'DeletionByTaintManager')).toEqual(
+        disruption('a taint of the node evicted the launcher pod'),
+      )
+    },
+  )
 })

@@ -126,7 +126,7 @@ test('on a node with 50 busy VMs the processes start, stay ready and live, keep 
   const path = '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachines'
   // A lease renewal every two seconds, with a VM to complete and watch for each.
   let { renewTime } = first
-  for (let renewals = 0; renewals < 10; renewals++) {
+  for (let renewals = 0; renewals < 6; renewals++) {
     await kube.request('POST', path, vm(`vm-${renewals}`))
     const next = async () => {
       const now = await lease()
