@@ -7,39 +7,32 @@ import { inBackground } from './cgroup.ts'
 import { ensureLinuxGuest } from './linux-guest.ts'
 import { ensureOlderNode } from './older-node.ts'
 import { ensurePackages, hostPackages, testPackages } from './packages.ts'
-import { StepFailed, type Progress } from './progress.ts'
+import type { Progress } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import type { Settings } from './settings.ts'
 import { kubeconfigOf } from './up.ts'
 import { bringUpWithVirtset } from './with-virtset.ts'
 
+/** As `npm run check`. */
+const checks = [
+  ['types', 'tsc'],
+  ['types of the page', 'tsc', '-p', 'ui'],
+  ['lint', 'oxlint'],
+  ['format', 'oxfmt', '--check'],
+] as const
+
 /**
- * Runs every test: types, lint and format, then all of vitest's projects with their requirements: the Kubernetes
- * binaries, a root file system with libvirt, the cluster. Ends with vitest's summary and a line with the totals.
+ * Runs every test: all of vitest's projects with their requirements, which are the Kubernetes binaries, a root file
+ * system with libvirt and the cluster, and the checks of types, lint and format. Ends with vitest's summary and a line
+ * with the totals.
  *
  * @returns whether everything passed
  */
 export async function runTests(progress: Progress, settings: Settings): Promise<boolean> {
-  const remedy = 'see the log; `npm run format` fixes format and some lint'
   const bin = (name: string) => join(settings.checkout, 'node_modules/.bin', name)
   const directory = settings.checkout
   // The scripts of the checkers run `node`, which must be the Node that runs this.
   const environment = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`, NO_COLOR: '1' }
-  const failedChecks: string[] = []
-  for (const [title, ...command] of [
-    ['Types', bin('tsc')],
-    ['Types of the page', bin('tsc'), '-p', 'ui'],
-    ['Lint', bin('oxlint')],
-    ['Format', bin('oxfmt'), '--check'],
-  ] as const) {
-    try {
-      await progress.step(title, remedy, (step) => step.run(command, { directory, environment }))
-    } catch (error) {
-      // The failure has been shown; the tests run nevertheless.
-      if (!(error instanceof StepFailed)) throw error
-      failedChecks.push(title)
-    }
-  }
   await progress.step('Packages', 'check that apt-get works as root', (step) =>
     ensurePackages(step, [...Object.keys(hostPackages), ...Object.keys(testPackages)]),
   )
@@ -94,9 +87,17 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   // These use all CPUs, and assert that others still get their share.
   parts.push(await part('overload', [], 'overload'))
   await bringUpWithVirtset(progress, settings, true)
-  // Tests on the cluster run sequentially and mostly wait, so tests that need no server run in the meantime. Others
-  // would miss their deadlines on few CPUs.
-  parts.push(...(await Promise.all([part('cluster', [], 'cluster'), part('unit', inBackground(), 'unit')])))
+  // Tests on the cluster run sequentially and mostly wait, so the checks and the tests that need no server run in the
+  // meantime. Others would miss their deadlines on few CPUs.
+  const failedChecks: string[] = []
+  const runUnit = async () => {
+    for (const [title, ...command] of checks) {
+      const status = await runBeside([...inBackground(), bin(command[0]), ...command.slice(1)], directory, environment)
+      if (status !== 0) failedChecks.push(title)
+    }
+    return part('unit', inBackground(), 'unit')
+  }
+  parts.push(...(await Promise.all([part('cluster', [], 'cluster'), runUnit()])))
   const whole = await vitest(
     [],
     `--merge-reports=${blobs}`,
@@ -105,7 +106,9 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
     `--outputFile.json=${results}`,
   )
   const hasPassed = [...parts, whole].every((status) => status === 0)
-  if (failedChecks.length > 0) console.log(`failed before the tests: ${failedChecks.join(', ')}`)
+  if (failedChecks.length > 0) {
+    console.log(`failed checks: ${failedChecks.join(', ')}; \`npm run format\` fixes format and some lint`)
+  }
   console.log(
     existsSync(results) ? summary(readFileSync(results, 'utf8'), failedChecks.length, hasPassed) : '0 passed, 1 failed',
   )
