@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await cluster.close()
-  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=240s')
+  await cluster.kubectl('delete', 'pv', ...persistentVolumes, '--wait=false')
   await rm(storage, { recursive: true })
 })
 

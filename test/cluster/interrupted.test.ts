@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await cluster.kubectl('delete', 'vm', '--all', '--timeout=240s')
   await cluster.close()
-  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=240s')
+  await cluster.kubectl('delete', 'pv', ...persistentVolumes, '--wait=false')
   for (const loop of loops) await run(['losetup', '--detach', loop])
   await rm(storage, { recursive: true })
 })

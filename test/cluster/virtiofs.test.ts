@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await cluster.close()
-  await cluster.kubectl('delete', 'pv', volumeName, '--timeout=240s')
+  await cluster.kubectl('delete', 'pv', volumeName, '--wait=false')
   await rm(shared, { recursive: true })
 })
 

@@ -377,11 +377,16 @@ describe('a claim that has no disk', () => {
     beforeEach(async () => {
       backing = join(launcher.blocks, 'backing')
       await writeFile(backing, '')
-      await truncate(backing, 514 * mebibyte)
+      await truncate(backing, 8 * mebibyte)
       device = await attachLoop(backing)
       await addBlockVolume(launcher.blocks, device)
     })
     afterEach(() => detachLoop(device))
+
+    async function grow(bytes: number): Promise<void> {
+      await truncate(backing, bytes)
+      await promisify(execFile)('losetup', ['--set-capacity', device])
+    }
 
     test.each([
       ['is filled', async () => {}],
@@ -398,14 +403,13 @@ describe('a claim that has no disk', () => {
     test('and grows, the running guest sees that', async () => {
       await bootable('disk', 'qcow2')
       expect(await claimed(fromImage)).toMatchObject({ phase: 'Running' })
-      await truncate(backing, 600 * mebibyte)
-      await promisify(execFile)('losetup', ['--set-capacity', device])
+      await grow(16 * mebibyte)
       await eventually('QEMU uses the new size', () => launcher.log().includes('the disk has grown'))
       const socket = join(launcher.insideSockets, '../private/run/libvirt/libvirt-sock')
       const virsh = ['virsh', '-c', `qemu+unix:///session?socket=${socket}`, 'domblkinfo', 'testvm', 'vda']
       const [pid] = await launcher.pids('virt-launcher')
       const { stdout } = await promisify(execFile)('chroot', [`/proc/${pid}/root`, ...virsh])
-      expect(stdout).toMatch(new RegExp(`^Capacity: +${600 * mebibyte}$`, 'm'))
+      expect(stdout).toMatch(new RegExp(`^Capacity: +${16 * mebibyte}$`, 'm'))
     })
 
     test('is filled from a web server', async () => {
@@ -440,6 +444,7 @@ describe('a claim that has no disk', () => {
 
     test('is filled from the beginning after its launcher was killed', async () => {
       await large()
+      await grow(514 * mebibyte)
       const first = await open(device)
       const isMarked = async () => {
         const { buffer } = await first.read(Buffer.alloc(512), 0, 512, 0)
