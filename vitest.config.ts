@@ -68,6 +68,8 @@ export default defineConfig({
           testTimeout: 600_000,
           hookTimeout: 900_000,
           fileParallelism: false,
+          // Concurrent tests of a file wait for other processes.
+          maxConcurrency: 8,
         },
       },
       {
