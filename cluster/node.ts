@@ -158,15 +158,13 @@ metricsBindAddress: 127.0.0.1:10249
 `
 }
 
-/** Starts a node's containerd, imports the images, and starts its kubelet. */
-export async function ensureNode(
+/** Starts a node's containerd. Not for several nodes at once: the first one makes mounts that the others need. */
+export async function ensureContainerd(
   step: Step,
   directories: ProcessDirectories,
   state: string,
   node: NodeAddresses,
   binaries: Binaries,
-  pki: Pki,
-  server: string,
   images: readonly Image[],
 ): Promise<void> {
   const paths = nodePaths(state, node.name)
@@ -191,6 +189,21 @@ export async function ensureNode(
     inputs: [containerd],
   })
   await untilSucceeds(step, [...ctr(binaries, paths), 'version'], `containerd of ${node.name}`)
+}
+
+/** Imports the images into a node's containerd, and starts its kubelet. */
+export async function ensureNode(
+  step: Step,
+  directories: ProcessDirectories,
+  state: string,
+  node: NodeAddresses,
+  binaries: Binaries,
+  pki: Pki,
+  server: string,
+  images: readonly Image[],
+): Promise<void> {
+  const paths = nodePaths(state, node.name)
+  const file = (name: string) => join(paths.configuration, name)
   await importImages(step, binaries, paths, images)
 
   step.show('kubelet')

@@ -13,7 +13,7 @@ import { dnsManifest } from './dns.ts'
 import { ensureFile } from './file.ts'
 import { ensureImages, type Image } from './images.ts'
 import { ensureNetwork, possibleNodes, spareNode, type NodeAddresses } from './network.ts'
-import { ensureNode, proxyConfiguration, untilSucceeds } from './node.ts'
+import { ensureContainerd, ensureNode, proxyConfiguration, untilSucceeds } from './node.ts'
 import { ensurePackages, hostPackages } from './packages.ts'
 import { ensurePki, renderKubeconfig } from './pki.ts'
 import { ensureProcess, untilSettled, type ProcessDirectories } from './process.ts'
@@ -130,12 +130,18 @@ export async function bringUp(progress: Progress, settings: Settings, forTests =
       await untilSettled(directories, name)
     return made
   })
-  for (const node of nodes)
-    await progress.step(`Node ${node.name}`, `see ${directories.logs}/kubelet-${node.name}.log`, async (step) => {
-      if (node === spareNode) await registerCordoned(step, kubectl, node.name)
-      await ensureNode(step, directories, settings.state, node, binaries, pki, server, images)
-      await untilReady(step, kubectl, node.name)
-    })
+  const names = nodes.map(({ name }) => name).join(', ')
+  await progress.step(`Nodes ${names}`, `see ${directories.logs}/kubelet-*.log`, async (step) => {
+    for (const node of nodes) await ensureContainerd(step, directories, settings.state, node, binaries, images)
+    // Images are imported on one CPU for each node.
+    await Promise.all(
+      nodes.map(async (node) => {
+        if (node === spareNode) await registerCordoned(step, kubectl, node.name)
+        await ensureNode(step, directories, settings.state, node, binaries, pki, server, images)
+        await untilReady(step, kubectl, node.name)
+      }),
+    )
+  })
   await progress.step('Cluster DNS', `${kubectl.join(' ')} -n kube-system describe pods`, (step) =>
     ensureDns(step, kubectl, images),
   )
