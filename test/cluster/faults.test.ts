@@ -28,7 +28,7 @@ async function running(name: string, spec: object = impatient): Promise<VirtualM
 const componentProcesses = (component: string) => processesOfComponent(cluster, component)
 const kill = (component: string) => killComponent(cluster, component)
 
-describe('kill -9 of the processes in a VM’s pod', () => {
+describe('kill -9 of the processes in a VM’s pod', { concurrent: true }, () => {
   test('QEMU: the VM has failed, and is never started again', async () => {
     const vm = await running('no-qemu')
     process.kill(processOf(vm, isQemu), 'SIGKILL')
