@@ -11,7 +11,7 @@ const folder = 'images/linux-guest'
 /**
  * The disk of a small Linux: sshd, the guest agent, DHCP, NoCloud seeds, a root that grows. Debian's packages are
  * unpacked without being configured, and `images/linux-guest/build` runs between them, so that the host needs none of
- * its tools. Built once in the cache (30 s, 42 MB). Returns the path of a qcow2 file.
+ * its tools. Built once in the cache (30 s, 35 MB). Returns the path of a qcow2 file.
  */
 export async function ensureLinuxGuest(step: Step, settings: Settings): Promise<string> {
   const key = keyOf(suite, keyOfFiles(settings.checkout, filesBelow(settings.checkout, folder, isInput)))
