@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test, type TestContext } from 'vitest'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 
@@ -19,7 +19,7 @@ const vm = {
 }
 
 /** A launcher with a guest that ignores the power button, and its QEMU stopped. */
-async function startHung(onFinished: typeof onTestFinished): Promise<RunningLauncher> {
+async function startHung(onFinished: TestContext['onTestFinished']): Promise<RunningLauncher> {
   const launcher = await startLauncher()
   onFinished(() => launcher.stop())
   expect(await launcher.put(vm)).toMatchObject({ phase: 'Running' })
