@@ -57,7 +57,8 @@ const csi: Module = {
 const tools = {
   // Connects pods to further networks.
   multus: { name: 'multus', programs: ['multus'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
-  // Enforces NetworkPolicies.
+  // Enforces NetworkPolicies. This is K3s' version: of the original, the Go module proxy has 2.1.0 only, whose rules for
+  // IPv6 name sets that do not exist.
   'kube-router': {
     name: 'kube-router',
     programs: ['kube-router'],

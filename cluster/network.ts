@@ -134,12 +134,17 @@ export function recordPolicyRules(state: string): void {
 /** Removes the rules and sets of kube-router, whose own `--cleanup-config` removes nothing in this version. */
 export async function removePolicyRules(state: string): Promise<void> {
   if (!existsSync(policyRecord(state))) return
-  const others = withoutPolicyRules(await run(['iptables-save', '-t', 'filter']))
-  await run(['iptables-restore'], { input: others })
-  if (isUnused(others)) await attempt(['nft', 'delete', 'table', 'ip', 'filter'])
-  const sets = (await run(['ipset', 'list', '-n'])).split('\n').filter((name) => /^KUBE-(SRC|DST)-/.test(name))
+  await removeRules('iptables', 'ip')
+  if (hasIpv6()) await removeRules('ip6tables', 'ip6')
+  const sets = (await run(['ipset', 'list', '-n'])).split('\n').filter((name) => /^(inet6:)?KUBE-(SRC|DST)-/.test(name))
   for (const set of sets) await destroySet(set)
   rmSync(policyRecord(state))
+}
+
+async function removeRules(program: 'iptables' | 'ip6tables', family: 'ip' | 'ip6'): Promise<void> {
+  const others = withoutPolicyRules(await run([`${program}-save`, '-t', 'filter']))
+  await run([`${program}-restore`], { input: others })
+  if (isUnused(others)) await attempt(['nft', 'delete', 'table', family, 'filter'])
 }
 
 /** The kernel frees deleted rules a moment later, and until then they use their sets. */

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, test } from 'vitest'
 
 import { attempt } from '../../cluster/command.ts'
 import { spareNode } from '../../cluster/network.ts'
@@ -16,11 +16,9 @@ type Name = keyof typeof taps
 const names: readonly Name[] = ['passt', 'routed', 'nat']
 
 type Family = 'IPv4' | 'IPv6'
-/**
- * The guests that have IPv6, too, where this host has it: `nat` translates IPv4 only. Policies are not enforced for it,
- * because kube-router 2.1.0 creates its sets of IPv6 addresses under other names than its rules have.
- */
-const dual: readonly Name[] = spareNode.ipv6 === undefined ? [] : ['passt', 'routed']
+/** `nat` translates IPv4 only. */
+const familiesOf = (name: Name): readonly Family[] =>
+  spareNode.ipv6 === undefined || name === 'nat' ? ['IPv4'] : ['IPv4', 'IPv6']
 
 describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enforced,', () => {
   let cluster: TestCluster
@@ -40,10 +38,7 @@ describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enf
       ...names.flatMap((name) => [service(name), vm(name, node, root)]),
     )
     await cluster.kubectl('wait', 'pod/friend', 'pod/stranger', '--for=condition=Ready', '--timeout=240s')
-    await Promise.all([
-      ...names.map((name) => untilServes(name, 'IPv4')),
-      ...dual.map((name) => untilServes(name, 'IPv6')),
-    ])
+    await Promise.all(names.flatMap((name) => familiesOf(name).map((family) => untilServes(name, family))))
   }, 600_000)
   afterAll(async () => {
     await endEngine?.()
@@ -84,26 +79,30 @@ describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enf
   }
 
   /** The pods that reach the guest, at the address of its pod and by its Service. */
-  async function clientsOf(name: Name, family: Family = 'IPv4'): Promise<string[]> {
-    const ofPod = await addressOf('vm', name, family)
-    const ofService = `${await addressOf('service', name, family)}:8080`
-    const found: string[] = []
-    for (const client of ['friend', 'stranger']) {
-      if (await reaches(client, family, ofPod)) found.push(client)
-      if (await reaches(client, family, ofService)) found.push(`${client} by Service`)
-    }
-    return found
+  async function clientsOf(name: Name): Promise<object> {
+    return byFamily(name, async (family) => {
+      const ofPod = await addressOf('vm', name, family)
+      const ofService = `${await addressOf('service', name, family)}:8080`
+      const found: string[] = []
+      for (const client of ['friend', 'stranger']) {
+        if (await reaches(client, family, ofPod)) found.push(client)
+        if (await reaches(client, family, ofService)) found.push(`${client} by Service`)
+      }
+      return found
+    })
   }
 
   /** What the guest reaches. This host asks it, because engines accept what the node itself sends. */
-  async function reachedFrom(name: Name, family: Family = 'IPv4'): Promise<object> {
-    const guest = await addressOf('vm', name, family)
-    const fetched = async (other: string) => ask(guest, `get?${await addressOf('pod', other, family)}:8080`)
-    return {
-      friend: await fetched('friend'),
-      stranger: await fetched('stranger'),
-      dns: await ask(guest, 'look?kubernetes.default.svc.cluster.local'),
-    }
+  async function reachedFrom(name: Name): Promise<object> {
+    return byFamily(name, async (family) => {
+      const guest = await addressOf('vm', name, family)
+      const fetched = async (other: string) => ask(guest, `get?${await addressOf('pod', other, family)}:8080`)
+      return {
+        friend: await fetched('friend'),
+        stranger: await fetched('stranger'),
+        dns: await ask(guest, 'look?kubernetes.default.svc.cluster.local'),
+      }
+    })
   }
 
   const remove = (...policies: readonly string[]) => cluster.kubectl('delete', 'networkpolicy', ...policies)
@@ -114,46 +113,50 @@ describe.runIf(hasSpareNode())('on the spare node, whose NetworkPolicies are enf
   /** The engine follows policies a moment later. */
   const patience = { timeout: 240_000, interval: 200 }
 
-  test.each(dual)('the guest of %s is reached by IPv6, by its pod and its Service, and reaches pods', async (name) => {
-    await expect.poll(() => clientsOf(name, 'IPv6'), patience).toEqual(ofBoth)
-    expect(await reachedFrom(name, 'IPv6')).toMatchObject({ friend: 'served', stranger: 'served' })
-  })
-
   // Each has policies of its own. Only the `expect` of a test itself polls while others run.
   describe.each(names)('by the policies of the guest of %s,', { concurrent: true }, (name) => {
     const oneByOne = { concurrent: false, timeout: 1_200_000 }
     const [deny, allow] = [`deny-${name}`, `allow-${name}`]
 
+    const each = <T>(expected: T) => Object.fromEntries(familiesOf(name).map((family) => [family, expected]))
+
     test('its ingress is allowed, by its pod and its Service', oneByOne, async ({ expect }) => {
       const clients = () => clientsOf(name)
-      await expect.poll(clients, patience).toEqual(ofBoth)
+      await expect.poll(clients, patience).toEqual(each(ofBoth))
       await cluster.apply(policy(deny, name, { policyTypes: ['Ingress'] }))
-      await expect.poll(clients, patience).toEqual([])
+      await expect.poll(clients, patience).toEqual(each([]))
       const ingress = [{ from: [labelled], ports: [{ port: 'http' }] }]
       await cluster.apply(policy(allow, name, { policyTypes: ['Ingress'], ingress }))
-      await expect.poll(clients, patience).toEqual(ofFriend)
+      await expect.poll(clients, patience).toEqual(each(ofFriend))
       await remove(deny, allow)
-      await expect.poll(clients, patience).toEqual(ofBoth)
+      await expect.poll(clients, patience).toEqual(each(ofBoth))
     })
 
     test('its egress is allowed, and its ingress stays', oneByOne, async ({ expect }) => {
       const reached = () => reachedFrom(name)
-      await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'served', dns: 'found' })
+      await expect.poll(reached, patience).toEqual(each({ friend: 'served', stranger: 'served', dns: 'found' }))
       await cluster.apply(policy(deny, name, { policyTypes: ['Egress'] }))
-      await expect.poll(reached, patience).toEqual({ friend: 'refused', stranger: 'refused', dns: 'not found' })
-      expect(await clientsOf(name)).toEqual(ofBoth)
+      await expect.poll(reached, patience).toEqual(each({ friend: 'refused', stranger: 'refused', dns: 'not found' }))
+      expect(await clientsOf(name)).toEqual(each(ofBoth))
       const dns = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } } }
       const egress = [
         { to: [labelled], ports: [{ port: 8080 }] },
         { to: [dns], ports: [{ port: 53, protocol: 'UDP' }, { port: 53 }] },
       ]
       await cluster.apply(policy(allow, name, { policyTypes: ['Egress'], egress }))
-      await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'refused', dns: 'found' })
+      await expect.poll(reached, patience).toEqual(each({ friend: 'served', stranger: 'refused', dns: 'found' }))
       await remove(deny, allow)
-      await expect.poll(reached, patience).toEqual({ friend: 'served', stranger: 'served', dns: 'found' })
+      await expect.poll(reached, patience).toEqual(each({ friend: 'served', stranger: 'served', dns: 'found' }))
     })
   })
 })
+
+/** Of each family of addresses that the guest has. */
+async function byFamily<T>(name: Name, of: (family: Family) => Promise<T>): Promise<object> {
+  const found: [Family, T][] = []
+  for (const family of familiesOf(name)) found.push([family, await of(family)])
+  return Object.fromEntries(found)
+}
 
 /** What an HTTP server in a guest responds to this host, which is the node. */
 async function ask(address: string, path: string): Promise<string> {

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { serviceRange } from '../../cluster/controlplane.ts'
-import { recordPolicyRules, removePolicyRules } from '../../cluster/network.ts'
+import { serviceRange, serviceRangeIpv6 } from '../../cluster/controlplane.ts'
+import { hasIpv6, recordPolicyRules, removePolicyRules } from '../../cluster/network.ts'
 import type { TestCluster } from './cluster.ts'
 
 /**
@@ -25,6 +25,7 @@ export async function enforcePolicies({ state }: TestCluster, node: string): Pro
     `--kubeconfig=${kubeconfig}`,
     `--hostname-override=${node}`,
     `--service-cluster-ip-range=${serviceRange}`,
+    ...(hasIpv6() ? ['--enable-ipv6=true', `--service-cluster-ip-range=${serviceRangeIpv6}`] : []),
     '--health-port=0',
     '--metrics-port=0',
   ]
