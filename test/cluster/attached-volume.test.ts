@@ -151,7 +151,10 @@ test.concurrent('a VM keeps its disk while the pod that serves it is deleted, or
   const killed = servers()
   expect(killed).not.toEqual([])
   for (const pid of killed) process.kill(pid, 'SIGKILL')
-  await cluster.until('another process serves it', async () => servers().some((pid) => !killed.includes(pid)) || undefined)
+  await cluster.until(
+    'another process serves it',
+    async () => servers().some((pid) => !killed.includes(pid)) || undefined,
+  )
   await untilVolumes('kept', 'kept Attached')
   await cluster.kubectl('delete', 'pod', podName, '--grace-period=1', '--wait=false')
   const after = await cluster.untilVm('kept', 'has another pod', (one) => {

@@ -62,7 +62,10 @@ describe('kill -9 while a guest is frozen for a snapshot', () => {
     const vm = await cluster.untilVm('linux', 'is frozen', (one) => isFrozen(one, uid))
     // The controller creates it when it has seen that.
     const found = ['get', 'volumesnapshot', `${name}-data`, '--ignore-not-found', '-o', 'name']
-    await cluster.until('the storage is asked for a snapshot', async () => (await cluster.kubectl(...found)) || undefined)
+    await cluster.until(
+      'the storage is asked for a snapshot',
+      async () => (await cluster.kubectl(...found)) || undefined,
+    )
     return vm
   }
   const classOf = (name: string) => `${cluster.namespace}-${name}`

@@ -165,7 +165,10 @@ describe('while 64 starts of four namespaces wait', () => {
     // The API server knows the role, and the webhooks know the preset, a moment later.
     const answer = await until(async () => {
       const body = { apiVersion, kind: 'VirtualMachine', ...vm('includes', metadata) }
-      const { code, text } = await send('POST', `${pathOf('virtualmachines', 'alice')}?dryRun=All`, { body, user: 'eve' })
+      const { code, text } = await send('POST', `${pathOf('virtualmachines', 'alice')}?dryRun=All`, {
+        body,
+        user: 'eve',
+      })
       return code === 201 && text.includes('"title"') ? text : undefined
     })
     expect(answer).toContain('"title":"small"')
