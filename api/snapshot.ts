@@ -47,7 +47,7 @@ export interface VirtualMachineSnapshot {
   readonly status?: SnapshotStatus
 }
 
-/** Whether the file systems of the guest were frozen, or it was off. */
+/** Whether the guest had powered off, or was frozen and that covers all claims. */
 export const quiescedCondition = 'Quiesced'
 
 /** The controller requests the object by its name; the API server refuses a request for `..` or `%`. */

@@ -56,7 +56,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const presets = startPresetController({ ...context, inventory, vms, engine })
   const configs = startConfigController({ ...context, vms })
   const groups = startGroupController({ ...context, vms })
-  const snapshots = startSnapshotController(context)
+  const snapshots = startSnapshotController({ ...context, vms })
   const attachments = startAttachmentController({ ...context, vms, pods: controller.pods, image: launcherImage })
   const capabilitySets = startCapabilitySetController({ ...context, inventory, isSharing })
   inventory.onChange((namespace) => controller.reconsiderIncomplete(namespace))

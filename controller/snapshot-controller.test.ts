@@ -3,6 +3,8 @@ import type { SnapshotStatus } from '../api/snapshot.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
+import { startReflector } from '../runtime/reflector.ts'
+import { virtualMachines } from '../runtime/resource.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
@@ -55,9 +57,11 @@ async function setUp() {
     } as never)
   const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
   const events = createEventRecorder({ kube, log, component: 'c', instance: 'c0', clock })
-  const controller = startSnapshotController({ kube, events, log, isLeader: () => true, clock })
+  const cachedVms = startReflector({ kube, resource: virtualMachines, log, clock })
+  const controller = startSnapshotController({ kube, events, log, isLeader: () => true, clock, vms: cachedVms })
   controller.lead().catch(() => {})
   opened.push(async () => {
+    await cachedVms.stop()
     await controller.stop()
     await events.stop()
     await kube.close()
@@ -245,6 +249,26 @@ test('a config without a VM is taken as it is, with the claims of its templates'
     { name: 'data', claimName: 'shared', volumeSnapshotName: 'nightly-data' },
     { name: 'root', claimName: 'root-web', volumeSnapshotName: 'nightly-root' },
   ])
+})
+
+test('a guest that runs only between two looks at its config is noticed', async () => {
+  const { server, snapshot, run, condition, awaits, has } = await setUp()
+  server.put(configs, {
+    metadata: { namespace: 'default', name: 'web', uid: 'c-1' },
+    spec: { template: { spec: { domain: {}, volumes: claimVolumes } } },
+  })
+  snapshot('nightly', { kind: 'VirtualMachineConfig', name: 'web' })
+  await awaits(() => has('nightly-root'))
+  // The clock stands still: once no request follows, nothing but the event of the VM causes a look.
+  let [known, unchanged] = [0, 0]
+  await until(() => {
+    unchanged = server.requests.length === known ? unchanged + 1 : 0
+    known = server.requests.length
+    return unchanged > 10
+  })
+  run({ phase: 'Scheduled' })
+  await until(() => condition('nightly', 'Quiesced') !== 'True NotRunning')
+  expect(condition('nightly', 'Quiesced')).toBe('False GuestStarted')
 })
 
 test('a cluster without VolumeSnapshots gets them later', async () => {

@@ -34,6 +34,10 @@ import { volumeSnapshots, type VolumeSnapshot } from './volume-snapshot.ts'
 type Snapshot = Persisted<VirtualMachineSnapshot>
 type OwnAction = Exclude<SnapshotAction, CommonAction<unknown>>
 
+interface SnapshotControllerOptions extends ControllerContext {
+  readonly vms: Reflector<VirtualMachine>
+}
+
 /** Takes snapshots of VMs. */
 interface SnapshotController {
   readonly snapshots: Reflector<VirtualMachineSnapshot>
@@ -57,8 +61,8 @@ const volumesOf = ({ spec }: VirtualMachine): readonly Volume[] => [
   })),
 ]
 
-export function startSnapshotController(options: ControllerContext): SnapshotController {
-  const { kube, log, clock } = options
+export function startSnapshotController(options: SnapshotControllerOptions): SnapshotController {
+  const { kube, log, clock, vms } = options
   const snapshots = startReflector({
     kube,
     resource: virtualMachineSnapshots,
@@ -76,6 +80,12 @@ export function startSnapshotController(options: ControllerContext): SnapshotCon
     if (kind === 'deleted' || isOver(object)) for (const stage of stages) seenMs.delete(stageOf(object, stage))
     if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)
     else loop.add(keyOf(object.metadata))
+  })
+  // The guest of a config can start and end, and its VM be gone, before the next look.
+  vms.onChange(({ kind, object }) => {
+    if (kind !== 'added') return
+    for (const { metadata, status } of snapshots.store.byIndex('untaken', keyOf(object.metadata)))
+      if (status?.phase === 'InProgress') loop.add(keyOf(metadata))
   })
 
   const reconcile = async (key: string): Promise<void> => {

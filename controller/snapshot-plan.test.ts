@@ -116,6 +116,23 @@ describe('the source', () => {
       vmWith({ phase: 'Succeeded' }),
       ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=True NotRunning'],
     ],
+    ...(['NodeLost', 'PodLost', 'OOMKilled', 'Evicted', 'Crashed'] as const).map(
+      (reason): [string, ReturnType<typeof vmWith>, Shown] => [
+        `has failed (${reason})`,
+        vmWith({ phase: 'Failed', reason }),
+        ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False NotPoweredOff'],
+      ],
+    ),
+    [
+      'was ended after its grace period',
+      vmWith({ phase: 'Succeeded', reason: 'Destroyed' }, { deletionTimestamp: now }),
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False NotPoweredOff'],
+    ],
+    [
+      'has powered off, and is deleted',
+      vmWith({ phase: 'Succeeded', reason: 'Shutdown' }, { deletionTimestamp: now }),
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=True NotRunning'],
+    ],
     [
       'has no agent',
       vmWith({ phase: 'Running' }),
@@ -285,6 +302,28 @@ describe('the VolumeSnapshots', () => {
     ])
   })
 
+  const devices = (one: object) => ({ ...thawed, spec: { ...thawed.spec, domain: { devices: one } } })
+  const shared = devices({ filesystems: [{ type: 'volume', source: { volume: 'data' }, target: { dir: 'd' } }] })
+  test.each<[string, ReturnType<typeof vmWith>]>([
+    ['a shared file system', shared],
+    ['a disk that other guests write', devices({ disks: [{ source: { volume: 'data' }, shareable: {} }] })],
+    ['a disk that is never flushed', devices({ disks: [{ source: { volume: 'data' }, driver: { cache: 'unsafe' } }] })],
+    ['the state of devices', { ...thawed, spec: { ...thawed.spec, deviceStateVolume: 'data' } }],
+  ])('are ready, and a frozen guest does not cover %s: the volume is named', (_, vm) => {
+    const [first] = planSnapshot(observed(begun, vm, { volumeSnapshots: taken(ready) }))
+    const status = first?.do === 'updateStatus' ? first.status : {}
+    const message =
+      'the guest was frozen, but that does not cover the volumes "data": they are as after a power failure'
+    expect(status.conditions?.at(-1)).toEqual(condition('Quiesced', 'False', 'PartlyFrozen', message))
+    const again = { volumeSnapshots: taken(ready, uid, recorded.slice(1)) }
+    expect(planned({ ...status, phase: 'InProgress' }, vm, again)[0]?.at(-1)).toBe('Quiesced=False FreezeExpired')
+  })
+
+  test('are ready, and a shared file system that is not on a claim does not matter', () => {
+    const vm = devices({ filesystems: [{ source: { volume: 'seed' } }] })
+    expect(planned(begun, vm, { volumeSnapshots: taken(ready) })[0]?.at(-1)).toBe('Quiesced=True GuestFrozen')
+  })
+
   test('are ready, and the launcher never stated whether the guest was frozen', () => {
     expect(planned(begun, thawing, { volumeSnapshots: taken(ready), sinceMs: 120_000 })[0]).toEqual([
       'status',
@@ -363,6 +402,29 @@ describe('the VolumeSnapshots', () => {
     ])
   })
 
+  test.each([
+    ['of another claim', { persistentVolumeClaimName: 'evil' }],
+    ['of existing content', {}],
+  ])('%s are never used, whatever their owner', (_, source) => {
+    const [[name, one] = []] = taken(ready)
+    const volumeSnapshots = new Map(name === undefined || one === undefined ? [] : [[name, { ...one, spec: { source } }]])
+    expect(planned(begun, frozen, { volumeSnapshots })).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'Failed', 'Ready=False NameTaken'],
+      ['event', 'NameTaken'],
+    ])
+  })
+
+  test('that exist before the guest is frozen are not of a frozen guest', () => {
+    const asked = running({ freeze: { id: uid }, frozen: { id: uid, state: 'Freezing' } })
+    expect(planned(begun, asked, { volumeSnapshots: taken(ready) })[0]).toEqual([
+      'status',
+      'Ready',
+      'Ready=True SnapshotReady',
+      'Quiesced=False TakenTooEarly',
+    ])
+  })
+
   test('are refused by the API server: the guest is thawed, and it is tried again', () => {
     expect(shown(refusedToCreate(observed(begun, frozen), 'exceeded quota'))).toEqual([
       ['request', { id: uid, thaw: true }],
@@ -405,6 +467,27 @@ describe('the VolumeSnapshots', () => {
       ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False GuestStarted'],
       ['create', 'nightly-root'],
       ['create', 'nightly-data'],
+      ['again', 500],
+    ])
+  })
+
+  const offAt = (sourceUID: string): SnapshotStatus => ({ ...withQuiesced('True', 'NotRunning'), sourceUID })
+  test.each<[string, string, ReturnType<typeof vmWith> | undefined, string]>([
+    ['the VM has not changed', vmUID, vmWith({ phase: 'Succeeded' }), 'Quiesced=True NotRunning'],
+    ['the config has no VM', 'c-1', undefined, 'Quiesced=True NotRunning'],
+    ['a guest has started and powered off', 'c-1', vmWith({ phase: 'Succeeded' }), 'Quiesced=False GuestStarted'],
+    ['a guest has started and crashed', 'c-1', vmWith({ phase: 'Failed' }), 'Quiesced=False GuestStarted'],
+    ['the VM was replaced', 'before', vmWith({ phase: 'Succeeded' }), 'Quiesced=False GuestStarted'],
+    ['the VM was deleted', 'before', undefined, 'Quiesced=False GuestStarted'],
+  ])('are ready, and since the last look %s', (_, sourceUID, vm, quiesced) => {
+    const source = { uid: vm?.metadata.uid ?? 'c-1', volumes, ...(vm === undefined ? {} : { vm }) }
+    const volumeSnapshots = taken(ready)
+    expect(planned(offAt(sourceUID), running(), { source, volumeSnapshots })[0]?.at(-1)).toBe(quiesced)
+  })
+
+  test('are not taken when the guest is started: that is recorded at once', () => {
+    expect(planned(offAt('c-1'), running(), { volumeSnapshots: taken() })).toEqual([
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False GuestStarted'],
       ['again', 500],
     ])
   })

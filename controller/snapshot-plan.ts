@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Condition } from '../api/object.ts'
+import { firstTexts } from '../api/shorten.ts'
 import {
   quiescedCondition,
   volumeSnapshotNameOf,
@@ -153,7 +154,10 @@ type Asserted = Pick<Condition, 'status' | 'reason' | 'message'>
 
 /** Whether the snapshot is consistent if the guest is not frozen for it; undefined if it is to be frozen. */
 function withoutFreezing(vm: VirtualMachine | undefined): Asserted | undefined {
-  if (vm === undefined || isFinished(vm)) return { status: 'True', reason: 'NotRunning', message: '' }
+  if (vm === undefined || hasPoweredOff(vm)) return { status: 'True', reason: 'NotRunning', message: '' }
+  if (isFinished(vm)) {
+    return crashConsistent('NotPoweredOff', `the guest did not power off (${vm.status?.reason ?? 'Failed'})`)
+  }
   if (vm.status?.phase === 'Unknown') {
     return crashConsistent('NodeUnreachable', 'the node of the VM did not respond')
   }
@@ -166,6 +170,10 @@ function withoutFreezing(vm: VirtualMachine | undefined): Asserted | undefined {
   return crashConsistent(agent.reason, agent.message)
 }
 
+/** Unlike a guest that crashed, was ended after its grace period, or may still run on a node that was lost. */
+const hasPoweredOff = ({ status }: VirtualMachine): boolean =>
+  status?.phase === 'Succeeded' && status.reason !== 'Destroyed'
+
 const crashConsistent = (reason: string, why: string): Asserted => ({
   status: 'False',
   reason,
@@ -175,12 +183,16 @@ const crashConsistent = (reason: string, why: string): Asserted => ({
 function proceed(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[]): SnapshotAction[] {
   const { snapshot, volumeSnapshots } = observed
   const { uid } = snapshot.metadata
-  const foreign = volumes.find(({ volumeSnapshotName }) => {
+  // Who can create VolumeSnapshots can also write our UID into one of another claim.
+  const foreign = volumes.find(({ claimName, volumeSnapshotName }) => {
     const found = volumeSnapshots.get(volumeSnapshotName)
-    return found !== undefined && !(found.metadata.ownerReferences ?? []).some((owner) => owner.uid === uid)
+    if (found === undefined) return false
+    const isOwned = (found.metadata.ownerReferences ?? []).some((owner) => owner.uid === uid)
+    return !isOwned || found.spec.source.persistentVolumeClaimName !== claimName
   })
   if (foreign !== undefined) {
-    const message = `the VolumeSnapshot ${foreign.volumeSnapshotName} exists, and does not belong to this snapshot`
+    const { claimName, volumeSnapshotName } = foreign
+    const message = `the VolumeSnapshot ${volumeSnapshotName} exists, and is not of the claim ${claimName} or does not belong to this snapshot`
     return [...thaw(observed), ...fail(observed, 'NameTaken', message)]
   }
   const quiesced = findCondition(snapshot.status?.conditions, quiescedCondition)
@@ -202,7 +214,7 @@ function proceed(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[])
 /** `frozen`, or `over` where the guest needs no thawing; an assertion where it could not be frozen. */
 type Freezing = 'pending' | 'frozen' | 'over' | Asserted
 
-function freezingOf({ snapshot, source, sinceMs }: ObservedSnapshot): Freezing {
+function freezingOf({ snapshot, source, volumeSnapshots, sinceMs }: ObservedSnapshot): Freezing {
   const { metadata, status } = snapshot
   const vm = source?.vm
   const ended = crashConsistent('GuestEnded', 'the guest ended before its claims were taken')
@@ -213,6 +225,7 @@ function freezingOf({ snapshot, source, sinceMs }: ObservedSnapshot): Freezing {
     if (frozen.state === 'Failed') return crashConsistent('FreezeFailed', frozen.message ?? 'the agent refused')
     if (frozen.state === 'Expired') return crashConsistent('FreezeExpired', frozen.message ?? 'the guest was thawed')
   }
+  if (volumeSnapshots.size > 0) return takenBefore
   if (sinceMs < freezeWithinMs) return 'pending'
   return crashConsistent(
     'NoResponse',
@@ -225,7 +238,7 @@ function failureOf(observed: ObservedSnapshot): Asserted | undefined {
   const { uid } = observed.snapshot.metadata
   const recorded = findCondition(observed.snapshot.status?.conditions, quiescedCondition)
   // Another client has deleted a VolumeSnapshot, or created the VM.
-  if (recorded?.reason === 'GuestFrozen') return thawedBefore
+  if (recorded?.reason === 'GuestFrozen' || recorded?.reason === 'PartlyFrozen') return thawedBefore
   if (recorded !== undefined) return startedSince(observed)
   const freezing = freezingOf(observed)
   if (typeof freezing === 'object') return freezing
@@ -239,15 +252,19 @@ function failureOf(observed: ObservedSnapshot): Asserted | undefined {
  * clocks of their own, so only what this process has seen tells when a claim was taken.
  */
 function startedSince({ snapshot, source }: ObservedSnapshot): Asserted | undefined {
-  const { conditions, creationTime } = snapshot.status ?? {}
-  const { vm } = source ?? {}
+  const { conditions, creationTime, sourceUID } = snapshot.status ?? {}
   if (findCondition(conditions, quiescedCondition)?.reason !== 'NotRunning' || creationTime !== undefined)
     return undefined
-  if (vm === undefined || isFinished(vm)) return undefined
-  return crashConsistent('GuestStarted', 'the guest was started before all claims were seen to be taken')
+  const vm = source?.vm
+  // The guest of another VM can have run and ended since the last look.
+  if (source?.uid === sourceUID && (vm === undefined || isFinished(vm))) return undefined
+  const why = 'the guest was started, or its VM deleted or replaced, before all claims were seen to be taken'
+  return crashConsistent('GuestStarted', why)
 }
 
 const thawedBefore = crashConsistent('FreezeExpired', 'the guest was thawed before all claims were taken')
+
+const takenBefore = crashConsistent('TakenTooEarly', 'a VolumeSnapshot existed before the guest was frozen')
 
 function requestFreeze({ snapshot, source }: ObservedSnapshot): SnapshotAction[] {
   const { uid: id } = snapshot.metadata
@@ -271,11 +288,13 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
   const trouble = troubleOf(observed, found)
   const isNew = trouble.reason !== 'InProgress' && trouble.reason !== findReady(snapshot)?.reason
   const warning = isNew ? [event('Warning', trouble.reason, trouble.message)] : []
+  const started = startedSince(observed)
   if (times.length < found.length || creationTime === undefined) {
     const again = trouble.reason === 'InProgress' ? pollAgain(observed) : pollSlowly(observed)
-    return [...update(observed, { ready: trouble }), ...warning, again]
+    const known = started === undefined ? {} : { quiesced: started }
+    return [...update(observed, { ready: trouble, ...known }), ...warning, again]
   }
-  const quiesced = freezing === 'over' ? startedSince(observed) : outcomeOf(observed, freezing)
+  const quiesced = freezing === 'over' ? started : outcomeOf(observed, freezing)
   // Only then is the creation time recorded, with which the next snapshot of the guest begins and replaces the request.
   if (quiesced === 'pending') return [...thaw(observed), pollAgain(observed)]
   const asserted = quiesced === undefined ? {} : { quiesced }
@@ -318,13 +337,33 @@ function troubleOf({ snapshot, sinceMs }: ObservedSnapshot, found: readonly Pers
 }
 
 /** Whether the guest was frozen until the last VolumeSnapshot was taken: only its launcher knows. */
-function outcomeOf({ source, sinceMs }: ObservedSnapshot, freezing: Freezing): Asserted | 'pending' {
+function outcomeOf({ snapshot, source, sinceMs }: ObservedSnapshot, freezing: Freezing): Asserted | 'pending' {
   if (typeof freezing === 'object') return freezing
   const frozen = source?.vm?.status?.frozen
-  if (frozen?.state === 'Thawed') return { status: 'True', reason: 'GuestFrozen', message: '' }
+  if (frozen?.state === 'Thawed') {
+    const rest = source?.vm === undefined ? [] : unfrozenVolumes(source.vm, snapshot.status?.volumes ?? [])
+    if (rest.length === 0) return { status: 'True', reason: 'GuestFrozen', message: '' }
+    const names = firstTexts(rest, mostNames, (name) => `"${name}"`)
+    const message = `the guest was frozen, but that does not cover the volumes ${names}: they are as after a power failure`
+    return { status: 'False', reason: 'PartlyFrozen', message }
+  }
   if (sinceMs < thawWithinMs) return 'pending'
   const why = frozen?.state === 'Thawing' && frozen.message !== undefined ? `: ${frozen.message}` : ''
   return crashConsistent('NoResponse', `the launcher of the VM did not report whether the guest stayed frozen${why}`)
+}
+
+/** A message is one line of kubectl's. */
+const mostNames = 8
+
+/**
+ * The volumes whose claims change, or are not written completely, although the guest is frozen: its agent freezes only
+ * its own file systems, on disks that no other guest writes to and that are flushed when it does so.
+ */
+function unfrozenVolumes({ spec }: VirtualMachine, volumes: readonly SnapshotVolume[]): readonly string[] {
+  const { filesystems = [], disks = [] } = spec.domain.devices ?? {}
+  const uncovered = disks.filter(({ shareable, driver }) => shareable !== undefined || driver?.cache === 'unsafe')
+  const names = new Set([...filesystems, ...uncovered].map(({ source }) => source?.volume))
+  return volumes.map(({ name }) => name).filter((name) => names.has(name) || name === spec.deviceStateVolume)
 }
 
 /** What to do when the API server refused a VolumeSnapshot: a quota or a policy can be corrected. */

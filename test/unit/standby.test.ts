@@ -41,7 +41,7 @@ async function startStandby() {
   const attachments = startAttachmentController({ ...context, vms, pods, image })
   const configs = startConfigController({ ...context, vms })
   const groups = startGroupController({ ...context, vms })
-  const snapshots = startSnapshotController(context)
+  const snapshots = startSnapshotController({ ...context, vms })
   const all = [
     controller,
     attachments,
