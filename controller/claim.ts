@@ -1,4 +1,5 @@
 import { filledAnnotation } from '../api/claim-volume.ts'
+import { group, type OwnerReference } from '../api/object.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { ObjectRef, Persisted } from '../runtime/resource.ts'
@@ -14,11 +15,37 @@ export async function readClaim(kube: Pick<KubeClient, 'get'>, ref: ObjectRef): 
   return claim && slimClaim(claim)
 }
 
+const isOurs = ({ apiVersion }: OwnerReference): boolean => apiVersion.startsWith(`${group}/`)
+
+/** A claim has one owner of ours. Users can add others. */
+const mostOwners = 16
+
+/**
+ * Whether it is being deleted, or will be: the garbage collector takes a moment to notice that an owner is gone, whose
+ * name an object with another UID has now.
+ *
+ * @param owners objects that exist, by their names
+ */
+export const isEnding = (
+  { metadata: { deletionTimestamp, ownerReferences = [] } }: Claim,
+  owners: readonly Pick<OwnerReference, 'kind' | 'name' | 'uid'>[],
+): boolean =>
+  deletionTimestamp !== undefined ||
+  ownerReferences.some(
+    (one) =>
+      isOurs(one) && owners.some(({ kind, name, uid }) => kind === one.kind && name === one.name && uid !== one.uid),
+  )
+
 function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Persisted<Claim> {
   const requested = spec.resources?.requests?.storage
   const provided = status.capacity?.storage
+  const ownerReferences = (metadata.ownerReferences ?? []).filter(isOurs).slice(0, mostOwners)
   return {
-    metadata: { ...slimMetadata(metadata), ...slimMap(metadata, 'annotations', filledAnnotation) },
+    metadata: {
+      ...slimMetadata(metadata, 'deletionTimestamp'),
+      ...slimMap(metadata, 'annotations', filledAnnotation),
+      ...(ownerReferences.length === 0 ? {} : { ownerReferences }),
+    },
     spec: {
       ...pick(spec, 'volumeMode'),
       ...(requested === undefined ? {} : { resources: { requests: { storage: requested } } }),

@@ -5,12 +5,13 @@ import { unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { apiVersionOf, keyOf, refOf, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { pick } from '../runtime/slim.ts'
+import { isEnding } from './claim.ts'
 import { persistentVolumeClaims, type Claim } from './pod.ts'
 
 type Group = Persisted<VirtualMachineGroup>
 type Client = Pick<KubeClient, 'get' | 'create' | 'patch'>
 
-/** The claim that a VM needs is that of a VM that was scaled in. */
+/** The claim that a VM needs is that of a VM that was scaled in, or of an earlier group. */
 export class ClaimEnding extends Error {
   override name = 'ClaimEnding'
 }
@@ -21,7 +22,7 @@ export async function createClaims(kube: Client, group: Group, vm: string): Prom
     const { name } = claim.metadata
     const found = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(group.metadata)), name }))
     if (found === undefined) await unlessCounting(kube.create(persistentVolumeClaims, claim))
-    else if (isEnding(found)) throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
+    else if (isEndingFor(group, found)) throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
   }
 }
 
@@ -31,22 +32,23 @@ export async function createClaims(kube: Client, group: Group, vm: string): Prom
  */
 export async function bindClaims(
   kube: Client,
-  { metadata: group, spec: { claimTemplates = [] } }: Group,
+  group: Group,
   { metadata }: Persisted<VirtualMachine>,
 ): Promise<void> {
   const owner = { apiVersion: apiVersionOf(virtualMachines), kind: 'VirtualMachine', ...pick(metadata, 'name', 'uid') }
-  for (const template of claimTemplates) {
+  for (const template of group.spec.claimTemplates ?? []) {
     const ref = { ...refOf(keyOf(metadata)), name: claimNameOf(template.name, metadata.name) }
     const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
-    if (claim === undefined || isEnding(claim)) continue
-    if (!isClaimOf({ kind: 'VirtualMachineGroup', metadata: group }, claim.metadata)) continue
+    if (claim === undefined || isEndingFor(group, claim)) continue
+    if (!isClaimOf({ kind: 'VirtualMachineGroup', metadata: group.metadata }, claim.metadata)) continue
     // The garbage collector deletes an object when none of its owners exists any more.
-    const others = (claim.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== group.uid)
+    const others = (claim.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== group.metadata.uid)
     const body = { metadata: { uid: claim.metadata.uid, ownerReferences: [...others, owner] } }
     await unlessNotFound(kube.patch(persistentVolumeClaims, ref, { type: 'merge', body }))
   }
 }
 
-/** Whether it is deleted, or will be with its VM. */
-const isEnding = ({ metadata: { deletionTimestamp, ownerReferences = [] } }: Claim): boolean =>
-  deletionTimestamp !== undefined || ownerReferences.some(({ kind }) => kind === 'VirtualMachine')
+/** Whether it is deleted, or will be with its VM or an earlier group of this name. */
+const isEndingFor = ({ metadata: { name, uid } }: Group, claim: Claim): boolean =>
+  isEnding(claim, [{ kind: 'VirtualMachineGroup', name, uid }]) ||
+  (claim.metadata.ownerReferences ?? []).some(({ kind }) => kind === 'VirtualMachine')

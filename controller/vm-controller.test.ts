@@ -371,6 +371,24 @@ describe('controller', () => {
     expect(JSON.stringify(pod(server))).toContain('"devicePath":"/var/run/virtset/block/data"')
   })
 
+  it('does not use a claim of an earlier VM of its name, which is deleted with that', async () => {
+    const { server, clock, start } = await setUp()
+    const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', name: storedVm().metadata.name, uid: 'old' }
+    const claim = { namespace: 'default', name: 'claim1' }
+    server.put('/api/v1/persistentvolumeclaims', { metadata: { ...claim, ownerReferences: [owner] }, spec: {} })
+    start()
+    const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'claim1' } }]
+    create(server, { spec: { ...storedVm().spec, volumes } })
+    await until(() => vm(server)?.status !== undefined)
+    expect(conditions(server)['PodScheduled']).toContain('False ClaimTerminating: persistentvolumeclaim "claim1"')
+    server.remove('/api/v1/persistentvolumeclaims', 'default', 'claim1')
+    server.put('/api/v1/persistentvolumeclaims', { metadata: claim, spec: {} })
+    await until(
+      () => pod(server) !== undefined,
+      () => clock.advance(5000),
+    )
+  })
+
   it('fails a VM whose pod disappeared after the hand-over, without a second pod', async () => {
     const { server, clock, start } = await setUp()
     start()

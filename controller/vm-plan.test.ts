@@ -46,6 +46,7 @@ const returned = withStatus({
     { phase: 'Running', time: at(1) },
   ],
 })
+const ownerOf = (kind: string, of: string, uid: string) => ({ apiVersion: 'virtset.io/v1alpha1', kind, name: of, uid })
 const deleting = { deletionTimestamp: at(0) }
 
 const seen = (
@@ -301,6 +302,41 @@ const table: [string, Variation, string[]][] = [
     { vm: withClaim },
     ['updateStatus Pending ClaimNotFound: persistentvolumeclaim "c" not found', 'requeueAfter 5000'],
   ],
+  ...(
+    [
+      ['is being deleted', { deletionTimestamp: at(0) }],
+      ['belongs to an earlier VM of this name', { ownerReferences: [ownerOf('VirtualMachine', 'vm1', 'old')] }],
+      ['belongs to an earlier config', { ownerReferences: [ownerOf('VirtualMachineConfig', 'vm1', 'old')] }],
+      ['belongs to an earlier group', { ownerReferences: [ownerOf('VirtualMachineGroup', 'web', 'old')] }, 'web'],
+    ] as const
+  ).map(([what, metadata, group]): [string, Variation, string[]] => {
+    const kind = group === undefined ? 'VirtualMachineConfig' : 'VirtualMachineGroup'
+    const owner = { ...ownerOf(kind, group ?? 'vm1', 'new'), controller: true }
+    const vm = { ...withClaim, metadata: { ...withClaim.metadata, ownerReferences: [owner] } }
+    const message =
+      'persistentvolumeclaim "c" is being deleted, or will be with the earlier VM, config or group of this name that owns it'
+    return [
+      `waits for a claim that ${what}`,
+      { vm, claims: new Map([['c', { metadata: { name: 'c', ...metadata } }]]) },
+      [`updateStatus Pending ClaimTerminating: ${message}`, 'requeueAfter 5000'],
+    ]
+  }),
+  ...(
+    [
+      ['its own config', ownerOf('VirtualMachineConfig', 'vm1', 'new')],
+      ['another config', ownerOf('VirtualMachineConfig', 'other', 'old')],
+      ['an object of another API', { ...ownerOf('VirtualMachine', 'vm1', 'old'), apiVersion: 'kubevirt.io/v1' }],
+    ] as const
+  ).map(([what, owner]): [string, Variation, string[]] => {
+    const own = { ...ownerOf('VirtualMachineConfig', 'vm1', 'new'), controller: true }
+    const vm = { ...withClaim, metadata: { ...withClaim.metadata, ownerReferences: [own] } }
+    const claims = new Map([['c', { metadata: { name: 'c', ownerReferences: [owner] } }]])
+    return [
+      `uses a claim of ${what}`,
+      { vm, claims },
+      [`createPod ${name}`, `recordEvent Normal SuccessfulCreate: Created pod ${name}`],
+    ]
+  }),
   ...(
     [
       [1, 5000],

@@ -1,8 +1,10 @@
 import { outOfMemoryAdvice } from '../api/launcher-memory.ts'
 import { kvmResource, vsockResource } from '../api/launcher-resources.ts'
 import { quantityValue } from '../api/quantity.ts'
+import { controllerOf } from '../api/template.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import { differenceFrom } from './adopt.ts'
+import { isEnding } from './claim.ts'
 import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm, podDeleted } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import { hasFinalizer } from './finalizer.ts'
@@ -252,6 +254,13 @@ function start(observed: Observed): Action[] {
   if (missing.length > 0) {
     const message = `persistentvolumeclaim ${missing.map((name) => `"${name}"`).join(', ')} not found`
     return wait(observed, 'ClaimNotFound', message)
+  }
+  const owner = controllerOf(vm)
+  const owners = [{ kind: 'VirtualMachine', ...vm.metadata }, ...(owner === undefined ? [] : [owner])]
+  const ending = [...claims].flatMap(([name, claim]) => (isEnding(claim, owners) ? [name] : []))
+  if (ending.length > 0) {
+    const message = `persistentvolumeclaim ${ending.map((name) => `"${name}"`).join(', ')} is being deleted, or will be with the earlier VM, config or group of this name that owns it`
+    return wait(observed, 'ClaimTerminating', message)
   }
   return [
     { do: 'createPod', pod: launcherPod(vm, { image, claims }) },

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import type { VirtualMachineGroup } from '../api/group.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import { bindClaims, createClaims } from './vm-claims.ts'
+
+const claims = '/api/v1/persistentvolumeclaims'
+const apiVersion = 'virtset.io/v1alpha1'
+const group: Persisted<VirtualMachineGroup> = {
+  apiVersion,
+  kind: 'VirtualMachineGroup',
+  metadata: { name: 'web', namespace: 'default', uid: 'new', resourceVersion: '1' },
+  spec: {
+    selector: { matchLabels: {} },
+    claimTemplates: [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }],
+    template: { spec: { domain: {} } },
+  },
+}
+const vm = storedVm({ metadata: { name: 'web-0' } })
+const ownerOf = (kind: string, name: string, uid: string) => ({ apiVersion, kind, name, uid })
+const ending = 'the claim root-web-0 is being deleted; the VM web-0 gets a new one'
+
+test.each<[string, object, string, boolean]>([
+  ['has no owner', {}, 'used', true],
+  ['is of the group', { ownerReferences: [ownerOf('VirtualMachineGroup', 'web', 'new')] }, 'used', true],
+  ['is of an object of another name', { ownerReferences: [ownerOf('VirtualMachineGroup', 'x', 'x')] }, 'used', true],
+  ['is of an earlier group', { ownerReferences: [ownerOf('VirtualMachineGroup', 'web', 'old')] }, ending, false],
+  ['is of a VM that was scaled in', { ownerReferences: [ownerOf('VirtualMachine', 'web-0', 'x')] }, ending, false],
+  ['is being deleted', { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['f'] }, ending, false],
+])('a claim that %s', async (_, metadata, outcome, isBound) => {
+  const server = await startFakeApiServer()
+  const kube = createKubeClient({ access: server.access, userAgent: 'test' })
+  const labels = { 'virtset.io/group': 'web' }
+  server.put(claims, { metadata: { namespace: 'default', name: 'root-web-0', labels, ...metadata }, spec: {} })
+  const created = createClaims(kube, group, 'web-0').then(
+    () => 'used',
+    (error: Error) => error.message,
+  )
+  expect(await created).toBe(outcome)
+  await bindClaims(kube, group, vm)
+  expect(server.requests.some(({ method }) => method === 'PATCH')).toBe(isBound)
+  await kube.close()
+  await server.close()
+})
