@@ -23,7 +23,7 @@ beforeEach(async () => {
   kube = createKubeClient({ access: server.access, userAgent: 'kubectl-vm' })
   putConfig()
   putSnapshot({ phase: 'Ready', volumes: [taken('root')] })
-  putClaim('root-db')
+  putClaim('root-db', { 'virtset.io/config': 'db' })
   for (const name of ['root', 'log']) put(volumeSnapshots, `nightly-${name}`, {})
 })
 
@@ -45,7 +45,8 @@ const putConfig = (status: object = { phase: 'Stopped' }, domain: object = {}) =
   })
 const putSnapshot = (status: object, source: object = { kind: 'VirtualMachineConfig', name: 'db' }) =>
   put(snapshots, 'nightly', { spec: { source }, status })
-const putClaim = (name: string) => put(claims, name, { spec: {} })
+const putClaim = (name: string, labels: { readonly [key: string]: string }) =>
+  server.put(claims, { metadata: { namespace: 'default', name, labels }, spec: {} })
 
 const vm = (...words: readonly string[]) =>
   runVm(words, { cluster: async () => ({ ...noSessions, kube, server: server.url }), now: () => performance.now() })
@@ -170,6 +171,24 @@ describe('kubectl vm restore', () => {
       'from a snapshot of other claims',
       () => putSnapshot({ phase: 'Ready', volumes: [taken('root'), taken('data', 'shared')] }),
       'error: db has no claim template for shared (volume "data"), which the snapshot nightly has. Create a config',
+    ],
+    [
+      'whose claim has the name of that of another config',
+      () => putClaim('root-db', { 'virtset.io/config': 'other' }),
+      'error: the claim root-db was not created for the config db, and can contain other data. ',
+    ],
+    [
+      'whose claim a user has created',
+      () => putClaim('root-db', {}),
+      'error: the claim root-db was not created for the config db, and can contain other data. ',
+    ],
+    [
+      'one of whose claims is not its own',
+      () => {
+        putSnapshot({ phase: 'Ready', volumes: [taken('root'), taken('log')] })
+        putClaim('log-db', { 'virtset.io/group': 'db' })
+      },
+      'error: the claim log-db was not created for the config db, and can contain other data. ',
     ],
   ])('changes nothing for a config %s', async (_, arrange, err) => {
     arrange()

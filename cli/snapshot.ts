@@ -1,13 +1,19 @@
-import { claimNameOf, type ClaimTemplate } from '../api/claim-template.ts'
+import { claimNameOf, isClaimOf, type ClaimTemplate } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
-import { apiVersion } from '../api/object.ts'
+import { apiVersion, type ObjectMeta } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { isRecord } from '../api/schema.ts'
 import { quiescedCondition, type SnapshotVolume, type VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
 import { isForbidden, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { type Persisted, virtualMachineConfigs, virtualMachines, virtualMachineSnapshots } from '../runtime/resource.ts'
+import {
+  type Persisted,
+  resource,
+  virtualMachineConfigs,
+  virtualMachines,
+  virtualMachineSnapshots,
+} from '../runtime/resource.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { follow, type Progress } from './follow.ts'
 import { orRefusal } from './refusal.ts'
@@ -32,6 +38,18 @@ export interface CloneFlags extends Omit<CommonFlags, 'timeout'> {}
 
 type Snapshot = Persisted<VirtualMachineSnapshot>
 type Config = Persisted<VirtualMachineConfig>
+interface Claim {
+  readonly metadata: ObjectMeta
+}
+
+const persistentVolumeClaims = resource<Claim>({
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumeclaims',
+  kind: 'PersistentVolumeClaim',
+  namespaced: true,
+})
+
 type Streams = Pick<World, 'out' | 'err' | 'now'>
 
 const namespaceOf = (flags: { readonly namespace?: string }, cluster: Cluster): string =>
@@ -100,6 +118,7 @@ export async function restoreSnapshot(
       throw new Usage(`the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``)
     }
     const templates = await templatesFrom(snapshot, config, kube)
+    const replaced = await findClaims(snapshot, config, kube)
     const operations = [
       { op: 'test', path: '/metadata/resourceVersion', value: config.metadata.resourceVersion },
       { op: 'replace', path: '/spec/claimTemplates', value: templates },
@@ -109,15 +128,12 @@ export async function restoreSnapshot(
     await kube.patch(virtualMachineConfigs, ref, { type: 'json', body: operations }, isDryRun ? { dryRun: true } : {})
     const dryRun = isDryRun ? ' (dry run)' : ''
     // Only then: missing claims are created from the templates, at the latest at the next start.
-    for (const { claimName } of snapshot.status?.volumes ?? []) {
-      const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/persistentvolumeclaims/${claimName}`
-      const claim = await unlessNotFound(kube.request('GET', path))
-      const uid = uidOf(claim)
-      if (uid === undefined) continue
-      if (!isDryRun) await kube.request('DELETE', path, { preconditions: { uid } })
+    for (const { name: claimName, uid } of replaced) {
+      const claim = { namespace, name: claimName }
+      if (!isDryRun) await unlessNotFound(kube.delete(persistentVolumeClaims, claim, { uid }))
       world.out(`persistentvolumeclaim/${claimName} deleted${dryRun}\n`)
       const read = async (): Promise<Progress> => {
-        const isGone = uidOf(await unlessNotFound(kube.request('GET', path))) !== uid
+        const isGone = (await unlessNotFound(kube.get(persistentVolumeClaims, claim)))?.metadata.uid !== uid
         return isGone ? { state: 'done', words: 'deleted' } : { state: 'in progress', words: 'being deleted' }
       }
       if (!isDryRun && !(await follow(claimName, read, flags.timeout, world))) return exitCodes.refused
@@ -126,6 +142,31 @@ export async function restoreSnapshot(
     return exitCodes.fine
   }
   return orRefusal(restore, cluster, world)
+}
+
+/**
+ * The claims of the snapshot that exist. The claim of the template `a-b` of the config `c` has the name of that of the
+ * template `a` of the config `b-c`.
+ * @throws Usage if one was not created for the config
+ */
+async function findClaims(
+  { status }: Snapshot,
+  { metadata }: Config,
+  kube: KubeClient,
+): Promise<readonly Persisted<Claim>['metadata'][]> {
+  const { namespace = 'default' } = metadata
+  const found: Persisted<Claim>['metadata'][] = []
+  for (const { claimName: name } of status?.volumes ?? []) {
+    const claim = await unlessNotFound(kube.get(persistentVolumeClaims, { namespace, name }))
+    if (claim === undefined) continue
+    if (!isClaimOf({ kind: 'VirtualMachineConfig', metadata }, claim.metadata)) {
+      throw new Usage(
+        `the claim ${name} was not created for the config ${metadata.name}, and can contain other data. To replace it nevertheless, delete it first`,
+      )
+    }
+    found.push(claim.metadata)
+  }
+  return found
 }
 
 /** Creates a config like that of a snapshot, with claims from the snapshot. */
@@ -242,8 +283,6 @@ async function orNone<T>(response: Promise<T>, message: string): Promise<T> {
   if (found === undefined) throw new Usage(message)
   return found
 }
-
-const uidOf = (object: unknown) => textAt(object, 'metadata', 'uid')
 
 function textAt(object: unknown, part: string, key: string): string | undefined {
   const found = isRecord(object) ? object[part] : undefined
