@@ -159,6 +159,9 @@ interface ClaimOwner {
 export const isClaimOf = ({ kind, metadata }: Pick<ClaimOwner, 'kind' | 'metadata'>, claim: ObjectMeta): boolean =>
   claim.labels?.[ownerLabels[kind]] === cutName(metadata.name, 63)
 
+/** The labels of which a claim that was created for a config or group has one. */
+export const claimOwnerLabels: readonly string[] = Object.values(ownerLabels)
+
 /** The claims of a VM as they are created. */
 export function claimsOfVm({ kind, metadata, spec: owning }: ClaimOwner, vm: string) {
   const { name, namespace, uid } = metadata

@@ -26,7 +26,7 @@ afterEach(async () => {
 })
 
 /** A cluster with a running VM to which the claim `data` is attached, and the claim. */
-async function setUp() {
+async function setUp(ofClaim: object = {}) {
   const clock = fakeClock()
   const server = await startFakeApiServer({ now: () => clock.now() })
   closing.push(() => server.close())
@@ -41,7 +41,7 @@ async function setUp() {
     server.put(vmsPath, JSON.parse(JSON.stringify({ ...rest, ...over, metadata: others })) as FakeObject)
   put()
   const storage = { resources: { requests: { storage: '1Gi' } } }
-  server.put(claimsPath, { metadata: { namespace: 'default', name: 'data' }, spec: storage })
+  server.put(claimsPath, { metadata: { namespace: 'default', name: 'data', ...ofClaim }, spec: storage })
   const vms = startReflector({
     kube,
     resource: virtualMachines,
@@ -147,6 +147,18 @@ test('a refused pod is reported, and created when it is accepted', async () => {
     () => clock.advance(5000),
   )
   expect(entry()?.reason).toBeUndefined()
+})
+
+test('a claim of a config is attached once it is filled', async () => {
+  const { clock, server, entry, pod } = await setUp({ labels: { 'virtset.io/config': 'x' } })
+  await until(() => entry()?.reason === 'ClaimNotFilled')
+  expect(pod()).toBe(undefined)
+  const claim = server.find(claimsPath, 'default', 'data')!
+  server.put(claimsPath, { ...claim, metadata: { ...claim.metadata, annotations: { 'virtset.io/filled': 'now' } } })
+  await until(
+    () => pod() !== undefined,
+    () => clock.advance(10_000),
+  )
 })
 
 test('a refused pod does not keep the pod of another volume from being deleted', async () => {

@@ -10,6 +10,8 @@ import type { Claim, Pod } from './pod.ts'
 const running = { phase: 'Running', nodeName: 'node1', podUID: 'launcher' } as const
 const data: AttachedVolume = { name: 'data', persistentVolumeClaim: { claimName: 'claim' } }
 const claim: Claim = { metadata: { name: 'claim' }, spec: { resources: { requests: { storage: '1Gi' } } } }
+const claimWith = (metadata: object, spec: object = {}): ReadonlyMap<string, Claim> =>
+  new Map([['claim', { metadata: { ...claim.metadata, ...metadata }, spec: { ...claim.spec, ...spec } }]])
 const podName = attachmentPodName(storedVm(), 'claim')
 const entry: AttachmentPod = { name: 'data', claimName: 'claim', podName }
 const named: AttachmentPod = { ...entry, podUID: 'p1' }
@@ -73,6 +75,24 @@ describe('a volume of the spec', () => {
   test.each<[string, VirtualMachineStatus, Partial<ObservedAttachments>, unknown[]]>([
     ['gets a pod', {}, {}, [['-'], create]],
     ['waits for its claim', {}, { claims: new Map() }, [['- ClaimNotFound'], 'Warning ClaimNotFound', 10_000]],
+    ...(['config', 'group'] as const).map((owner): [string, VirtualMachineStatus, object, unknown[]] => [
+      `waits until its claim of a ${owner} is filled`,
+      {},
+      { claims: claimWith({ labels: { [`virtset.io/${owner}`]: 'x' } }) },
+      [['- ClaimNotFilled'], 'Warning ClaimNotFilled', 10_000],
+    ]),
+    [
+      'gets a pod once its claim of a config is filled',
+      {},
+      { claims: claimWith({ labels: { 'virtset.io/config': 'x' }, annotations: { 'virtset.io/filled': '' } }) },
+      [['-'], create],
+    ],
+    [
+      'gets a pod for a claim of a config that the storage filled from a snapshot',
+      {},
+      { claims: claimWith({ labels: { 'virtset.io/config': 'x' } }, { dataSource: { kind: 'VolumeSnapshot' } }) },
+      [['-'], create],
+    ],
     [
       'still waits for its claim',
       { attachmentPods: [{ ...entry, reason: 'ClaimNotFound', message: 'persistentvolumeclaim "claim" not found' }] },

@@ -7,6 +7,7 @@ import type { Persisted } from '../runtime/resource.ts'
 import type { CommonAction } from './action.ts'
 import { differenceFrom } from './adopt.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
+import { awaitsFilling } from './claim.ts'
 import { isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import type { PodFailure } from './pod-failure.ts'
@@ -197,10 +198,14 @@ function create(
   if (!mayStart(vm)) return {}
   const { claimName } = bare
   const claim = claims.get(claimName)
-  if (claim === undefined) {
-    const message = `persistentvolumeclaim "${claimName}" not found`
-    const entry = { ...bare, reason: 'ClaimNotFound', message }
+  const wait = (reason: string, message: string): Step => {
+    const entry = { ...bare, reason, message }
     return { entry, actions: [...warn(before, entry), { do: 'requeueAfter', afterMs: claimPollMs }] }
+  }
+  if (claim === undefined) return wait('ClaimNotFound', `persistentvolumeclaim "${claimName}" not found`)
+  if (awaitsFilling(claim)) {
+    const message = `persistentvolumeclaim "${claimName}" is not filled yet: the first VM of the config or group that it was created for does that`
+    return wait('ClaimNotFilled', message)
   }
   // The reason of an earlier attempt stays until the pod exists.
   const pod = attachmentPod(vm, volume, { image, claim })

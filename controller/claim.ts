@@ -1,3 +1,4 @@
+import { claimOwnerLabels } from '../api/claim-template.ts'
 import { filledAnnotation } from '../api/claim-volume.ts'
 import { group, type OwnerReference } from '../api/object.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
@@ -36,6 +37,15 @@ export const isEnding = (
       isOurs(one) && owners.some(({ kind, name, uid }) => kind === one.kind && name === one.name && uid !== one.uid),
   )
 
+/**
+ * Whether a VM of the config or group that the claim was created for fills it at its first start: the disk of another VM
+ * would be in its way. The storage has filled a claim from a snapshot.
+ */
+export const awaitsFilling = ({ metadata: { labels = {}, annotations = {} }, spec }: Claim): boolean =>
+  claimOwnerLabels.some((label) => labels[label] !== undefined) &&
+  annotations[filledAnnotation] === undefined &&
+  spec?.dataSource === undefined
+
 function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Persisted<Claim> {
   const requested = spec.resources?.requests?.storage
   const provided = status.capacity?.storage
@@ -44,10 +54,12 @@ function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Pers
     metadata: {
       ...slimMetadata(metadata, 'deletionTimestamp'),
       ...slimMap(metadata, 'annotations', filledAnnotation),
+      ...slimMap(metadata, 'labels', ...claimOwnerLabels),
       ...(ownerReferences.length === 0 ? {} : { ownerReferences }),
     },
     spec: {
       ...pick(spec, 'volumeMode'),
+      ...(spec.dataSource === undefined ? {} : { dataSource: pick(spec.dataSource, 'kind') }),
       ...(requested === undefined ? {} : { resources: { requests: { storage: requested } } }),
     },
     status: provided === undefined ? {} : { capacity: { storage: provided } },

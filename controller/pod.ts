@@ -100,6 +100,7 @@ export interface Claim {
   readonly spec?: {
     readonly volumeMode?: 'Filesystem' | 'Block'
     readonly resources?: { readonly requests?: { readonly storage?: string } }
+    readonly dataSource?: { readonly kind?: string }
   }
   readonly status?: { readonly capacity?: { readonly storage?: string } }
 }
