@@ -407,7 +407,9 @@ describe('the VolumeSnapshots', () => {
     ['of existing content', {}],
   ])('%s are never used, whatever their owner', (_, source) => {
     const [[name, one] = []] = taken(ready)
-    const volumeSnapshots = new Map(name === undefined || one === undefined ? [] : [[name, { ...one, spec: { source } }]])
+    const volumeSnapshots = new Map(
+      name === undefined || one === undefined ? [] : [[name, { ...one, spec: { source } }]],
+    )
     expect(planned(begun, frozen, { volumeSnapshots })).toEqual([
       ['request', { id: uid, thaw: true }],
       ['status', 'Failed', 'Ready=False NameTaken'],

@@ -22,7 +22,8 @@ export async function createClaims(kube: Client, group: Group, vm: string): Prom
     const { name } = claim.metadata
     const found = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(group.metadata)), name }))
     if (found === undefined) await unlessCounting(kube.create(persistentVolumeClaims, claim))
-    else if (isEndingFor(group, found)) throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
+    else if (isEndingFor(group, found))
+      throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
   }
 }
 
@@ -30,11 +31,7 @@ export async function createClaims(kube: Client, group: Group, vm: string): Prom
  * Makes a VM the owner of its claims, so that the garbage collector of Kubernetes deletes them after it. If this
  * process ends before, they remain: another VM of this number can have been created since.
  */
-export async function bindClaims(
-  kube: Client,
-  group: Group,
-  { metadata }: Persisted<VirtualMachine>,
-): Promise<void> {
+export async function bindClaims(kube: Client, group: Group, { metadata }: Persisted<VirtualMachine>): Promise<void> {
   const owner = { apiVersion: apiVersionOf(virtualMachines), kind: 'VirtualMachine', ...pick(metadata, 'name', 'uid') }
   for (const template of group.spec.claimTemplates ?? []) {
     const ref = { ...refOf(keyOf(metadata)), name: claimNameOf(template.name, metadata.name) }

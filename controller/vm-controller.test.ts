@@ -373,7 +373,12 @@ describe('controller', () => {
 
   it('does not use a claim of an earlier VM of its name, which is deleted with that', async () => {
     const { server, clock, start } = await setUp()
-    const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', name: storedVm().metadata.name, uid: 'old' }
+    const owner = {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachine',
+      name: storedVm().metadata.name,
+      uid: 'old',
+    }
     const claim = { namespace: 'default', name: 'claim1' }
     server.put('/api/v1/persistentvolumeclaims', { metadata: { ...claim, ownerReferences: [owner] }, spec: {} })
     start()
