@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/p
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { claimedCapacity, prepareAttachedClaim } from './attached-claim.ts'
+import { checkAttachedDevice, claimedCapacity, prepareAttachedClaim } from './attached-claim.ts'
 
 let directory: string
 beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'claim-'))))
@@ -13,7 +13,7 @@ const prepare = (isReadOnly = false, capacity = '1Mi') =>
 
 test('an empty claim gets a disk of its capacity', async () => {
   await mkdir(join(directory, 'lost+found'))
-  await writeFile(join(directory, 'disk.img.other.unfinished'), '')
+  await writeFile(join(directory, 'disk.img.attached.unfinished'), 'left by an attempt')
   await writeFile(join(directory, 'disk.img.lock'), '')
   await prepare()
   expect([(await readdir(directory)).toSorted(), (await stat(join(directory, 'disk.img'))).size]).toEqual([
@@ -40,6 +40,13 @@ test.each([true, false])('a claim that is read-only: %s is refused if its lock i
 })
 
 test.each<[string, boolean, string, () => Promise<unknown>, string]>([
+  ...[false, true].map((isReadOnly): [string, boolean, string, () => Promise<unknown>, string] => [
+    `is being filled, read-only: ${isReadOnly},`,
+    isReadOnly,
+    '1Mi',
+    () => writeFile(join(directory, 'disk.img.other-source.unfinished'), ''),
+    'a VM is filling the claim, or has not filled it to the end: it has disk.img.other-source.unfinished, and no disk.img yet',
+  ]),
   ['is read-only', true, '1Mi', async () => {}, 'the claim has no file disk.img, and is read-only'],
   [
     'has other files',
@@ -61,4 +68,17 @@ test.each<[string, boolean, string, () => Promise<unknown>, string]>([
   await make()
   await expect(prepare(isReadOnly, capacity)).rejects.toThrow(message)
   expect(await readdir(directory)).not.toContain('disk.img.lock')
+})
+
+const mark = Buffer.from('virtset: this disk is being filled\n')
+test.each<[string, readonly Buffer[], string]>([
+  ['new', [Buffer.alloc(8192)], 'accepted'],
+  ['marked as unfinished', [mark], 'a VM is filling the claim, or has not filled it to the end'],
+  ['marked in its last sector', [Buffer.alloc(3584, 1), mark], 'a VM is filling the claim'],
+  ['filled, and its disk contains the mark', [Buffer.alloc(4096, 1), mark], 'accepted'],
+])('a block device that is %s', async (_, content, expected) => {
+  const device = join(directory, 'device')
+  await writeFile(device, Buffer.concat(content))
+  const outcome = await checkAttachedDevice(device).then(() => 'accepted', String)
+  expect(outcome).toContain(expected)
 })

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { type FileHandle, link, lstat, open, readdir, rename, rm, statfs } from 'node:fs/promises'
+import { type FileHandle, link, lstat, open, opendir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type ConvertedDisk, convertDisk } from './convert-disk.ts'
 import { createFile } from './create-file.ts'
@@ -26,10 +26,19 @@ interface FileSource extends ConvertedDisk {
 export const unfinishedPath = (directory: string, writer: string): string =>
   join(directory, `${diskName}.${writer}.unfinished`)
 
+/** Whether a file in a claim is a disk that is being made, or was not made to the end. */
+export const isUnfinished = (name: string): boolean => unfinished.test(name)
+
 /** Removes the files that another attempt left; if that attempt is still running, it fails. */
 export async function removeUnfinished(directory: string): Promise<void> {
-  for (const name of await readdir(directory))
-    if (unfinished.test(name)) await rm(join(directory, name), { force: true })
+  for await (const name of namesIn(directory)) {
+    if (isUnfinished(name)) await rm(join(directory, name), { force: true })
+  }
+}
+
+/** One by one: a guest can create more files in a claim than the launcher has memory for. */
+export async function* namesIn(directory: string): AsyncGenerator<string> {
+  for await (const { name } of await opendir(directory)) yield name
 }
 
 /**
@@ -88,19 +97,26 @@ async function synchronize(directory: string): Promise<void> {
  */
 export async function sizeInFileSystem(directory: string, capacity: bigint, smallest: bigint): Promise<bigint> {
   const { bavail, bsize } = await statfs(directory, { bigint: true })
-  let own = 0n
-  for (const name of await readdir(directory)) {
-    if (name !== diskName && !unfinished.test(name)) continue
-    // Another VM with the claim can remove it meanwhile.
-    own += await lstat(join(directory, name), { bigint: true }).then(
-      ({ blocks }) => blocks * 512n,
-      () => 0n,
-    )
+  // A running guest's disk is looked at often, and is all that counts once it exists.
+  let own = await storedBytes(join(directory, diskName))
+  if (own === undefined) {
+    own = 0n
+    for await (const name of namesIn(directory)) {
+      // Another VM with the claim can remove it meanwhile.
+      if (isUnfinished(name)) own += (await storedBytes(join(directory, name))) ?? 0n
+    }
   }
   const room = ((bavail * bsize + own) / mebibyte) * mebibyte
   const fitting = capacity < room ? capacity : room
   return fitting > smallest ? fitting : smallest
 }
+
+/** What a file takes; undefined without one. */
+const storedBytes = (path: string): Promise<bigint | undefined> =>
+  lstat(path, { bigint: true }).then(
+    ({ blocks }) => blocks * 512n,
+    () => undefined,
+  )
 
 /** Lets an existing `disk.img` grow to `bytes`; it never shrinks. */
 export async function growFile(directory: string, bytes: bigint): Promise<void> {
