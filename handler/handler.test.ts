@@ -289,13 +289,19 @@ test('of the failures of the launchers of a namespace, few are logged', async ()
   expect(ends().length).toBeLessThanOrEqual(16 + clock.monotonic() / 10_000)
 })
 
-test('a conflicting update is planned again', async () => {
+test('an update that conflicts with one of a user is planned again, and not logged', async () => {
   let conflicts = 2
-  api.fault = ({ method }) => (method === 'PATCH' && conflicts-- > 0 ? { status: 409 } : undefined)
+  api.fault = ({ method }) => {
+    if (method !== 'PATCH' || conflicts-- <= 0) return undefined
+    const { metadata, ...rest } = stored()!
+    api.put(collection, { ...rest, metadata: { ...metadata, labels: { changes: `${conflicts}` } } })
+    return { status: 409 }
+  }
   launcher = await startFakeLauncher(root, podUID)
   schedule()
   await until(() => phase() === 'Running')
   expect(launcher.asked).toEqual(['PUT /vm'])
+  expect(logged.filter((line) => line.includes('reconcile failed'))).toEqual([])
 })
 
 describe('a launcher that violates the contract', () => {

@@ -1,5 +1,5 @@
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
-import { isConflict, isNotFound } from '../runtime/api-error.ts'
+import { isConflict, isNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { sleep, type Clock } from '../runtime/clock.ts'
@@ -159,7 +159,7 @@ export function startHandler(options: HandlerOptions): Handler {
   })
   const namespaceOf = (key: string) => key.slice(0, key.indexOf('/'))
   const groups = { of: namespaceOf, concurrency: namespaceConcurrency }
-  const queue = startWorkQueue({ reconcile, concurrency, groups, log, clock })
+  const queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, groups, log, clock })
   const limitedLog = createLimitedLog(log, clock)
   /** Launchers fail and refuse as often as they like. */
   const logFailure = (key: string, error: unknown, message: string, more: object = {}) =>

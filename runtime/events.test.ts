@@ -34,7 +34,8 @@ async function setUp() {
   const kube = createKubeClient({ access: server.access, userAgent: 'test', clock })
   opened.push(() => kube.close())
   let names = 0
-  const log = createLogger({ process: 'test', level: 'silent' })
+  const logged: string[] = []
+  const log = createLogger({ process: 'test', to: { write: (line) => logged.push(line) } })
   const recorder = createEventRecorder({
     kube,
     log,
@@ -44,7 +45,7 @@ async function setUp() {
     suffix: () => String(++names),
   })
   const counts = () => server.objects(collection).map((event) => [event['message'], event['count']])
-  return { server, clock, recorder, counts }
+  return { server, clock, recorder, counts, logged }
 }
 
 describe('event recorder', () => {
@@ -115,6 +116,22 @@ describe('event recorder', () => {
     recorder.record(created)
     recorder.record(created)
     expect(recorder.statistics().dropped).toBe(16)
+  })
+
+  it('logs few of the Events of a namespace that are refused, for example by its quota', async () => {
+    const { server, recorder, logged } = await setUp()
+    server.fault = ({ body }) => (JSON.stringify(body).includes('"default"') ? { status: 403 } : undefined)
+    const recordIn = (namespace: string) => {
+      for (let count = 0; count < 100; count++)
+        recorder.record({ ...created, regarding: { ...regarding, namespace, uid: `${namespace}-${count}` } })
+    }
+    recordIn('default')
+    await until(() => recorder.statistics().dropped === 100)
+    expect(logged).toHaveLength(16)
+    server.fault = () => ({ status: 403 })
+    recordIn('other')
+    await until(() => recorder.statistics().dropped === 200)
+    expect(logged).toHaveLength(32)
   })
 
   it('retries when the API server is unavailable for a moment, and drops an Event that is refused', async () => {

@@ -10,6 +10,7 @@ import { shortenToBytes } from '../api/shorten.ts'
 import { createFairLimit } from './fair-limit.ts'
 import { createFairQueue } from './fair-queue.ts'
 import type { KubeClient } from './kube.ts'
+import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
 import { shownText } from './shown-text.ts'
@@ -89,6 +90,7 @@ export function createEventRecorder(options: {
   readonly suffix?: () => string
 }): EventRecorder {
   const { kube, log, component, instance, clock = systemClock } = options
+  const limitedLog = createLimitedLog(log, clock)
   const suffix = options.suffix ?? (() => randomBytes(8).toString('hex'))
   const known = new LRUCache<string, Known>({ max: mostRemembered })
   const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
@@ -138,7 +140,8 @@ export function createEventRecorder(options: {
   const sendOrDrop = (content: EventContent): Promise<void> =>
     send(content).catch((error: unknown) => {
       dropped++
-      log.warn({ err: error, reason: content.reason }, 'could not write an event')
+      const { namespace = '' } = content.regarding
+      limitedLog(namespace, { err: error, reason: content.reason }, 'could not write an event', 'warn')
     })
 
   const send = async (content: EventContent): Promise<void> => {

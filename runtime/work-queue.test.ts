@@ -220,6 +220,28 @@ describe('work queue with groups', () => {
     // The first hundred of the one group, and the only key of the other.
     expect([before, queue.statistics().delayed]).toEqual([301, 200])
   })
+
+  it('logs few of the failures of a group, however often its keys are added, and those of others', async () => {
+    const clock = fakeClock()
+    const lines: { key: string; omitted?: number }[] = []
+    const queue = startWorkQueue({
+      reconcile: () => Promise.reject(new Error('no')),
+      concurrency: 10,
+      groups,
+      log: createLogger({ process: 'test', to: { write: (line) => lines.push(JSON.parse(line)) } }),
+      clock,
+    })
+    for (let second = 0; second < 20; second++) {
+      for (let index = 0; index < 50; index++) queue.add(`bad/${index}`)
+      await clock.advance(1000)
+    }
+    queue.add('fine/1')
+    await clock.advance(0)
+    expect(queue.statistics().failures).toBeGreaterThan(500)
+    const ofBad = lines.filter(({ key }) => key.startsWith('bad/'))
+    expect([ofBad.length, lines.length]).toEqual([16 + 20 / 10, 19])
+    expect(lines.at(-1)).toMatchObject({ level: 'warn', key: 'fine/1', waitMs: 5, msg: 'reconcile failed; retrying' })
+  })
 })
 
 async function runDry(clock: FakeClock, running: ReadonlyMap<string, unknown>, finish: (key: string) => Promise<void>) {

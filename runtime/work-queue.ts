@@ -2,11 +2,12 @@ import { createBucket } from './bucket.ts'
 import type { Bucket } from './bucket.ts'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
+import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { isUnavailable } from './api-error.ts'
 
 export interface WorkQueueOptions {
-  /** Reconciles the object with this key. Its errors are logged, and the key is retried. */
+  /** Reconciles the object with this key. Its errors are logged, up to a rate for each group, and the key is retried. */
   readonly reconcile: (key: string) => Promise<void>
   /** Keys in progress at once. */
   readonly concurrency: number
@@ -76,6 +77,7 @@ const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(reso
 
 export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const { reconcile, concurrency, log, clock = systemClock } = options
+  const limitedLog = createLimitedLog(log, clock)
   const { of: groupOf, concurrency: groupConcurrency } = options.groups ?? { of: () => '', concurrency }
   /** Groups with a key that waits, is in progress or fails. */
   const groups = new Map<string, Group>()
@@ -164,7 +166,8 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     // Not incremented at the limit: an error of another kind, after an outage, must not begin with the longest delay.
     failures.set(key, ownMs < longestMs ? failed + 1 : failed)
     const waitMs = Math.max(ownMs, group.retries.take())
-    log.warn({ err: error, key, waitMs }, 'reconcile failed; retrying')
+    // Changes of an object bypass the delay of its retries.
+    limitedLog(groupOf(key), { err: error, key, waitMs }, 'reconcile failed; retrying', 'warn')
     addAfter(key, waitMs)
   }
 
