@@ -1,8 +1,11 @@
+import { execFile } from 'node:child_process'
 import { constants } from 'node:fs'
 import { type FileHandle, link, lstat, open, opendir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { type ConvertedDisk, convertDisk } from './convert-disk.ts'
 import { createFile } from './create-file.ts'
+import { kindOf } from './path-kind.ts'
 
 const diskName = 'disk.img'
 const unfinished = /^disk\.img\.[\w-]+\.unfinished$/
@@ -66,7 +69,7 @@ export async function fillFile(
   await synchronize(directory)
 }
 
-/** A link fails where another VM was faster and uses its `disk.img` already; a rename would replace it. */
+/** If another VM was faster, it uses its `disk.img` already, which must not be replaced. */
 async function publish(file: FileHandle, path: string, name: string): Promise<void> {
   try {
     await link(path, name)
@@ -75,11 +78,26 @@ async function publish(file: FileHandle, path: string, name: string): Promise<vo
     if (code === 'EEXIST') return
     // A file system without links, such as SMB.
     if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error
-    await rename(path, name)
+    if ((await renameUnlessExists(path, name)) === 'exists') return
   }
   const [made, published] = await Promise.all([file.stat({ bigint: true }), lstat(name, { bigint: true })])
   if (made.ino === published.ino && made.dev === published.dev) return
   throw new Error(`${name} is not the file that was filled: something else writes to the claim`)
+}
+
+/**
+ * Looking for the name first and then renaming would replace a file that is made in between. Node has no RENAME_NOREPLACE;
+ * mv uses it. Its exit code for a name that exists depends on its version.
+ */
+async function renameUnlessExists(path: string, name: string): Promise<'renamed' | 'exists'> {
+  const args = ['--no-clobber', '--no-target-directory', '--', path, name]
+  const failure = await promisify(execFile)('mv', args).then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+  if ((await kindOf(path)) === 'absent') return 'renamed'
+  if ((await kindOf(name)) !== 'absent') return 'exists'
+  throw new Error(`${path} could not be renamed to ${name}`, { cause: failure })
 }
 
 async function synchronize(directory: string): Promise<void> {

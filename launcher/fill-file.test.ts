@@ -1,0 +1,80 @@
+import { syncBuiltinESMExports } from 'node:module'
+import fs, { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { prepareAttachedClaim } from './attached-claim.ts'
+import { fillFile, removeUnfinished, sizeInFileSystem } from './fill-file.ts'
+
+let directory: string
+beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'claim-'))))
+afterEach(() => rm(directory, { recursive: true }))
+
+const inClaim = (name: string) => join(directory, name)
+
+/** Until the test ends, Node's functions of these names are these. */
+function replaceInNode(functions: object): void {
+  const before = { ...fs }
+  onTestFinished(() => {
+    Object.assign(fs, before)
+    syncBuiltinESMExports()
+  })
+  Object.assign(fs, functions)
+  syncBuiltinESMExports()
+}
+
+const failing = (code: string) => () => Promise.reject(Object.assign(new Error(code), { code }))
+
+describe.each<[string, () => void]>([
+  ['has links', () => {}],
+  ['has no links, as SMB,', () => replaceInNode({ link: failing('ENOTSUP') })],
+])('in a file system that %s', (_, arrange) => {
+  const fill = () => fillFile(undefined, { directory, writer: 'vm-1', bytes: 4096n })
+
+  test('a disk gets its name, and nothing else stays', async () => {
+    arrange()
+    await fill()
+    expect([await readdir(directory), (await stat(inClaim('disk.img'))).size]).toEqual([['disk.img'], 4096])
+  })
+
+  test('the disk of another VM, which was faster, is not replaced', async () => {
+    await writeFile(inClaim('disk.img'), 'in use')
+    const { ino } = await stat(inClaim('disk.img'))
+    arrange()
+    await fill()
+    expect((await stat(inClaim('disk.img'))).ino).toBe(ino)
+    expect(await readFile(inClaim('disk.img'), 'utf8')).toBe('in use')
+    expect(await readdir(directory)).toEqual(['disk.img'])
+  })
+})
+
+test('a file that can be neither linked nor renamed is an error', async () => {
+  const { PATH } = process.env
+  onTestFinished(() => void (process.env['PATH'] = PATH))
+  replaceInNode({ link: failing('EPERM') })
+  process.env['PATH'] = directory
+  await expect(fillFile(undefined, { directory, writer: 'vm-1', bytes: 1n })).rejects.toThrow('could not be renamed')
+  expect(await readdir(directory)).toEqual([])
+})
+
+describe('a claim in which a guest has made many files', () => {
+  // What it returns has all names.
+  const arrange = () => replaceInNode({ readdir: () => Promise.reject(new Error('out of memory')) })
+
+  test('has its size without them, if it has a disk', async () => {
+    await writeFile(inClaim('disk.img'), '')
+    arrange()
+    replaceInNode({ opendir: () => Promise.reject(new Error('too slow')) })
+    expect(await sizeInFileSystem(directory, 1024n, 2048n)).toBe(2048n)
+  })
+
+  test('is looked through name by name, if it has none', async () => {
+    await writeFile(inClaim('disk.img.other.unfinished'), '')
+    arrange()
+    await expect(prepareAttachedClaim(directory, { isReadOnly: false, capacity: 4096n })).rejects.toThrow('is filling')
+    expect(await sizeInFileSystem(directory, 1024n, 2048n)).toBe(2048n)
+    await removeUnfinished(directory)
+    await prepareAttachedClaim(directory, { isReadOnly: false, capacity: 4096n })
+    expect((await stat(inClaim('disk.img'))).size).toBe(4096)
+  })
+})
