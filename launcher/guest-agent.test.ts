@@ -95,6 +95,39 @@ test('a channel that the guest has not opened is not asked', async () => {
   expect([agent.report, questions()]).toEqual([{ agent: 'disconnected' }, 0])
 })
 
+test('an agent that was connected may return for five minutes', async () => {
+  const seen: [string, boolean][] = []
+  const note = (when: string) => seen.push([when, agent.mayReturn])
+  agent.observe(dom, false)
+  await clock.advance(10_000)
+  note('it was never connected')
+  await connect()
+  note('connected')
+  await clock.advance(10_000)
+  agent.observe(dom, false)
+  note('disconnected')
+  await clock.advance(299_000)
+  note('almost 5 minutes later')
+  await clock.advance(1000)
+  note('5 minutes later')
+  await connect()
+  await clock.advance(10_000)
+  agent.observe(dom, undefined)
+  note('libvirt does not say, a moment after it was connected again')
+  await clock.advance(10_000)
+  await connect()
+  note('connected for the third time')
+  expect(seen).toEqual([
+    ['it was never connected', false],
+    ['connected', false],
+    ['disconnected', true],
+    ['almost 5 minutes later', true],
+    ['5 minutes later', false],
+    ['libvirt does not say, a moment after it was connected again', true],
+    ['connected for the third time', false],
+  ])
+})
+
 test('everything is read when the agent connects, and the report changes once', async () => {
   await connect()
   expect([agent.report, questions(), changes]).toEqual([connected(), 3, 1])

@@ -16,6 +16,8 @@ const jitterMs = 6000
 const pollsOfAll = 10
 /** A guest can open and close its channel as often as it likes. Each change of the report is a write of the handler. */
 const settleMs = 10_000
+/** A guest that boots, or updates its agent, has none meanwhile. One that has removed it must not be waited for for ever. */
+export const agentReturnMinutes = 5
 
 interface GuestAgentOptions {
   /** @throws AgentUnresponsive */
@@ -42,6 +44,8 @@ export class GuestAgent {
   #isOpen: boolean | undefined
   #state: AgentState | undefined
   #info: GuestInfo = {}
+  /** Since when, by the monotonic clock, an agent that was connected is not. */
+  #leftAtMs: number | undefined
   #polls = 0
   #isPolling = false
   #isSettling = false
@@ -57,6 +61,12 @@ export class GuestAgent {
     return { agent: this.#state, ...(Object.keys(this.#info).length === 0 ? {} : { guest: this.#info }) }
   }
 
+  /** Whether an agent that was connected is not, and not for long: it may return, and then know more. */
+  get mayReturn(): boolean {
+    if (this.#leftAtMs === undefined) return false
+    return this.#options.clock.monotonic() - this.#leftAtMs < agentReturnMinutes * 60_000
+  }
+
   /** Accepts what libvirt reports now. */
   observe(dom: DomainRef, isOpen: boolean | undefined): void {
     this.#dom = dom
@@ -67,6 +77,8 @@ export class GuestAgent {
   #settle(): boolean {
     const isShownOpen = this.#state === undefined ? undefined : this.#state !== 'disconnected'
     if (this.#isOpen === isShownOpen) return false
+    if (this.#isOpen === true) this.#leftAtMs = undefined
+    else if (isShownOpen === true) this.#leftAtMs = this.#options.clock.monotonic()
     this.#cancelPoll()
     this.#info = {}
     this.#polls = 0

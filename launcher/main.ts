@@ -7,7 +7,6 @@ import { readDomain, writeDisk, writeDomain } from '../api/domain/xml.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { type Clock, systemClock } from '../runtime/clock.ts'
 import { attachedSocketDirectory, type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
-import type { AgentState } from '../runtime/guest-info.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
 import { terminatedExitCode } from '../runtime/probe.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
@@ -26,8 +25,9 @@ import { fillHostDevices } from './host-device.ts'
 import type { Identity } from './identity.ts'
 import { GuestAgent } from './guest-agent.ts'
 import { createGuestMetrics } from './guest-metrics.ts'
+import { mountsOf } from './guest-mounts.ts'
 import { createGuestProbes } from './guest-probe.ts'
-import { AgentBusy, AttachedVolumes } from './attached-volumes.ts'
+import { AttachedVolumes } from './attached-volumes.ts'
 import { createAttachedSockets } from './attached-sockets.ts'
 import { Life } from './life.ts'
 import { lostFilesystems } from './lost-filesystem.ts'
@@ -41,13 +41,10 @@ import {
   readDiskSize,
   readXml,
   resizeDisk,
-  type DomainRef,
 } from './libvirt/domain.ts'
-import type { Client } from './libvirt/client.ts'
 import type { OnProgress } from './claim-disk.ts'
 import { readStats } from './libvirt/domain-stats.ts'
 import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
-import { AgentUnresponsive } from './libvirt/agent-errors.ts'
 import { askAgent, readMounts } from './libvirt/guest-info.ts'
 import { consoleAlias } from './live-domain.ts'
 import { Media } from './media.ts'
@@ -115,7 +112,12 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       attach: (dom, xml) => attachDevice(client, dom, xml),
       detach: (dom, alias) => detachDevice(client, dom, alias),
       hasDevice: async (dom, alias) => (await readXml(client, dom))?.includes(`<alias name='${alias}'/>`) ?? false,
-      readMounts: (dom, target) => mountsOf(client, dom, target, guestFreeze.isActive ? 'frozen' : agent.report.agent),
+      readMounts: (dom, target) =>
+        mountsOf(() => client.apart((connection) => readMounts(connection, dom, target)), {
+          state: agent.report.agent,
+          mayReturn: agent.mayReturn,
+          isFrozen: guestFreeze.isActive,
+        }),
       sockets: await createAttachedSockets(
         join(settings.socketDirectory, attachedSocketDirectory),
         settings.attachedSockets,
@@ -252,23 +254,6 @@ async function prepare(
   })
   const domain = placeDeviceState(rendered, state)
   return spec.dedicatedCPUs === true ? pinToDedicatedCpus(domain, await readAllowedCpus()) : domain
-}
-
-/** A frozen guest does not answer, nor does one that is busy: the disk may be mounted. */
-async function mountsOf(
-  client: Client,
-  dom: DomainRef,
-  target: string,
-  state: AgentState | 'frozen' | undefined,
-): Promise<readonly string[] | undefined> {
-  if (state === 'frozen') throw new AgentBusy('the guest is frozen for a snapshot')
-  if (state === undefined || state === 'disconnected') return undefined
-  try {
-    return await client.apart((connection) => readMounts(connection, dom, target))
-  } catch (error) {
-    if (error instanceof AgentUnresponsive) throw new AgentBusy('the agent in the guest does not answer')
-    throw error
-  }
 }
 
 /** The live domain for the status. Unknown elements must not prevent the rest of the report. */

@@ -1,0 +1,33 @@
+import type { AgentState } from '../runtime/guest-info.ts'
+import { AgentBusy } from './attached-volumes.ts'
+import { agentReturnMinutes } from './guest-agent.ts'
+import { AgentUnresponsive } from './libvirt/agent-errors.ts'
+
+interface Agent {
+  /** Undefined without a channel. */
+  readonly state: AgentState | undefined
+  readonly mayReturn: boolean
+  readonly isFrozen: boolean
+}
+
+/**
+ * Where a disk is mounted, by the agent; undefined if there is none that can tell.
+ * @param read throws AgentUnresponsive
+ * @throws AgentBusy if the agent cannot tell now, and the disk may be mounted
+ */
+export async function mountsOf(
+  read: () => Promise<readonly string[] | undefined>,
+  { state, mayReturn, isFrozen }: Agent,
+): Promise<readonly string[] | undefined> {
+  if (isFrozen) throw new AgentBusy('the guest is frozen for a snapshot')
+  if (state === undefined || state === 'disconnected') {
+    if (!mayReturn) return undefined
+    throw new AgentBusy(`the agent in the guest has disconnected, and has ${agentReturnMinutes} minutes to return`)
+  }
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof AgentUnresponsive) throw new AgentBusy('the agent in the guest does not answer')
+    throw error
+  }
+}
