@@ -2,17 +2,21 @@ import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 
 /** QEMU's words for a lock that another process holds. No error of libvirt has a code for it. */
 const lock = /Failed to get (?:shared )?"[a-z ]+" lock/
+/** What QEMU says next. A scan ends at the next bracket: the message can be long, and what is in it anything. */
+const image = /image \[([^[\]]*)\]/
 /** The name of the volume in the path of its disk: a file in its folder, or a block device. */
-const place = /image \[[^\]]*\/(?:volumes\/([^/\]]+)\/[^/\]]+|block\/([^/\]]+))\]/
+const place = /\/(?:volumes\/([^/]+)\/[^/]+|block\/([^/]+))$/
 
 /** What to do about a disk that another process has locked; undefined for other messages. */
 export function lockedDiskMessage(
   message: string,
   { volumes = [] }: Pick<VirtualMachineSpec, 'volumes'>,
 ): string | undefined {
-  const [words] = lock.exec(message) ?? []
-  if (words === undefined) return undefined
-  const [, file, block] = place.exec(message) ?? []
+  const found = lock.exec(message)
+  if (found === null) return undefined
+  const [words] = found
+  const [, path = ''] = image.exec(message.slice(found.index)) ?? []
+  const [, file, block] = place.exec(path) ?? []
   const volume = volumes.find(({ name }) => name === (file ?? block))
   const claim = volume?.persistentVolumeClaim?.claimName
   const of = claim === undefined ? '' : ` of the claim "${claim}"`
