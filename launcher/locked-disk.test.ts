@@ -34,7 +34,11 @@ test.each([
   ['a path that is not a volume', qemu(write, '/srv/disk.img'), `a disk ${advice(write)}`],
   ['no path', write, `a disk ${advice(write)}`],
   // In a time that grows with the square of their length, they would take minutes: longer than a test may.
-  ['the beginning of a path, again and again', `${write} ${'image [/volumes/x'.repeat(32_768)}`, `a disk ${advice(write)}`],
+  [
+    'the beginning of a path, again and again',
+    `${write} ${'image [/volumes/x'.repeat(32_768)}`,
+    `a disk ${advice(write)}`,
+  ],
   ['an endless path', qemu(write, '/volumes/x'.repeat(32_768)), `a disk ${advice(write)}`],
   ['the beginning of the words, again and again', `Failed to get "${'a '.repeat(50)}`.repeat(32_768), undefined],
   ['another error', 'internal error: no such file', undefined],
