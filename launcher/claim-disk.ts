@@ -92,6 +92,8 @@ async function prepareFile(task: Task): Promise<void> {
     if (capacity === undefined || claim.readOnly === true) return
     return growFile(directory, await sizeInFileSystem(directory, capacity, 0n))
   }
+  // It has nothing to fill it with: a VM that has must not be disturbed.
+  if (claim.source === undefined) return
   await removeUnfinished(directory)
   const target = {
     path: unfinishedPath(directory, `${writer}-source`),

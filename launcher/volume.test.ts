@@ -75,6 +75,14 @@ describe('a claim', () => {
     expect(await readdir(join(pod, 'volumes/root'))).toEqual(['disk.img'])
   })
 
+  test('that another VM is filling is not disturbed by one without a source', async () => {
+    await mount('root')
+    await writeFile(`${disk()}.u-0.unfinished`, 'half')
+    const volume = { name: 'root', persistentVolumeClaim: { claimName: 'c', capacity: '3Mi' } }
+    await expect(prepare(volume)).rejects.toThrow('the claim c has no file disk.img')
+    expect(await readdir(join(pod, 'volumes/root'))).toEqual(['disk.img.u-0.unfinished'])
+  })
+
   test('that has a disk keeps it, and the disk grows', async () => {
     await mount('root')
     await writeFile(disk(), 'data')
