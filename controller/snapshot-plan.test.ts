@@ -308,7 +308,6 @@ describe('the VolumeSnapshots', () => {
     ['a shared file system', shared],
     ['a disk that other guests write', devices({ disks: [{ source: { volume: 'data' }, shareable: {} }] })],
     ['a disk that is never flushed', devices({ disks: [{ source: { volume: 'data' }, driver: { cache: 'unsafe' } }] })],
-    ['the state of devices', { ...thawed, spec: { ...thawed.spec, deviceStateVolume: 'data' } }],
   ])('are ready, and a frozen guest does not cover %s: the volume is named', (_, vm) => {
     const [first] = planSnapshot(observed(begun, vm, { volumeSnapshots: taken(ready) }))
     const status = first?.do === 'updateStatus' ? first.status : {}
@@ -317,6 +316,12 @@ describe('the VolumeSnapshots', () => {
     expect(status.conditions?.at(-1)).toEqual(condition('Quiesced', 'False', 'PartlyFrozen', message))
     const again = { volumeSnapshots: taken(ready, uid, recorded.slice(1)) }
     expect(planned({ ...status, phase: 'InProgress' }, vm, again)[0]?.at(-1)).toBe('Quiesced=False FreezeExpired')
+  })
+
+  test('are ready, and the state of devices is as firmware writes it', () => {
+    const vm = { ...thawed, spec: { ...thawed.spec, deviceStateVolume: 'data' } }
+    const taking = planned(begun, vm, { volumeSnapshots: taken(ready) })
+    expect(taking[0]?.at(-1)).toBe('Quiesced=True GuestFrozen')
   })
 
   test('are ready, and a shared file system that is not on a claim does not matter', () => {

@@ -357,13 +357,14 @@ const mostNames = 8
 
 /**
  * The volumes whose claims change, or are not written completely, although the guest is frozen: its agent freezes only
- * its own file systems, on disks that no other guest writes to and that are flushed when it does so.
+ * its own file systems, on disks that no other guest writes to and that are flushed when it does so. The state of a TPM
+ * and of UEFI is not frozen either, but firmware writes that in a way that survives a power failure at any time.
  */
 function unfrozenVolumes({ spec }: VirtualMachine, volumes: readonly SnapshotVolume[]): readonly string[] {
   const { filesystems = [], disks = [] } = spec.domain.devices ?? {}
   const uncovered = disks.filter(({ shareable, driver }) => shareable !== undefined || driver?.cache === 'unsafe')
   const names = new Set([...filesystems, ...uncovered].map(({ source }) => source?.volume))
-  return volumes.map(({ name }) => name).filter((name) => names.has(name) || name === spec.deviceStateVolume)
+  return volumes.map(({ name }) => name).filter((name) => names.has(name))
 }
 
 /** What to do when the API server refused a VolumeSnapshot: a quota or a policy can be corrected. */
