@@ -210,7 +210,7 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   /** To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn. */
   const inTurn = ({ metadata: { namespace = '' } }: Vm): Promise<void> | undefined =>
-    turns.take({ namespace, username: '' })
+    turns.take({ tenant: namespace, username: '' })
 
   const podsOf = (vm: Vm, named: Persisted<Pod> | undefined) => {
     const name = podName(vm)

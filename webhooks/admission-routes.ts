@@ -17,6 +17,7 @@ import { loggedFor, logResult, spanAttributes } from './request-log.ts'
 import { notApiServer, sendStatus, timeout } from './respond.ts'
 import { groupVersion } from './subresources/discovery.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
+import { tenantOfRequest } from './tenant-requests.ts'
 import type { Span, Tracer } from './tracing.ts'
 
 /**
@@ -98,13 +99,14 @@ export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
   ): Promise<AdmissionReview | FastifyReply> => {
     const startedMs = clock.monotonic()
     const leftMs = budgetMs(http.url) - (startedMs - (arrivals.get(http.raw) ?? startedMs))
-    const { namespace, user } = request
+    const tenant = tenantOfRequest(request)
+    const { username } = request.user
     const over = new AbortController()
     const { signal } = over
     const displaced = Promise.withResolvers<never>()
     // Without a handler, a rejection before anything awaits the promise would end the process.
     displaced.promise.catch(() => {})
-    passOf(http.raw).assign(namespace, () => {
+    passOf(http.raw).assign(tenant, () => {
       displaced.reject(new BodyRejected('overloaded'))
       over.abort(ended)
     })
@@ -113,7 +115,7 @@ export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
     reply.raw.once('close', () => over.abort(ended))
     // A timer can fire a fraction of a millisecond before its time on the clock.
     const isLate = () => signal.aborted || clock.monotonic() - startedMs >= leftMs
-    const turn = () => turns.take({ namespace, username: user.username }, isLate)
+    const turn = () => turns.take({ tenant, username }, isLate)
     const pending = leftMs > 0 ? handle(span ? { ...request, onPart: span.part } : request, turn, signal) : undefined
     const result =
       pending instanceof Promise ? await Promise.race([inTime(pending, leftMs, clock), displaced.promise]) : pending

@@ -11,7 +11,7 @@ export interface Limits {
 export const freeBytes = 64 * 1024
 
 /**
- * The part of both limits that requests with a known namespace may hold. The rest is for bodies that are arriving,
+ * The part of both limits that requests with a known tenant may hold. The rest is for bodies that are arriving,
  * which takes milliseconds; a request can wait for its turn until its caller gives up.
  */
 const assignedShare = 0.75
@@ -21,11 +21,10 @@ export interface Pass {
   /** Whether `bytes` more may be held. */
   readonly hold: (bytes: number) => boolean
   /**
-   * Assigns the request to a namespace once its body has been read.
-   * @param displaced called, possibly synchronously, if the request loses its place to one of a namespace that holds
-   * less
+   * Assigns the request to a tenant once its body has been read.
+   * @param displaced called, possibly synchronously, if the request loses its place to one of a tenant that holds less
    */
-  readonly assign: (namespace: string, displaced: () => void) => void
+  readonly assign: (tenant: string, displaced: () => void) => void
   /** The request is over. */
   readonly leave: () => void
 }
@@ -37,7 +36,7 @@ export interface Gate {
 
 /**
  * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced.
- * No namespace can block the others: beyond a share of the limits, the namespace that holds the most loses its largest
+ * No tenant can block the others: beyond a share of the limits, the tenant that holds the most loses its largest
  * request.
  */
 export function createGate(limits: Limits): Gate {
@@ -68,12 +67,12 @@ export function createGate(limits: Limits): Gate {
           shared += more
           return true
         },
-        assign(namespace, displaced) {
+        assign(tenant, displaced) {
           const end = () => {
             leave()
             displaced()
           }
-          const [place, body] = [places.hold(namespace, end), bodies.hold(namespace, end)]
+          const [place, body] = [places.hold(tenant, end), bodies.hold(tenant, end)]
           release = () => {
             place.release()
             body.release()

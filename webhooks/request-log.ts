@@ -4,6 +4,7 @@ import type { LimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { AdmissionRequest, AdmissionResult } from './admission/request.ts'
 import { tenantOf } from './subresources/tenant.ts'
+import { tenantOfRequest } from './tenant-requests.ts'
 
 /** Slower requests are logged at info. */
 const slowMs = 100
@@ -24,9 +25,7 @@ const objectOf = ({ kind, namespace, name }: AdmissionRequest): string =>
  * Whose lines have a limit together. The controller sends the requests of many namespaces, and those of one must not
  * prevent the lines of others.
  */
-export const loggedFor = ({ kind, namespace, user }: AdmissionRequest): string =>
-  // Of a namespace itself, whoever creates it chooses the name.
-  `${kind === 'Namespace' ? '' : namespace}/${tenantOf(user)}`
+export const loggedFor = (request: AdmissionRequest): string => `${tenantOfRequest(request)}/${tenantOf(request.user)}`
 
 /**
  * Logs refusals and slow requests at info, up to a rate for each user, and others at debug; never the spec, which may

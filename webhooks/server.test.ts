@@ -204,6 +204,36 @@ describe('the server', () => {
     expect((await post('/mutate', reviewOf({}))).code).toBe(200)
   })
 
+  test('whoever creates Namespaces, whose names are invented, counts as one tenant', async () => {
+    const { promise: never, resolve } = Promise.withResolvers<AdmissionResult>()
+    const waiting: string[] = []
+    const owners: unknown[] = []
+    const turns: Turns = { take: (owner) => void owners.push(owner) }
+    const handle: AdmissionHandler = ({ kind, uid }, turn) => {
+      void turn?.()
+      if (kind !== 'Namespace') return { allowed: true }
+      waiting.push(uid)
+      return never
+    }
+    const { post } = await start(handle, { requests: 8, bytes: 0 }, { turns })
+    closing.push(async () => resolve({ allowed: true }))
+    const send = (kind: string, namespace: string, username: string) => {
+      const { request: plain, ...review } = JSON.parse(reviewOf({}, namespace))
+      return post(
+        '/mutate',
+        JSON.stringify({ ...review, request: { ...plain, kind: { kind }, namespace, userInfo: { username } } }),
+      )
+    }
+    for (let count = 1; count <= 6; count++) {
+      void send('Namespace', `invented-${count}`, 'mallory').catch(() => {})
+      await until(() => waiting.length === count)
+    }
+    expect((await send('VirtualMachine', 'shop', 'jane')).code).toBe(200)
+    const [creator, ...same] = owners.slice(0, 6)
+    expect(same).toEqual(same.map(() => creator))
+    expect(owners[6]).not.toEqual(creator)
+  })
+
   describe('while a namespace sends more requests than there are places, and none is handled', () => {
     const bodyOf = (namespace: string, uid: string, padding = 0) => {
       const { request: plain, ...review } = JSON.parse(reviewOf({ padding: 'x'.repeat(padding) }, uid))
@@ -358,7 +388,8 @@ describe('the server', () => {
     })
     const answer = post('/mutate', body)
     await until(() => taken.length === 1)
-    expect([taken[0]?.owner, taken[0]?.isLate(), handled]).toEqual([{ namespace: 'team', username: 'jane' }, false, []])
+    const owner = { tenant: 'namespace team', username: 'jane' }
+    expect([taken[0]?.owner, taken[0]?.isLate(), handled]).toEqual([owner, false, []])
     taken[0]?.start()
     expect([(await answer).code, handled]).toEqual([200, ['u-1']])
 

@@ -58,7 +58,9 @@ function setUp() {
   const mayAccess = createMayAccess(createTenantRequests(client), fakeClock())
   /** A VM of the namespace excludes 64 presets. */
   const exclude = (namespace: string, of: string, signal?: AbortSignal, user = userOf(namespace)) => {
-    return exemptFrom(presets, ids(of), (access) => mayAccess(user, access, requesterOf({ namespace, user }, signal)))
+    return exemptFrom(presets, ids(of), (access) =>
+      mayAccess(user, access, requesterOf({ kind: 'VirtualMachine', namespace, user }, signal)),
+    )
   }
   return { ...client, mayAccess, exclude }
 }
@@ -131,11 +133,13 @@ test('the end of one request leaves the reviews that another one shares', async 
 })
 
 test('a request without a namespace counts for its user, and the service accounts of a namespace for one', () => {
-  const tenant = (namespace: string, username: string) =>
-    requesterOf({ namespace, user: { username, groups: [], extra: {} } }).tenant
+  const tenant = (namespace: string, username: string, kind = 'VirtualMachine') =>
+    requesterOf({ kind, namespace, user: { username, groups: [], extra: {} } }).tenant
   expect(tenant('shop', 'jane')).toBe(tenant('shop', 'joe'))
   expect(tenant('', 'jane')).not.toBe(tenant('', 'joe'))
   expect(tenant('', 'system:serviceaccount:shop:a')).toBe(tenant('', 'system:serviceaccount:shop:b'))
   // A user can be named like a namespace.
   expect(tenant('', 'shop')).not.toBe(tenant('shop', 'jane'))
+  // The namespace of a request for a Namespace is the name that its creator invents.
+  expect(tenant('invented', 'jane', 'Namespace')).toBe(tenant('', 'jane'))
 })

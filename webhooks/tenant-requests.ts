@@ -34,13 +34,19 @@ export function createTenantRequests(kube: Pick<KubeClient, 'request'>, limits =
   }
 }
 
-/** The API server has authorized the request in its namespace. For a request without one, its user counts. */
-export const requesterOf = (
-  { namespace, user }: Pick<AdmissionRequest, 'namespace' | 'user'>,
-  signal?: AbortSignal,
-): Requester => ({
-  tenant: namespace === '' ? userTenant(user) : `namespace ${namespace}`,
-  username: user.username,
+type Origin = Pick<AdmissionRequest, 'kind' | 'namespace' | 'user'>
+
+/**
+ * For whom an admission request counts, wherever tenants share something: for its namespace, in which the API server has
+ * authorized it. A request without one counts for its user, as does one for a Namespace: its namespace is the name of
+ * that Namespace, which its creator invents.
+ */
+export const tenantOfRequest = ({ kind, namespace, user }: Origin): string =>
+  namespace === '' || kind === 'Namespace' ? userTenant(user) : `namespace ${namespace}`
+
+export const requesterOf = (request: Origin, signal?: AbortSignal): Requester => ({
+  tenant: tenantOfRequest(request),
+  username: request.user.username,
   ...(signal === undefined ? {} : { signal }),
 })
 

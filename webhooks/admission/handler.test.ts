@@ -276,7 +276,7 @@ describe('with presets of a cluster', () => {
     const caches = { ...cachesWithout(fakeClock()), candidates: { ...candidates, select } }
     const engine = createEngine(caches, async () => true)
     const turns = createTurns((end) => void ends.push(end))
-    const turn = () => turns.take({ namespace: 'default', username: 'jane' })
+    const turn = () => turns.take({ tenant: 'default', username: 'jane' })
     const { pendingPresets } = caches
     return { handlers: createHandlers(engine, trust), selected, pendingPresets, turn, nextTurn: () => ends.shift() }
   }

@@ -228,7 +228,7 @@ describe('an object', () => {
         return objectRequest({ object: { ...gadgetTarget, metadata, spec: {} } })
       })
       const results = requests.map(async (request) =>
-        complete(request, () => turns.take({ namespace: 'team', username: 'jane' })),
+        complete(request, () => turns.take({ tenant: 'team', username: 'jane' })),
       )
       report('team/p')
       const perTurn: number[] = []
