@@ -8,6 +8,7 @@ import { createBudget } from './condition-budget.ts'
 import { excludePresets } from './exclude.ts'
 import type { Kind, Subject } from './kind.ts'
 import { conditionCause, conditionInput, matchConditions, type Failure } from './match.ts'
+import type { RemovePath } from './remove-path.ts'
 import type { Labels } from './selector.ts'
 import { compareText } from './source.ts'
 
@@ -63,18 +64,21 @@ function labelsWith(
   { metadata }: Subject,
   apply: ParticipationOptions['apply'],
 ): Labels {
-  const labelling = presets.filter(setsLabels)
+  const labelling = presets.filter((preset) => setsLabels(preset) || preset.removes.some(isBelowMetadata))
   if (labelling.length === 0) return metadata.labels ?? {}
   const contents = labelling.map((preset) => ({
     ...preset,
     content: { metadata: preset.content.metadata },
-    removes: [],
+    removes: preset.removes.filter(isBelowMetadata),
   }))
   return apply({ metadata }, contents).metadata.labels ?? {}
 }
 
 const setsLabels = ({ content: { metadata } }: CompiledPreset): boolean =>
   isRecord(metadata) && Object.hasOwn(metadata, 'labels')
+
+/** Only of a preset for objects: what a preset for VMs removes is below `spec`, which has no metadata. */
+const isBelowMetadata = ({ steps: [first] }: RemovePath): boolean => first?.kind === 'key' && first.key === 'metadata'
 
 /** @param sent the object as its user sent it; its annotations decide which presets it excludes */
 function matchesOf(

@@ -170,6 +170,24 @@ describe('an object of which only a part was written by its user', () => {
     const labelling = gadgetPreset('p', undefined, { metadata: { labels: { late: 'yes' } } })
     expect(inject(late, labelling).participants.map(({ preset: { id } }) => id)).toEqual(['team/p', 'c'])
   })
+
+  test.each<[string, string, object]>([
+    ['DoesNotExist', 'metadata.labels[vetted]', { key: 'vetted', operator: 'DoesNotExist' }],
+    ['NotIn', 'metadata.labels.vetted', { key: 'vetted', operator: 'NotIn', values: ['yes'] }],
+  ])('is seen by selectors of cluster presets (%s) without the labels that its namespace removes (%s)', (...given) => {
+    const [, path, expression] = given
+    const vetted = { ...received, metadata: { ...received.metadata, labels: { vetted: 'yes' } } }
+    const late = clusterGadgetPreset(
+      'c',
+      { port: 80 },
+      { strength: 'Enforce', selector: { matchExpressions: [expression] } },
+    )
+    const removing = gadgetPreset('p', undefined, { strength: 'Enforce', remove: [path] })
+    const injectedBy = (...presets: CompiledPreset[]) =>
+      injectInto(vetted, kind, { presets: createCandidates(presets), namespace: team })
+    const ids = ({ participants }: ReturnType<typeof injectedBy>) => participants.map(({ preset: { id } }) => id)
+    expect([ids(injectedBy(late)), ids(injectedBy(late, removing))]).toEqual([[], ['team/p', 'c']])
+  })
 })
 
 test('only leaves that cluster presets state are granted', () => {
