@@ -4,6 +4,8 @@ import { deepFreeze } from '../api/deep-freeze.ts'
 import { isRecord } from '../api/schema.ts'
 import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
+import { emptyMerge, mergeSources } from './merge.ts'
+import type { Structure } from './structure.ts'
 
 /** Few values and keys, so that presets often collide. */
 const pick = <T>(...values: T[]) => fc.constantFrom(...values)
@@ -229,3 +231,20 @@ const hasBelow = (paths: ReadonlyMap<string, unknown>, path: string): boolean =>
 
 const originAbove = (origins: ReadonlyMap<string, unknown>, path: string): boolean =>
   [...origins.keys()].some((other) => path === other || path.startsWith(`${other}.`) || path.startsWith(`${other}[`))
+
+test('the meaning of each source of a value is determined once, and costs what its text does', () => {
+  let spent = 0
+  const read: unknown[] = []
+  const structure: Structure = {
+    kind: 'leaf',
+    meaning: (value) => {
+      read.push(value)
+      return String(value)
+    },
+    spelling: (value) => value,
+  }
+  const values = ['a'.repeat(640), 'b'.repeat(640), 'c']
+  const sources = values.map((value, rank) => ({ value, origin: { by: 'preset' as const, name: 'p' }, rank }))
+  mergeSources(structure, sources, [], emptyMerge({ spend: (steps) => (spent += steps) }))
+  expect([read.toSorted(), spent]).toEqual([values, 23])
+})

@@ -1,6 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
-import { unmetered, type Steps } from '../api/steps.ts'
+import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
 import { coversAll, leafPaths, prune } from './cover.ts'
 import { groupItems } from './items.ts'
 import type { Path } from '../api/path.ts'
@@ -85,10 +85,12 @@ function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: P
     return { kind: 'leaf', value, origin, rank, stated: sources, lost: [] }
   }
   const group = sources.filter(({ rank }) => rank === top.rank)
-  merge.steps.spend(sources.length)
+  merge.steps.spend(sources.reduce((sum, { value }) => sum + sizeOf(value), 0))
   const user = sources.find(isUser)
-  const meaning = structure.meaning(top.value)
-  const isEqual = ({ value }: Source) => structure.meaning(value) === meaning
+  // Each is determined once: that of a long set of CPUs takes milliseconds.
+  const meanings = new Map(sources.map((source) => [source, structure.meaning(source.value)]))
+  const meaning = meanings.get(top)
+  const isEqual = (source: Source) => meanings.get(source) === meaning
   if (!group.every(isEqual)) {
     merge.conflicts.push({ path, sources: group })
     return user === undefined ? undefined : unchanged(user.value)

@@ -150,16 +150,6 @@ const placeIn = (ranges: readonly Range[], number: number): number => {
   return low
 }
 
-/** The lowest number that is in both sets. */
-export const firstCommon = (one: readonly Range[], other: readonly Range[]): number | undefined => {
-  const [few, many] = one.length < other.length ? [one, other] : [other, one]
-  for (const { first, last } of few) {
-    const found = many[placeIn(many, first)]
-    if (found !== undefined && found.first <= last) return Math.max(first, found.first)
-  }
-  return undefined
-}
-
 /** The lowest number of `one` that is not in `other`. */
 export const firstOutside = (one: readonly Range[], other: readonly Range[]): number | undefined => {
   for (const { first, last } of one) {
@@ -176,11 +166,14 @@ const endOfNumbers = 100_000
 
 /**
  * The item of a list that has each number. Finds what items have in common without comparing each with every other.
- * Every number is visited once as long as it has no owner, and then ends the search.
+ * Every number is visited once as long as it has no other owner, and then ends the search.
  */
 export interface Owners {
-  /** The lowest of the numbers that has an owner. */
-  readonly find: (ranges: readonly Range[]) => { readonly number: number; readonly owner: number } | undefined
+  /** The lowest of the numbers that has an owner other than `except`. */
+  readonly find: (
+    ranges: readonly Range[],
+    except?: number,
+  ) => { readonly number: number; readonly owner: number } | undefined
   /** @param owner the index of an item */
   readonly set: (ranges: readonly Range[], owner: number) => void
 }
@@ -188,11 +181,11 @@ export interface Owners {
 export const createOwners = (): Owners => {
   const owners = new Uint16Array(endOfNumbers)
   return {
-    find(ranges) {
+    find(ranges, except = -1) {
       for (const { first, last } of ranges) {
         for (let number = first; number <= last; number += 1) {
           const owner = owners[number] ?? 0
-          if (owner !== 0) return { number, owner: owner - 1 }
+          if (owner !== 0 && owner !== except + 1) return { number, owner: owner - 1 }
         }
       }
       return undefined

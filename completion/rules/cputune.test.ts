@@ -227,6 +227,20 @@ testRule('cputune-shares', [
     ],
     accepted: cputune({ cachetunes: [caches('1', share('both'))], memorytunes: [bandwidth('0', 0)] }),
   },
+  // Names one of the shares: with hundreds of large sets, to name each would take a second.
+  {
+    refused: cputune({
+      cachetunes: [caches('0', share('both')), caches('1', share('both'))],
+      memorytunes: [bandwidth('0-1', 0)],
+    }),
+    causes: [
+      'spec.domain.cputune.memorytunes[0].vcpus: Invalid value: "0-1": has some CPUs in common with cachetunes[0]; both must have the same CPUs, or none in common; e.g. 0',
+    ],
+    accepted: cputune({
+      cachetunes: [caches('0', share('both')), caches('1', share('both'))],
+      memorytunes: [bandwidth('1', 0)],
+    }),
+  },
   {
     refused: cputune({ cachetunes: [caches('0-1', share('both')), caches('1-2', share('both'))] }),
     causes: [

@@ -1,7 +1,6 @@
 import {
   cpusetText,
   createOwners,
-  firstCommon,
   firstOutside,
   rangesBelow,
   rangesOf,
@@ -204,17 +203,25 @@ interface Cpus {
 
 const withText = (ids: readonly Range[]): Cpus => ({ ids, text: cpusetText(ids) })
 
-/** The kernel has one group per set of CPUs, with its share of caches and of memory bandwidth. */
+/**
+ * The kernel has one group per set of CPUs, with its share of caches and of memory bandwidth. Those of caches do not
+ * overlap, so each CPU has one of them.
+ */
 function* partlyShared(caches: readonly Share[], memories: readonly Share[], count: number): Iterable<Finding> {
   if (memories.length === 0) return
-  const sets = caches.map(({ vcpus }) => withText(cpusOf(vcpus, count)))
+  const owners = createOwners()
+  const places = new Map<string, number>()
+  for (const [place, { vcpus }] of caches.entries()) {
+    const { ids, text } = withText(cpusOf(vcpus, count))
+    owners.set(ids, place)
+    places.set(text, place)
+  }
   for (const [index, { vcpus }] of memories.entries()) {
-    const own = withText(cpusOf(vcpus, count))
-    for (const [place, { ids, text }] of sets.entries()) {
-      if (text === own.text || firstCommon(ids, own.ids) === undefined) continue
-      const message = `has some CPUs in common with cachetunes[${place}]; both must have the same CPUs, or none in common`
-      yield invalid(`spec.domain.cputune.memorytunes[${index}].vcpus`, vcpus, message, `e.g. ${caches[place]?.vcpus}`)
-    }
+    const { ids, text } = withText(cpusOf(vcpus, count))
+    const place = owners.find(ids, places.get(text))?.owner
+    if (place === undefined) continue
+    const message = `has some CPUs in common with cachetunes[${place}]; both must have the same CPUs, or none in common`
+    yield invalid(`spec.domain.cputune.memorytunes[${index}].vcpus`, vcpus, message, `e.g. ${caches[place]?.vcpus}`)
   }
 }
 

@@ -1,6 +1,9 @@
+import { expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { bundledCapabilities } from '../capabilities.ts'
-import { testRule, testSilent } from '../../test/rule-table.ts'
+import { prepare, testRule, testSilent } from '../../test/rule-table.ts'
+import { memoryRules } from './memory.ts'
+import { runRules } from './rules.ts'
 
 const gib = (value: number) => ({ unit: 'GiB', value })
 
@@ -171,13 +174,6 @@ testRule('memory-backing', [
     accepted: huge([mib(2)]),
   },
   {
-    refused: huge([mib(5)]),
-    causes: [
-      'spec.domain.memoryBacking.hugepages.pages[0].size: Invalid value: "5120 KiB": must be a page size that the node supports: 4, 2048, 1048576 KiB [node without pages of 5120 KiB]',
-    ],
-    accepted: huge([mib(2)]),
-  },
-  {
     refused: { ...twoCells, ...huge([mib(2, '0-2')]) },
     causes: ['spec.domain.memoryBacking.hugepages.pages[0].nodeset: Not found: "0-2": cpu.numa has no cell 2'],
     accepted: { ...twoCells, ...huge([mib(2, '0-1')]) },
@@ -185,6 +181,16 @@ testRule('memory-backing', [
   {
     refused: huge([mib(2, '1')]),
     causes: ['spec.domain.memoryBacking.hugepages.pages[0].nodeset: Not found: "1": cpu.numa has no cell 1'],
+    accepted: huge([mib(2, '0')]),
+  },
+])
+
+testRule('huge-page-size', [
+  {
+    refused: huge([mib(5, '0')]),
+    causes: [
+      'spec.domain.memoryBacking.hugepages.pages[0].size: Invalid value: "5120 KiB": must be a page size that the node supports: 4, 2048, 1048576 KiB [node without pages of 5120 KiB]',
+    ],
     accepted: huge([mib(2, '0')]),
   },
 ])
@@ -206,7 +212,14 @@ testRule('memory-tune', [
   },
 ])
 
+test('only the sizes of huge pages are checked for each kind of node, not the sets of nodes', () => {
+  const [spec, context] = prepare(huge([mib(2, '0')]))
+  const { reading } = runRules(memoryRules, { ...context, spec, domain: spec.domain })
+  expect(reading.map(({ id }) => id)).toEqual(['huge-page-size'])
+})
+
 testSilent('max-memory', [{}])
 testSilent('memory-backing', [{}, { ...twoCells, ...huge([mib(2, '0'), mib(1024)]) }])
-testSilent('memory-backing', [huge([mib(5)])], { capabilities: { ...bundledCapabilities, host: {} } })
+testSilent('huge-page-size', [{}, huge([mib(0)])])
+testSilent('huge-page-size', [huge([mib(5)])], { capabilities: { ...bundledCapabilities, host: {} } })
 testSilent('memory-tune', [{ memtune: { minGuarantee: { value: 0 } } }, { blkiotune: { devices: [{}, {}] } }])

@@ -131,9 +131,9 @@ const maxMemoryRule: Rule = {
 const memoryBacking: Rule = {
   id: 'memory-backing',
   description:
-    'Huge pages must have a size that the node supports, name existing NUMA nodes of the guest, each once, and must not be anonymous memory.',
+    'Huge pages must have a size, name existing NUMA nodes of the guest, each once, and must not be anonymous memory.',
   about: ['hugepages'],
-  *check({ domain: { memoryBacking, cpu }, capabilities: { host } }) {
+  *check({ domain: { memoryBacking, cpu } }) {
     const cells = Math.max(1, cpu?.numa?.cells?.length ?? 0)
     const field = 'spec.domain.memoryBacking'
     if (!memoryBacking?.hugepages) return
@@ -172,31 +172,37 @@ const memoryBacking: Rule = {
       }
       if (page.nodeset === undefined) general ??= index
       const at = `${field}.hugepages.pages[${index}]`
-      yield* pageFaults(page, at, cells, host?.pageSizes)
+      if ((numberOf(page.size) ?? 0) === 0) yield required(`${at}.size`, 'must be set: the size of the pages')
+      const missing = nodes.find((node) => node >= cells)
+      if (missing !== undefined) yield notFound(`${at}.nodeset`, page.nodeset, `cpu.numa has no cell ${missing}`)
+    }
+  },
+  example: example(
+    { memoryBacking: { hugepages: { pages: [{ size: 2, unit: 'MiB', nodeset: '1' }] } } },
+    { memoryBacking: { hugepages: { pages: [{ size: 2, unit: 'MiB', nodeset: '0' }] } } },
+  ),
+}
+
+/** Apart from the others, because it is checked for each kind of node, and sets of nodes take long to parse. */
+const hugePageSize: Rule = {
+  id: 'huge-page-size',
+  description: 'Huge pages must have a size that the node supports.',
+  about: ['hugepages'],
+  *check({ domain: { memoryBacking }, capabilities: { host } }) {
+    const sizes = host?.pageSizes
+    if (sizes === undefined) return
+    for (const [index, { size }] of (memoryBacking?.hugepages?.pages ?? []).entries()) {
+      const kibibytes = numberOf(size) ?? 0
+      if (kibibytes === 0 || sizes.includes(kibibytes)) continue
+      const at = `spec.domain.memoryBacking.hugepages.pages[${index}].size`
+      const message = `must be a page size that the node supports: ${sizes.join(', ')} KiB`
+      yield missingCapability(`pages of ${kibibytes} KiB`, invalid(at, `${kibibytes} KiB`, message))
     }
   },
   example: example(
     { memoryBacking: { hugepages: { pages: [{ size: 5, unit: 'MiB' }] } } },
     { memoryBacking: { hugepages: { pages: [{ size: 2, unit: 'MiB' }] } } },
   ),
-}
-
-function* pageFaults(
-  { size, nodeset }: { readonly size?: number | string; readonly nodeset?: string },
-  at: string,
-  cells: number,
-  sizes: readonly number[] | undefined,
-): Iterable<Finding> {
-  const kibibytes = numberOf(size)
-  if (kibibytes === undefined || kibibytes === 0) yield required(`${at}.size`, 'must be set: the size of the pages')
-  else if (sizes !== undefined && !sizes.includes(kibibytes)) {
-    const message = `must be a page size that the node supports: ${sizes.join(', ')} KiB`
-    yield missingCapability(`pages of ${kibibytes} KiB`, invalid(`${at}.size`, `${kibibytes} KiB`, message))
-  }
-  const missing = numbersOf(nodeset, cells + 1).find((node) => node >= cells)
-  if (missing !== undefined) {
-    yield notFound(`${at}.nodeset`, nodeset, `cpu.numa has no cell ${missing}`)
-  }
 }
 
 const memoryTune: Rule = {
@@ -226,5 +232,6 @@ export const memoryRules: readonly Rule[] = [
   memoryDemandRule,
   maxMemoryRule,
   memoryBacking,
+  hugePageSize,
   memoryTune,
 ]

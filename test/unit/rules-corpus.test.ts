@@ -62,7 +62,7 @@ const refused: { readonly [name: string]: string } = {
   'hostdev-pci-duplicate': 'hostdev-unique',
   'hostdev-usb-duplicate': 'hostdev-unique',
   'hostdev-vfio-zpci-wrong-arch': 'xml-unknown-element',
-  'hugepages-default-5M': 'memory-backing',
+  'hugepages-default-5M': 'huge-page-size',
   'hugepages-nodeset-nonexist': 'memory-backing',
   'hugepages-numa-nodeset-nonexist': 'memory-backing',
   'hvf-x86_64-q35-headless': 'domain-type',
