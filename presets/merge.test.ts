@@ -244,7 +244,11 @@ test('the meaning of each source of a value is determined once, and costs what i
     spelling: (value) => value,
   }
   const values = ['a'.repeat(640), 'b'.repeat(640), 'c']
-  const sources = values.map((value, rank) => ({ value, origin: { by: 'preset' as const, name: 'p' }, rank }))
+  const sources = values.map((value, rank) => ({
+    value,
+    origin: { by: 'preset' as const, name: 'p', revision: '1' },
+    rank,
+  }))
   mergeSources(structure, sources, [], emptyMerge({ spend: (steps) => (spent += steps) }))
   expect([read.toSorted(), spent]).toEqual([values, 23])
 })

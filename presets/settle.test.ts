@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { LabelRequirement } from '../api/object.ts'
 import { unmetered } from '../api/steps.ts'
 import { clusterPreset, preset, team, vmWith } from '../test/presets/make.ts'
 import { clusterGadgetPreset, gadget, gadgetPreset, gadgets } from '../test/presets/objects.ts'
@@ -171,7 +172,7 @@ describe('an object of which only a part was written by its user', () => {
     expect(inject(late, labelling).participants.map(({ preset: { id } }) => id)).toEqual(['team/p', 'c'])
   })
 
-  test.each<[string, string, object]>([
+  test.each<[string, string, LabelRequirement]>([
     ['DoesNotExist', 'metadata.labels[vetted]', { key: 'vetted', operator: 'DoesNotExist' }],
     ['NotIn', 'metadata.labels.vetted', { key: 'vetted', operator: 'NotIn', values: ['yes'] }],
   ])('is seen by selectors of cluster presets (%s) without the labels that its namespace removes (%s)', (...given) => {

@@ -4,7 +4,7 @@ import { integerOf } from '../../api/domain/scalar-value.ts'
 import { memoryDemand } from '../../api/launcher-memory.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { duplicate, forbidden, invalid, missingCapability, notFound, required, unsupported } from './finding.ts'
-import { example, type Finding, type Rule } from './rule.ts'
+import { example, type Rule } from './rule.ts'
 
 /** In KiB: libvirt stores bytes in 63 bits. */
 const maxMemory = 9_007_199_254_740_991n

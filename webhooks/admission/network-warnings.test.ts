@@ -43,7 +43,7 @@ function world(results: Readonly<Record<string, unknown>>) {
   }
   const warnings = createNetworkWarnings(createTenantRequests({ request }), clock)
   const warningsOf = (of: VirtualMachine, namespace: string, signal?: AbortSignal) =>
-    warnings(of, { namespace, user: { username: 'jane', groups: [], extra: {} } }, signal)
+    warnings(of, { kind: 'VirtualMachine', namespace, user: { username: 'jane', groups: [], extra: {} } }, signal)
   return { clock, asked, aborted, warningsOf }
 }
 

@@ -13,7 +13,7 @@ const maxNetworks = 4
 /** Warnings about networks of a VM that do not exist; undefined if it has none. Never rejects. */
 export type NetworkWarnings = (
   vm: VirtualMachine,
-  request: Pick<AdmissionRequest, 'namespace' | 'user'>,
+  request: Pick<AdmissionRequest, 'kind' | 'namespace' | 'user'>,
   signal?: AbortSignal,
 ) => Promise<readonly string[]> | undefined
 

@@ -43,8 +43,8 @@ export interface Exclusions {
 /**
  * The webhooks for each kind that has presets, ordered by name: exactly its resource, in no excluded namespace. The API
  * server sends only objects with a label that all presets of their namespace and of the cluster require, if there is
- * one. A preset of one namespace does not decide which objects of another are sent, or refused while the webhooks are
- * away.
+ * one. A preset of one namespace does not make the API server send fewer objects of another. It can make it send all of
+ * them, if presets require more labels, or are in more namespaces, than the configuration can list.
  * @param stored the registered webhooks. Those of a target that cannot be used stay, so that `failurePolicy` decides on
  * its objects
  */
