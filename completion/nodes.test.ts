@@ -72,13 +72,22 @@ describe('the capabilities for a VM', () => {
     expect(provided.groups.flatMap((group) => group.nodes)).toEqual(['new-1', 'new-2'])
   })
 
-  test('are cached for few placements', () => {
+  test('are cached for few sets of nodes', () => {
+    const pools = Array.from({ length: 65 }, (_, index) => `pool-${index}`)
+    const one = nodeCapabilities(pools.map((pool) => nodeProfile(pool, bundledCapabilities, { labels: { pool } })))
+    const select = (pool: string) => one.providedFor(spec({ nodeSelector: { pool } }))
+    const first = select('pool-0')
+    expect(select('pool-0')).toBe(first)
+    for (const pool of pools.slice(1)) select(pool)
+    expect(select('pool-0')).not.toBe(first)
+  })
+
+  test('are combined once for the same nodes, however many placements mean these', () => {
     const one = nodeCapabilities(pair)
-    const select = (value: string) => one.providedFor(spec({ nodeSelector: { pool: value } }))
-    const first = select('new')
-    expect(select('new')).toBe(first)
-    for (let other = 0; other < 64; other++) select(`other-${other}`)
-    expect(select('new')).not.toBe(first)
+    const tolerating = (key: string) => one.providedFor(spec({ tolerations: [{ key, operator: 'Exists' }] }))
+    const first = tolerating('first')
+    for (let other = 0; other < 64; other++) expect(tolerating(`other-${other}`)).toBe(first)
+    expect(tolerating('first')).toBe(first)
   })
 
   const tolerations = [{ operator: 'Exists' as const }]

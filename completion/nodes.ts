@@ -44,7 +44,9 @@ const maxCached = 64
  */
 export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabilities {
   const distinct = [...new Set(profiles.map(({ spec }) => spec.capabilities))]
-  const cached = new LRUCache<string, Provided>({ max: maxCached })
+  const byPlace = new LRUCache<string, Provided>({ max: maxCached })
+  // Users can write any number of placements that all mean the same nodes.
+  const byNodes = new LRUCache<string, Provided>({ max: maxCached })
   let foundOutliers: readonly NodeGroup[] | undefined
   const ofCluster = () => (foundOutliers ??= outliersOf(groupsOf(profiles)))
   return {
@@ -57,10 +59,20 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
       const isKvm = spec.domain.type === 'kvm'
       // Users write these fields and they can be large, so the cache key is a digest.
       const key = digest([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
-      const known = cached.get(key)
+      const known = byPlace.get(key)
       if (known) return known
-      const provided = provide(profiles.filter(fitsOn(spec)), isKvm, ofCluster())
-      cached.set(key, provided)
+      const fits = fitsOn(spec)
+      const fitting = [...profiles.entries()].filter(([, profile]) => fits(profile))
+      const nodes = digest([isKvm, fitting.map(([index]) => index)])
+      const provided =
+        byNodes.get(nodes) ??
+        provide(
+          fitting.map(([, profile]) => profile),
+          isKvm,
+          ofCluster(),
+        )
+      byNodes.set(nodes, provided)
+      byPlace.set(key, provided)
       return provided
     },
   }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { deepFreeze } from '../api/deep-freeze.ts'
+import { rootPath } from '../api/path.ts'
 import { isRecord } from '../api/schema.ts'
 import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
@@ -249,6 +250,6 @@ test('the meaning of each source of a value is determined once, and costs what i
     origin: { by: 'preset' as const, name: 'p', revision: '1' },
     rank,
   }))
-  mergeSources(structure, sources, [], emptyMerge({ spend: (steps) => (spent += steps) }))
+  mergeSources(structure, sources, rootPath, emptyMerge({ spend: (steps) => (spent += steps) }))
   expect([read.toSorted(), spent]).toEqual([values, 23])
 })
