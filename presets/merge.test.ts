@@ -251,5 +251,5 @@ test('the meaning of each source of a value is determined once, and costs what i
     rank,
   }))
   mergeSources(structure, sources, rootPath, emptyMerge({ spend: (steps) => (spent += steps) }))
-  expect([read.toSorted(), spent]).toEqual([values, 23])
+  expect([read.length, new Set(read), spent]).toEqual([3, new Set(values), 23])
 })
