@@ -382,7 +382,7 @@ describe('the VolumeSnapshots', () => {
   test('are neither taken nor failed for two minutes: the storage is reported once, and waited for', () => {
     const late = { volumeSnapshots: taken(), sinceMs: 120_000 }
     expect(planned(begun, expired, late)).toEqual([
-      ['status', 'InProgress', 'Ready=False StorageUnresponsive'],
+      ['status', 'InProgress', 'Ready=False StorageUnresponsive', 'Quiesced=False FreezeExpired'],
       ['event', 'StorageUnresponsive'],
       ['again', 12_000],
     ])
@@ -429,6 +429,11 @@ describe('the VolumeSnapshots', () => {
       'Ready',
       'Ready=True SnapshotReady',
       'Quiesced=False TakenTooEarly',
+    ])
+    // The guest could be frozen, and thawed, before they are taken.
+    expect(planned(begun, asked, { volumeSnapshots: taken({}) }).slice(0, 2)).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False TakenTooEarly'],
     ])
   })
 

@@ -291,8 +291,15 @@ function follow(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[], 
   const started = startedSince(observed)
   if (times.length < found.length || creationTime === undefined) {
     const again = trouble.reason === 'InProgress' ? pollAgain(observed) : pollSlowly(observed)
-    const known = started === undefined ? {} : { quiesced: started }
-    return [...update(observed, { ready: trouble, ...known }), ...warning, again]
+    // At once: the guest can still be frozen meanwhile, for what was taken without that.
+    const isUnfrozen = typeof freezing === 'object'
+    const known = isUnfrozen ? freezing : started
+    return [
+      ...(isUnfrozen ? thaw(observed) : []),
+      ...update(observed, { ready: trouble, ...(known === undefined ? {} : { quiesced: known }) }),
+      ...warning,
+      again,
+    ]
   }
   const quiesced = freezing === 'over' ? started : outcomeOf(observed, freezing)
   // Only then is the creation time recorded, with which the next snapshot of the guest begins and replaces the request.
