@@ -32,7 +32,7 @@ export interface Toleration {
 }
 
 /** 68 years. The launcher reports when a grace period ends, and a date has an end. */
-const longestGraceSeconds = 2 ** 31 - 1
+export const longestGraceSeconds = 2 ** 31 - 1
 
 /** What a VM sets for its launcher pod beside the domain, in Kubernetes' terms. Presets can set the same fields. */
 export const placement = {

@@ -13,6 +13,7 @@ import { hugePagesDirectory } from '../api/launcher-directory.ts'
 import { emptyDiskBytes, launcherResources, mountedIsoBytes, overlayBytes } from '../api/launcher-resources.ts'
 import { memoryDemand } from '../api/launcher-memory.ts'
 import { mountedSources } from '../api/mounted-source.ts'
+import { longestGraceSeconds } from '../api/placement.ts'
 import { quantityValue } from '../api/quantity.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
@@ -149,6 +150,12 @@ function dumpBytes({ spec: { domain } }: VirtualMachine): bigint {
 export function podGraceSeconds(vm: VirtualMachine): number {
   const { terminationGracePeriodSeconds: own = defaultGraceSeconds } = vm.spec
   return (requestedGraceSeconds(vm) ?? own) + graceSlackSeconds
+}
+
+/** The longest that the kubelet may wait, also if the pod was created before a stop requested less, or after it. */
+export function longestPodGraceSeconds(vm: VirtualMachine): number {
+  const { terminationGracePeriodSeconds: own = defaultGraceSeconds } = vm.spec
+  return Math.min(Math.max(requestedGraceSeconds(vm) ?? 0, own), longestGraceSeconds) + graceSlackSeconds
 }
 
 /**

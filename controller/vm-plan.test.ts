@@ -542,6 +542,16 @@ const table: [string, Variation, string[]][] = [
     [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
   ],
   ['but not one from before, for which the handler is awaited', { vm: awaited, node: 'silent' }, []],
+  [
+    'a stop that requests less than the grace period of the pod does not shorten that',
+    {
+      vm: withStatus(inPhase('Running'), {
+        metadata: { ...deleting, annotations: { 'virtset.io/grace-period-seconds': '0' } },
+      }),
+      elapsed: { podMissing: 119 },
+    },
+    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 1000'],
+  ],
   ['the handler sees the launcher: waits without limit', { vm: present, elapsed: { podMissing: 86_400 } }, []],
   ['also when the node does not respond', { vm: present, node: 'silent' }, []],
   [

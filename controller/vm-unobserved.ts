@@ -1,6 +1,6 @@
 import { isFinished } from '../api/virtual-machine.ts'
 import { isEndAwaited, isEndConfirmed, isLauncherPresent } from '../runtime/pod-end.ts'
-import { podGraceSeconds, podName } from './launcher-pod.ts'
+import { longestPodGraceSeconds, podName } from './launcher-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
 import { isHandedOver } from './vm-observed.ts'
@@ -30,7 +30,7 @@ export function confirmEnd({ vm, node, isEndObserved, elapsed, now }: Observed):
   // A pod that disappeared while the node responded: its deletion states nothing about the machine.
   if (node === 'silent') return isEndAwaited(vm) ? [] : undefined
   if (isLauncherPresent(vm)) return []
-  const leftMs = podGraceSeconds(vm) * 1000 + confirmationMs - (elapsed.get('podMissing') ?? 0)
+  const leftMs = longestPodGraceSeconds(vm) * 1000 + confirmationMs - (elapsed.get('podMissing') ?? 0)
   if (leftMs <= 0) return undefined
   return [...writeStatus(vm, awaitingHandlerStatus(vm, podName(vm), now)), { do: 'requeueAfter', afterMs: leftMs }]
 }

@@ -11,7 +11,7 @@ import {
 } from '../runtime/launcher-api.ts'
 import { findCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
-import { isEndAwaited } from '../runtime/pod-end.ts'
+import { isEndAwaited, isLauncherPresent } from '../runtime/pod-end.ts'
 import { hasEndingProbe } from '../runtime/probe.ts'
 import {
   endConfirmedStatus,
@@ -124,15 +124,12 @@ const failedStarts = new Map<string, LauncherErrorReason>([
  * @param now RFC 3339, for the timestamps of the status only
  */
 export function plan(vm: VirtualMachine, observation: Observation, now: string): Action[] {
-  const actions = planFor(vm, observation, now)
-  if (!isEndAwaited(vm) || hasEnded(observation)) return actions
-  return [...actions, ...denyEnd(vm, actions, now), { do: 'requeueAfter', afterMs: endPollMs }]
-}
-
-/** Answers the controller, which concludes nothing then. Another update of the status goes first: there is one a round. */
-function denyEnd(vm: VirtualMachine, actions: readonly Action[], now: string): Action[] {
-  if (isFinished(vm) || actions.some((action) => action.do === 'updateStatus')) return []
-  return updateStatus(vm, endDeniedStatus(vm, now))
+  if (!isEndAwaited(vm) || hasEnded(observation) || isFinished(vm)) return planFor(vm, observation, now)
+  // First of all, or a launcher whose status changes in each round could prevent it: there is one update in a round.
+  const actions: Action[] = isLauncherPresent(vm)
+    ? planFor(vm, observation, now)
+    : [{ do: 'updateStatus', status: endDeniedStatus(vm, now) }]
+  return [...actions, { do: 'requeueAfter', afterMs: endPollMs }]
 }
 
 function planFor(vm: VirtualMachine, observation: Observation, now: string): Action[] {
@@ -274,7 +271,8 @@ function onReport(
   if (report.phase === 'Waiting') {
     // A launcher that has lost its VM has lost its QEMU too; it must not start a second one on the same disks.
     if (hasRun) return failWith(vm, 'DomainLost', 'The launcher no longer has the domain', now)
-    return isDeleting ? [] : [{ do: 'startGuest' }]
+    // Nor does one start whose pod does not exist any more.
+    return isDeleting || isEndAwaited(vm) ? [] : [{ do: 'startGuest' }]
   }
   const failure = failedStarts.get(report.reason)
   if (report.exit !== undefined && mayHaveFailedProbe(vm, report)) return [{ do: 'releaseLauncher' }]
