@@ -34,7 +34,16 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
   readonly prove: (socket: Socket) => void
 } {
   const certificate = createSelfSigned(name, clock.now())
-  const server = createServer({ ...certificate, minVersion }, respond)
+  const proven = new WeakSet<Socket>()
+  const responding = new WeakSet<Socket>()
+  const server = createServer({ ...certificate, minVersion }, (request, response) => {
+    const { socket } = request
+    // While a token is reviewed, one connection could send thousands of requests.
+    if (responding.has(socket) && !proven.has(socket)) return void socket.destroy()
+    responding.add(socket)
+    response.once('close', () => responding.delete(socket))
+    return respond(request, response)
+  })
   server.headersTimeout = headersTimeoutMs
   server.requestTimeout = headersTimeoutMs
   surviveBackpressure(server)
@@ -45,5 +54,12 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
     clock,
     rejected: () => {},
   })
-  return { server, certificate: certificate.cert, prove }
+  return {
+    server,
+    certificate: certificate.cert,
+    prove(socket) {
+      proven.add(socket)
+      prove(socket)
+    },
+  }
 }

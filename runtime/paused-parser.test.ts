@@ -29,8 +29,19 @@ test.each<[string, (respond: RequestListener) => Server]>([
   ],
   [
     'a guarded server',
-    (respond) =>
-      createGuardedServer({ name: 'localhost', minVersion: 'TLSv1.3', limits, clock: systemClock, respond }).server,
+    (respond) => {
+      const { server, prove } = createGuardedServer({
+        name: 'localhost',
+        minVersion: 'TLSv1.3',
+        limits,
+        clock: systemClock,
+        respond(request, response) {
+          prove(request.socket)
+          return respond(request, response)
+        },
+      })
+      return server
+    },
   ],
 ])(
   '%s responds to a request that arrives while the response to the previous one is not sent yet',

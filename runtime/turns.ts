@@ -29,14 +29,15 @@ const maxOwners = 1024
 export function createTurns(defer?: (next: () => void) => void): Turns {
   const lastTurns = new LRUCache<string, number>({ max: maxOwners })
   let turn = 0
-  const userKey = ({ tenant, username }: Owner): string => `${tenant}/${username}`
+  const tenantKey = ({ tenant }: Owner): string => `tenant ${tenant}`
+  const userKey = ({ tenant, username }: Owner): string => `user ${tenant}/${username}`
   const order = createOneByOne<Arrival>({
     compare: (one, other) =>
-      lastTurn(one.tenant, one) - lastTurn(other.tenant, other) ||
+      lastTurn(tenantKey(one), one) - lastTurn(tenantKey(other), other) ||
       lastTurn(userKey(one), one) - lastTurn(userKey(other), other),
     onTurn(owner) {
       turn += 1
-      for (const key of [owner.tenant, userKey(owner)]) lastTurns.set(key, turn)
+      for (const key of [tenantKey(owner), userKey(owner)]) lastTurns.set(key, turn)
     },
     ...(defer === undefined ? {} : { defer }),
   })

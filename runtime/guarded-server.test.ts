@@ -1,0 +1,40 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { connect } from 'node:tls'
+import { onTestFinished, expect, test } from 'vitest'
+import { until } from '../test/until.ts'
+import { systemClock } from './clock.ts'
+import { createGuardedServer } from './guarded-server.ts'
+import { listen } from './listen.ts'
+
+const limits = { pending: 8, pendingPerAddress: 8, burst: 8, perSecond: 1, proven: 8 }
+
+test.each([
+  ['closes a connection that sends a second request before the first is authenticated', false, ''],
+  ['reads further requests of a client that is authenticated', true, 'HTTP/1.1 200 OK'],
+])('%s', async (_, isProven, end) => {
+  const responses: ServerResponse[] = []
+  const { server, prove } = createGuardedServer({
+    name: 'localhost',
+    minVersion: 'TLSv1.3',
+    limits,
+    clock: systemClock,
+    respond(request, response) {
+      if (isProven) prove(request.socket)
+      responses.push(response)
+    },
+  })
+  const port = await listen(server, 0, '127.0.0.1')
+  const client = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
+  onTestFinished(() => {
+    client.destroy()
+    server.close()
+  })
+  await once(client, 'secureConnect')
+  const sent = text(client).catch(() => '')
+  client.write('GET / HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(3))
+  await until(() => responses.length === (isProven ? 3 : 1))
+  for (const response of responses) response.setHeader('connection', 'close').end()
+  expect((await sent).split('\r\n')[0]).toBe(end)
+})
