@@ -37,8 +37,13 @@ export const labelSelector = (description: string): Schema =>
     ),
   })
 
-/** Completion evaluates each requirement for each node, so requirements × nodes must stay small on large clusters. */
+/** Of a term. */
 const maxRequirements = 32
+/**
+ * Of all required terms. Completion evaluates each requirement for each node, so requirements × nodes must stay small on
+ * large clusters.
+ */
+const mostRequirements = 256
 
 const nodeRequirements = (description: string) =>
   list(
@@ -163,11 +168,21 @@ const maxValues = 10_000
  * message for each value, a hundred times as long as the affinity.
  */
 export function checkAffinity(affinity: Affinity, field: string): Cause[] {
-  if (sizeOf(affinity) > maxValues)
-    return [{ rule: 'affinity-size', field, reason: 'FieldValueTooMany', message: `has more than ${maxValues} values` }]
+  const tooLarge = (at: string, message: string): Cause[] => [
+    { rule: 'affinity-size', field: at, reason: 'FieldValueTooMany', message },
+  ]
+  if (sizeOf(affinity) > maxValues) return tooLarge(field, `has more than ${maxValues} values`)
   const { nodeAffinity = {}, podAffinity, podAntiAffinity } = affinity
   const at = `${field}.nodeAffinity`
   const { nodeSelectorTerms } = nodeAffinity[required] ?? {}
+  const requirements = (nodeSelectorTerms ?? []).flatMap((term) => [
+    term.matchExpressions ?? [],
+    term.matchFields ?? [],
+  ])
+  if (requirements.flat().length > mostRequirements) {
+    const where = `${at}.${required}.nodeSelectorTerms`
+    return tooLarge(where, `has ${requirements.flat().length} requirements, more than ${mostRequirements} in all terms`)
+  }
   return [
     ...(nodeSelectorTerms?.length === 0
       ? [invalidValue('node-terms', `${at}.${required}.nodeSelectorTerms`, [], 'must have at least one term')]

@@ -6,6 +6,20 @@ const nodes = 'spec.affinity.nodeAffinity'
 const preference = `${nodes}.preferredDuringSchedulingIgnoredDuringExecution[0].preference`
 const pods = 'spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]'
 
+/** @param each half of the requirements of a term */
+function requiring(terms: number, each: number): Partial<VirtualMachineSpec> {
+  const term = {
+    matchExpressions: Array.from({ length: each }, () => ({ key: 'a', operator: 'Exists' as const })),
+    matchFields: Array.from({ length: each }, () => ({
+      key: 'metadata.name',
+      operator: 'In' as const,
+      values: ['a'],
+    })),
+  }
+  const nodeSelectorTerms = Array.from({ length: terms }, () => term)
+  return { affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } } }
+}
+
 describe('a placement', () => {
   const problems = (spec: Partial<VirtualMachineSpec>) =>
     checkPlacement(spec, 'spec').map(({ rule, field }) => `${rule} ${field}`)
@@ -77,6 +91,12 @@ describe('a placement', () => {
         },
       },
       [],
+    ],
+    ['with as many requirements on nodes as all terms may have', requiring(8, 16), []],
+    [
+      'with more',
+      requiring(9, 15),
+      [`affinity-size ${nodes}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`],
     ],
     [
       'with nodes that the API server refuses on a pod',

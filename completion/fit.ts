@@ -8,47 +8,62 @@ import type { Toleration } from '../api/placement.ts'
 /** The fields of a VM that decide on which nodes its pod may run. */
 export type Place = Pick<VirtualMachineSpec, 'nodeSelector' | 'affinity' | 'tolerations'>
 
-interface Labelled {
-  readonly labels: { readonly [key: string]: string }
-  readonly capabilities: Capabilities
+interface Labels {
+  readonly [key: string]: string
 }
+/** Of a node: its value of one label; undefined if it has none. */
+type ValueOf = (node: NodeProfile) => string | undefined
+type Holds = (node: NodeProfile) => boolean
 
 /**
  * Whether the scheduler may place a VM's pod on a node, by labels and taints. Other pods and free resources
  * change during the life of a VM and are ignored. The place is compiled once for all nodes.
  */
 export function fitsOn({ nodeSelector = {}, affinity, tolerations = [] }: Place): (node: NodeProfile) => boolean {
-  const selected = Object.entries(nodeSelector)
+  const selected = Object.entries(nodeSelector).map(([key, value]): Holds => {
+    const valueOf = label(key)
+    return (node) => valueOf(node) === value
+  })
   const terms =
     affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms.map(compileTerm)
-  return ({ metadata: { name = '', labels = {} }, spec }) =>
-    selected.every(([key, value]) => valueOf({ labels, ...spec }, key) === value) &&
-    (terms === undefined || terms.some((isMet) => isMet(name, { labels, ...spec }))) &&
-    spec.taints.every((taint) => isPreference(taint) || tolerations.some((one) => tolerates(one, taint)))
+  return (node) =>
+    selected.every((holds) => holds(node)) &&
+    (terms === undefined || terms.some((isMet) => isMet(node))) &&
+    node.spec.taints.every((taint) => isPreference(taint) || tolerations.some((one) => tolerates(one, taint)))
 }
 
 /** A profile omits the labels for CPUs, which follow from its capabilities. */
-function valueOf({ labels, capabilities }: Labelled, key: string): string | undefined {
-  const of = isCpuLabel(key) ? cpuLabels(capabilities) : labels
-  return Object.hasOwn(of, key) ? of[key] : undefined
+function label(key: string): ValueOf {
+  const valueIn = (labels: Labels) => (Object.hasOwn(labels, key) ? labels[key] : undefined)
+  return isCpuLabel(key)
+    ? ({ spec }) => valueIn(cpuLabels(spec.capabilities))
+    : ({ metadata: { labels = {} } }) => valueIn(labels)
 }
 
-const cached = new WeakMap<Capabilities, Labelled['labels']>()
+const field = (key: string): ValueOf =>
+  key === 'metadata.name' ? ({ metadata }) => metadata.name ?? '' : () => undefined
 
-function cpuLabels(capabilities: Capabilities): Labelled['labels'] {
-  const labels = cached.get(capabilities) ?? cpuLabelsOf(capabilities.accelerators.kvm)
+const cached = new WeakMap<Capabilities, Labels>()
+
+function cpuLabels(capabilities: Capabilities): Labels {
+  const known = cached.get(capabilities)
+  if (known !== undefined) return known
+  const labels = cpuLabelsOf(capabilities.accelerators.kvm)
   cached.set(capabilities, labels)
   return labels
 }
 
 /** As in Kubernetes, no node meets a term without requirements. */
-function compileTerm({ matchExpressions = [], matchFields = [] }: NodeTerm): (name: string, node: Labelled) => boolean {
-  const onLabels = matchExpressions.map((one) => ({ key: one.key, holds: compileRequirement(one) }))
-  const onFields = matchFields.map((one) => ({ key: one.key, holds: compileRequirement(one) }))
-  if (onLabels.length + onFields.length === 0) return () => false
-  return (name, node) =>
-    onLabels.every(({ key, holds }) => holds(valueOf(node, key))) &&
-    onFields.every(({ key, holds }) => holds(key === 'metadata.name' ? name : undefined))
+function compileTerm({ matchExpressions = [], matchFields = [] }: NodeTerm): Holds {
+  const compile = (requirement: NodeRequirement, valueOf: ValueOf): Holds => {
+    const holds = compileRequirement(requirement)
+    return (node) => holds(valueOf(node))
+  }
+  const all = [
+    ...matchExpressions.map((one) => compile(one, label(one.key))),
+    ...matchFields.map((one) => compile(one, field(one.key))),
+  ]
+  return all.length === 0 ? () => false : (node) => all.every((holds) => holds(node))
 }
 
 function compileRequirement({ operator, values = [] }: NodeRequirement): (value: string | undefined) => boolean {

@@ -90,6 +90,19 @@ describe('the capabilities for a VM', () => {
     expect(tolerating('first')).toBe(first)
   })
 
+  test('are combined once for the same kinds of nodes, whichever nodes of these a VM fits on', () => {
+    const { name = '' } = pair[0]?.metadata ?? {}
+    const apart = [{ ...pair[0]!, metadata: { name: `${name}-2` } }, ...pair]
+    const many = nodeCapabilities(apart)
+    const without = (node: string) => {
+      const matchFields = [{ key: 'metadata.name', operator: 'NotIn' as const, values: [node] }]
+      const required = { nodeSelectorTerms: [{ matchFields }] }
+      const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } }
+      return many.providedFor(spec({ affinity })).capabilities
+    }
+    expect(without(name)).toBe(without('no-node'))
+  })
+
   const tolerations = [{ operator: 'Exists' as const }]
 
   test('include nodes whose taints it tolerates', () => {

@@ -47,6 +47,14 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
   const byPlace = new LRUCache<string, Provided>({ max: maxCached })
   // Users can write any number of placements that all mean the same nodes.
   const byNodes = new LRUCache<string, Provided>({ max: maxCached })
+  // Most sets of nodes have nodes of every kind.
+  const byKinds = new LRUCache<string, Capabilities>({ max: maxCached })
+  const combined = (kinds: readonly [Capabilities, ...Capabilities[]]): Capabilities => {
+    const key = kinds.map((kind) => distinct.indexOf(kind)).join()
+    const known = byKinds.get(key) ?? intersect(kinds)
+    byKinds.set(key, known)
+    return known
+  }
   let foundOutliers: readonly NodeGroup[] | undefined
   const ofCluster = () => (foundOutliers ??= outliersOf(groupsOf(profiles)))
   return {
@@ -58,7 +66,8 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
       const { nodeSelector, affinity, tolerations } = spec
       const isKvm = spec.domain.type === 'kvm'
       // Users write these fields and they can be large, so the cache key is a digest.
-      const key = digest([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
+      const required = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
+      const key = digest([isKvm, nodeSelector, required, tolerations])
       const known = byPlace.get(key)
       if (known) return known
       const fits = fitsOn(spec)
@@ -70,6 +79,7 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
           fitting.map(([, profile]) => profile),
           isKvm,
           ofCluster(),
+          combined,
         )
       byNodes.set(nodes, provided)
       byPlace.set(key, provided)
@@ -107,7 +117,12 @@ const digest = (value: unknown): string => createHash('sha256').update(JSON.stri
  * @param ofCluster outliers among all nodes, which can be too many of the fitting ones to be outliers among these. They
  *   count if they are most of the fitting ones: these may be the last that are updated.
  */
-function provide(fitting: readonly NodeProfile[], isKvm: boolean, ofCluster: readonly NodeGroup[]): Provided {
+function provide(
+  fitting: readonly NodeProfile[],
+  isKvm: boolean,
+  ofCluster: readonly NodeGroup[],
+  combined: (kinds: readonly [Capabilities, ...Capabilities[]]) => Capabilities,
+): Provided {
   const withKvm = isKvm ? fitting.filter(({ spec }) => spec.capabilities.accelerators.kvm !== undefined) : []
   const groups = groupsOf(withKvm.length > 0 ? withKvm : fitting)
   const known = new Set(ofCluster.map(({ capabilities }) => capabilities))
@@ -116,7 +131,7 @@ function provide(fitting: readonly NodeProfile[], isKvm: boolean, ofCluster: rea
   const outliers = 2 * countNodes(all) <= countNodes(groups) ? all : ofPlacement
   const counted = groups.filter((group) => !outliers.includes(group))
   const [first, ...rest] = counted.map(({ capabilities }) => capabilities)
-  const capabilities = first === undefined ? bundledCapabilities : intersect([first, ...rest])
+  const capabilities = first === undefined ? bundledCapabilities : combined([first, ...rest])
   return { capabilities, groups: counted, outliers }
 }
 
