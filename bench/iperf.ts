@@ -83,7 +83,7 @@ function pour(socket: Socket): void {
 export function serveIperf(onTransfer: (transfer: Transfer) => void): void {
   const streams = new Map<string, (stream: Socket) => void>()
   const serve = async (socket: Socket): Promise<void> => {
-    // A stream has the cookie of its control connection before its data, which nobody else must take.
+    // A stream has the cookie of its control connection before its data, which no other client must take.
     const first = await new Promise<Buffer>((resolve) => {
       const read = () => {
         const found: Buffer | null = socket.read(cookieBytes)

@@ -26,7 +26,7 @@ export interface DhcpServer {
 }
 
 /**
- * Answers the DHCP clients of the guest on the taps. Responses are broadcast, so nobody else can be made to receive
+ * Answers the DHCP clients of the guest on the taps. Responses are broadcast, so no other client can be made to receive
  * them; by the address from which they are sent, the pod routes them to one of its taps. A flood of a guest is dropped
  * before it is parsed.
  */

@@ -143,7 +143,7 @@ describe('kill -9 while a claim is filled', () => {
     test.each([
       ['launcher', isLauncher, (uid: string) => [`disk.img.${uid}.unfinished`], /./],
       ['qemu-img', isCopy, () => [], /^volume "root": the claim .* cannot be filled: qemu-img ended with SIGKILL$/],
-    ] as const)('of %s: the VM fails, and the next one fills the claim anew', oneByOne, async (of, is, left, why) => {
+    ] as const)('of %s: the VM fails, and the next one fills the claim again', oneByOne, async (of, is, left, why) => {
       const name = `${kind}-no-${of}`
       const path = await claimFor(name)
       const { vm } = await stoppedCopy(name)
