@@ -4,6 +4,7 @@ import { createLogger } from '../runtime/log.ts'
 import { consolePastBytes, sessionsPerVm, type ConsoleTarget } from '../runtime/session-api.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import { ConsoleHub, maxLagBytes } from './console-hub.ts'
+import { Refused } from './refused.ts'
 
 const live: ConsoleTarget = { kind: 'console', isFollowing: true }
 const withPast = (tailBytes = consolePastBytes): ConsoleTarget => ({ ...live, tailBytes })
@@ -204,6 +205,21 @@ test('without a console, a session is refused with the reason, until there is on
   })
   await clock.advance(1000)
   expect((await hub.join(live)).position.offset).toBe(0)
+})
+
+test('a guest that will never have a console is asked for it once', async () => {
+  const clock = fakeClock()
+  let attempts = 0
+  const open = async () => {
+    attempts++
+    throw new Refused('NotReady', 'its domain has none')
+  }
+  const hub = new ConsoleHub({ open, clock, log: createLogger({ process: 'test', level: 'silent' }) })
+  await hub.start()
+  await clock.advance(60_000)
+  expect(attempts).toBe(1)
+  await expect(hub.join(live)).rejects.toThrow('the VM has no serial console to connect to: its domain has none')
+  hub.end()
 })
 
 test('sessions that have not started count, and one that is cancelled makes room', async () => {

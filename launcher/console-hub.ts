@@ -31,7 +31,10 @@ const reopening = { firstMs: 500, longestMs: 10_000, healthyMs: 60_000 }
 export type ConsoleSession = GuestSession & { readonly position: ConsolePosition }
 
 interface HubOptions {
-  /** Opens the console of the guest, and disconnects any other client of it. */
+  /**
+   * Opens the console of the guest, and disconnects any other client of it.
+   * @throws Refused if the guest will never have one; other errors are temporary
+   */
   readonly open: () => Promise<Duplex>
   readonly clock: Clock
   readonly log: Logger
@@ -172,6 +175,7 @@ export class ConsoleHub {
     } catch (error) {
       this.#trouble = error instanceof Error ? error.message : String(error)
       tried()
+      if (error instanceof Refused) return
     }
     this.#stream = undefined
     if (this.#isEnded) return

@@ -149,8 +149,10 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     open: async () => {
       const { dom, spec } = life
       if (dom === undefined) throw new Error('opening the console without a domain')
+      const { serials = [], consoles = [] } = spec?.domain.devices ?? {}
+      if (serials.length + consoles.length === 0) throw new Refused('NotReady', 'its domain has none')
       // libvirt alone knows the aliases of several serial ports.
-      const isOnly = (spec?.domain.devices?.serials ?? []).length <= 1
+      const isOnly = serials.length <= 1
       return openConsole(client, dom, isOnly ? null : consoleAlias(await life.readDomain()))
     },
     clock,
