@@ -174,16 +174,45 @@ test('what is typed while libvirtd restarts reaches the guest afterwards', async
 test('the last output of a guest arrives before its sessions end', async () => {
   const { clock, hub, guests, join } = await start()
   const reader = await join()
-  hub.end()
+  void hub.end()
   guests[0]?.end('powering off')
   await clock.advance(10)
   expect([reader.text, reader.hasEnded]).toEqual(['powering off', true])
 })
 
+test('the launcher waits until each reader has accepted the last output', async () => {
+  const { clock, hub, guests, join } = await start()
+  const session = await hub.join(live)
+  const [ours, theirs] = duplexPair()
+  session.start(theirs)
+  await join()
+  let canExit = false
+  void hub.end().then(() => (canExit = true))
+  guests[0]?.end('x'.repeat(256 * 1024))
+  await clock.advance(10)
+  expect(canExit).toBe(false)
+  ours.resume()
+  await clock.advance(10)
+  expect(canExit).toBe(true)
+})
+
+test('a reader that accepts nothing delays the launcher by a second at most', async () => {
+  const { clock, hub, guests } = await start()
+  const session = await hub.join(live)
+  session.start(duplexPair()[0])
+  let canExit = false
+  void hub.end().then(() => (canExit = true))
+  guests[0]?.end('x'.repeat(256 * 1024))
+  await clock.advance(900)
+  expect(canExit).toBe(false)
+  await clock.advance(200)
+  expect(canExit).toBe(true)
+})
+
 test('sessions end even if libvirt does not close the console of a guest that has ended', async () => {
   const { clock, hub, join } = await start()
   const reader = await join()
-  hub.end()
+  void hub.end()
   await clock.advance(1000)
   expect(reader.hasEnded).toBe(true)
 })
@@ -219,7 +248,7 @@ test('a guest that will never have a console is asked for it once', async () => 
   await clock.advance(60_000)
   expect(attempts).toBe(1)
   await expect(hub.join(live)).rejects.toThrow('the VM has no serial console to connect to: its domain has none')
-  hub.end()
+  void hub.end()
 })
 
 test('sessions that have not started count, and one that is cancelled makes room', async () => {

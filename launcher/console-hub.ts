@@ -22,7 +22,7 @@ const joinBytes = 16 * 1024
  */
 export const maxLagBytes = 512 * 1024
 
-/** How long libvirt has to close the console after the guest has ended. */
+/** How long libvirt has to close the console after the guest has ended, and then readers to accept the last output. */
 const lastOutputMs = 1000
 
 const reopening = { firstMs: 500, longestMs: 10_000, healthyMs: 60_000 }
@@ -56,6 +56,7 @@ export class ConsoleHub {
   #opening: Promise<void> | undefined
   #wasOpen = false
   #isEnded = false
+  readonly #finished = Promise.withResolvers<void>()
   /** Why the console could not be opened. */
   #trouble = 'the guest does not run yet'
   /** What was typed while there was no console. */
@@ -83,14 +84,20 @@ export class ConsoleHub {
     return this.#opening
   }
 
-  /** The guest has ended: every session ends after the last output. */
-  end(): void {
-    if (this.#isEnded) return
+  /**
+   * The guest has ended: every session ends after the last output. Resolves when the launcher can exit: when each reader
+   * has accepted it, or after two seconds. Later calls have no other effect.
+   */
+  end(): Promise<void> {
+    if (this.#isEnded) return this.#finished.promise
     this.#isEnded = true
-    if (this.#stream === undefined) return this.#finish()
-    // libvirt closes it after the last output.
-    this.#stream.once('close', () => this.#finish())
-    this.#options.clock.after(lastOutputMs, () => this.#stream?.destroy())
+    if (this.#stream === undefined) this.#finish()
+    else {
+      // libvirt closes it after the last output.
+      this.#stream.once('close', () => this.#finish())
+      this.#options.clock.after(lastOutputMs, () => this.#stream?.destroy())
+    }
+    return this.#finished.promise
   }
 
   /**
@@ -188,7 +195,11 @@ export class ConsoleHub {
 
   #finish(): void {
     this.#send()
-    for (const socket of this.#sockets) socket.end()
+    const accepted = [...this.#sockets].map(
+      (socket) => new Promise((resolve) => socket.once('finish', resolve).once('close', resolve).end()),
+    )
+    void Promise.all(accepted).then(() => this.#finished.resolve())
+    this.#options.clock.after(lastOutputMs, () => this.#finished.resolve())
   }
 
   #hear(chunk: Buffer): void {

@@ -159,7 +159,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     log,
   })
   life.subscribe(({ phase, exit }) => {
-    if (exit !== undefined) hub.end()
+    if (exit !== undefined) void hub.end()
     else if (phase !== 'Waiting' && phase !== 'Defined') void hub.start()
   })
   client.start()
@@ -220,6 +220,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   else log.info({ exit, message }, 'the VM has ended')
   if (exit === 'Failed' && message !== undefined) await writeTerminationLog(settings, message)
   await rm(socket, { force: true })
+  await hub.end()
   client.close()
   await daemon.stop()
   if (life.isTerminatedWithProbe) process.exit(terminatedExitCode)
