@@ -49,6 +49,7 @@ function group(root: object): object {
             os: { type: { os: 'hvm' } },
             devices: {
               interfaces: [{}],
+              serials: [{ type: 'pty' }],
               disks: [
                 { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
                 { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
@@ -93,13 +94,26 @@ async function releaseCpu(): Promise<void> {
       await kubectl('patch', 'pod', name, '--subresource=resize', '--type=json', '-p', JSON.stringify(patch))
 }
 
+/** What the other VMs printed last. */
+async function consolesExcept(ready: readonly string[]): Promise<string> {
+  const names = (await field('{.items[*].metadata.name}', 'vms')).split(' ').filter((name) => !ready.includes(name))
+  const logs = `/apis/subresources.virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines`
+  const texts = names.map(async (name) => {
+    const console = await attempt([...base, 'get', '--raw', `${logs}/${name}/log?tailBytes=4096`])
+    return `--- ${name}\n${console ?? 'has no console'}`
+  })
+  return (await Promise.all(texts)).join('\n')
+}
+
 async function untilReady(without: readonly string[]): Promise<void> {
   const endMs = Date.now() + deadlineMs
   for (;;) {
     await releaseCpu()
     const ready = await readyVms()
     if (ready.length === replicas && !ready.some((name) => without.includes(name))) return
-    if (Date.now() > endMs) throw new Error(`only ${ready.length} of ${replicas} VMs are ready`)
+    if (Date.now() > endMs) {
+      throw new Error(`only ${ready.length} of ${replicas} VMs are ready\n${await consolesExcept(ready)}`)
+    }
     await sleep(1000)
   }
 }
