@@ -38,7 +38,7 @@ const clock: Clock = {
   },
 }
 
-const prepare = (onProgress: OnProgress) =>
+const prepare = (onProgress: OnProgress, isRetry = false) =>
   prepareClaim(
     'data',
     { claimName: 'data', source: { http: { url: `${server.url}/disk`, checksum: sha256(body) } } },
@@ -50,6 +50,7 @@ const prepare = (onProgress: OnProgress) =>
       sourceBlock: join(pod, 'blocks/data.source'),
       scratch: pod,
       writer: 'vm-1',
+      isRetry,
       clock,
       onProgress,
     },
@@ -60,6 +61,16 @@ test('a claim is filled from a web server after an attempt that failed', async (
   expect(await prepare(() => {})).toMatchObject({ kind: 'file', path: join(directory, 'disk.img') })
   expect((await readFile(join(directory, 'disk.img'))).equals(body)).toBe(true)
   expect(await readdir(directory)).toEqual(['disk.img'])
+})
+
+test.each([
+  { attempt: 'the first attempt', isRetry: false, left: ['disk.img'] },
+  { attempt: 'one after there was no space', isRetry: true, left: ['disk.img', 'disk.img.vm-2.unfinished'] },
+])('$attempt leaves $left of the file that another VM has not finished', async ({ isRetry, left }) => {
+  server.answers({ status: 200, body })
+  await writeFile(join(directory, 'disk.img.vm-2.unfinished'), 'half')
+  await prepare(() => {}, isRetry)
+  expect((await readdir(directory)).toSorted()).toEqual(left)
 })
 
 test('a claim whose download has another checksum stays empty, and the next attempt fills it', async () => {

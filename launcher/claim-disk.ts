@@ -30,6 +30,8 @@ interface ClaimContext {
   readonly scratch: string
   /** The uid of the VM. */
   readonly writer: string
+  /** Whether this launcher tried before, and there was no space. */
+  readonly isRetry: boolean
   readonly clock: Clock
   readonly onProgress: OnProgress
 }
@@ -94,7 +96,8 @@ async function prepareFile(task: Task): Promise<void> {
   }
   // It has nothing to fill it with: a VM that has must not be disturbed.
   if (claim.source === undefined) return
-  await removeUnfinished(directory)
+  // On a retry, what is there is of another VM, which may have the space that is missing here.
+  if (!context.isRetry) await removeUnfinished(directory)
   const target = {
     path: unfinishedPath(directory, `${writer}-source`),
     place: fileSystem,

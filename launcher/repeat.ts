@@ -16,10 +16,10 @@ const lastRetryMs = 300_000
  * Repeats an attempt for ever, with an increasing delay, while its error is temporary.
  * @throws the first error that is not
  */
-export async function repeat<T>(attempt: () => Promise<T>, options: Repetition): Promise<T> {
+export async function repeat<T>(attempt: (isRetry: boolean) => Promise<T>, options: Repetition): Promise<T> {
   for (let delayMs = firstRetryMs; ; delayMs = Math.min(2 * delayMs, lastRetryMs)) {
     try {
-      return await attempt()
+      return await attempt(delayMs > firstRetryMs)
     } catch (error) {
       if (!options.isTemporary(error)) throw error
       await options.onRetry(error.message, `trying again in ${delayMs / 1000} s`)

@@ -51,6 +51,13 @@ describe('an emptyDisk', () => {
     await prepare({ name: 'scratch', emptyDisk: { capacity: '1Gi' } })
     expect((await stat(join(pod, 'volumes/scratch/disk.img'))).size).toBe(4)
   })
+
+  test('that cannot become as large leaves no smaller one for the next attempt', async () => {
+    await mount('scratch')
+    const volume = { name: 'scratch', emptyDisk: { capacity: '7Ei' } }
+    await expect(prepare(volume)).rejects.toThrow('volume "scratch": ')
+    await expect(prepare(volume)).rejects.toThrow('volume "scratch": ')
+  })
 })
 
 describe('a claim', () => {

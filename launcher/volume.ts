@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shorten } from '../api/shorten.ts'
 import type { Volume } from '../api/volume.ts'
@@ -44,7 +44,7 @@ interface VolumeContext {
  * @throws Refused VolumeUnavailable, with a message for the user
  */
 export const prepareVolume = (volume: Volume, context: VolumeContext): Promise<VolumeSource> =>
-  repeat(() => attemptVolume(volume, context), {
+  repeat((isRetry) => attemptVolume(volume, context, isRetry), {
     clock: context.clock,
     isTemporary: isFull,
     onRetry: (message, again) => context.onProgress(`${shorten(message, longestCause)}; ${again}`, noSpace),
@@ -56,6 +56,7 @@ const longestCause = 1000
 async function attemptVolume(
   volume: Volume,
   { directories, vm, clock, onProgress }: VolumeContext,
+  isRetry: boolean,
 ): Promise<VolumeSource> {
   const { name } = volume
   const directory = join(directories.files, name)
@@ -91,6 +92,7 @@ async function attemptVolume(
       sourceBlock: join(directories.blocks, sourceDeviceName(name)),
       scratch: directories.scratch,
       writer: vm.uid,
+      isRetry,
       clock,
       onProgress,
     })
@@ -105,6 +107,10 @@ async function makeSparse(path: string, capacity: string): Promise<void> {
   const file = await open(path, 'wx')
   try {
     await file.truncate(Number(bytes))
+  } catch (error) {
+    // The next attempt would take it for a disk.
+    await rm(path)
+    throw error
   } finally {
     await file.close()
   }
