@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { excludePresetsAnnotation } from '../api/virtual-machine.ts'
 import { compileParsed } from './compile.ts'
-import { excludePresets, exemptionsToAuthorize } from './exclude.ts'
+import { excludePresets, exclusionWarnings, exemptionsToAuthorize } from './exclude.ts'
 
 const presets = Array.from({ length: 2000 }, (_, index) =>
   compileParsed({
@@ -16,7 +16,8 @@ test('an annotation that names 40,000 presets is not compared with each preset t
   const names = Array.from({ length: 40_000 }, (_, index) => `n${index}`)
   const annotations = { [excludePresetsAnnotation]: ['preset-1', 'default/preset-2', ...names].join(' , ') }
   const since = process.cpuUsage()
-  const { excluded, remaining, warnings } = excludePresets(annotations, presets, new Set())
+  const { excluded, remaining, ...named } = excludePresets(annotations, presets, new Set())
+  const warnings = exclusionWarnings(named, 'VM')
   const { user, system } = process.cpuUsage(since)
   expect(excluded.map(({ id }) => id)).toEqual(['default/preset-1', 'default/preset-2'])
   expect([remaining.length, warnings.length]).toEqual([1998, 33])
@@ -28,7 +29,8 @@ test('at most 64 exemptions are authorized, regardless of the number of Enforce 
   const enforced = presets.map((preset) => ({ ...preset, strength: 'Enforce' as const }))
   const ids = exemptionsToAuthorize({ [excludePresetsAnnotation]: '*' }, enforced)
   expect([ids.length, ids[0]]).toEqual([64, 'default/preset-0'])
-  const { excluded, warnings } = excludePresets({ [excludePresetsAnnotation]: '*' }, enforced, new Set(ids))
+  const { excluded, ...named } = excludePresets({ [excludePresetsAnnotation]: '*' }, enforced, new Set(ids))
+  const warnings = exclusionWarnings(named, 'VM')
   expect([excluded.length, warnings.length, warnings.at(-1)]).toEqual([
     64,
     33,
@@ -66,7 +68,7 @@ describe('a VM excludes', () => {
     const result = excludePresets(annotations, selected, new Set(exempt))
     expect(result.excluded.map(({ id }) => id)).toEqual(expected)
     expect(result.remaining).toEqual(selected.filter((one) => !result.excluded.includes(one)))
-    expect(result.warnings).toEqual(warnings)
+    expect(exclusionWarnings(result, 'VM')).toEqual(warnings)
   })
 
   test.each<[string, string | undefined, readonly string[]]>([

@@ -6,7 +6,10 @@ import { firstWarnings } from './abridge.ts'
 export interface Exclusion {
   readonly remaining: readonly CompiledPreset[]
   readonly excluded: readonly CompiledPreset[]
-  readonly warnings: readonly string[]
+  /** IDs of the presets that the annotation names, and that apply for want of an exemption. */
+  readonly refused: readonly string[]
+  /** Names in the annotation that none of the presets has. */
+  readonly idle: ReadonlySet<string>
 }
 
 /** The preset names in the annotation, possibly `*`. Empty without the annotation. */
@@ -45,37 +48,41 @@ export function exemptionsToAuthorize(
 /** Why a preset that a VM excludes applies. */
 export const exemptionMissing = 'to exclude it requires the verb "exempt" on it'
 
-/** @param exempt IDs of presets that the user may be exempt from; empty if access cannot be reviewed */
+/**
+ * @param selected presets that select the object
+ * @param exempt IDs of presets that the user may be exempt from; empty if access cannot be reviewed
+ */
 export function excludePresets(
   annotations: { readonly [key: string]: string } | undefined,
   selected: readonly CompiledPreset[],
   exempt: ReadonlySet<string>,
-  noun = 'VM',
 ): Exclusion {
   const names = parseExclusion(annotations)
-  if (names.size === 0) return { remaining: selected, excluded: [], warnings: [] }
+  if (names.size === 0) return { remaining: selected, excluded: [], refused: [], idle: names }
   const isExcluded = (preset: CompiledPreset) =>
     isNamed(preset, names) && (!needsExemption(preset) || exempt.has(preset.id))
-  const refused = selected
-    .filter((preset) => isNamed(preset, names) && !isExcluded(preset))
-    .map(({ id }) => id)
-    .toSorted(compareText)
-  const known = new Set(['*', ...selected.flatMap(({ name, id }) => [name, id])])
-  const idle = [...names.difference(known)]
   return {
     remaining: selected.filter((preset) => !isExcluded(preset)),
     excluded: selected.filter(isExcluded),
-    warnings: [
-      ...firstWarnings(
-        refused,
-        (id) => `${excludePresetsAnnotation}: preset "${id}" applies: ${exemptionMissing}`,
-        (count) => `${excludePresetsAnnotation}: ${count} more presets apply`,
-      ),
-      ...firstWarnings(
-        idle,
-        (name) => `${excludePresetsAnnotation}: no preset "${name}" selects this ${noun}`,
-        (count) => `${excludePresetsAnnotation}: ${count} more presets do not select this ${noun}`,
-      ),
-    ],
+    refused: selected.filter((preset) => isNamed(preset, names) && !isExcluded(preset)).map(({ id }) => id),
+    idle: names.difference(new Set(['*', ...selected.flatMap(({ name, id }) => [name, id])])),
   }
+}
+
+export function exclusionWarnings(
+  { refused, idle }: Pick<Exclusion, 'refused' | 'idle'>,
+  noun: string,
+): readonly string[] {
+  return [
+    ...firstWarnings(
+      refused.toSorted(compareText),
+      (id) => `${excludePresetsAnnotation}: preset "${id}" applies: ${exemptionMissing}`,
+      (count) => `${excludePresetsAnnotation}: ${count} more presets apply`,
+    ),
+    ...firstWarnings(
+      [...idle],
+      (name) => `${excludePresetsAnnotation}: no preset "${name}" selects this ${noun}`,
+      (count) => `${excludePresetsAnnotation}: ${count} more presets do not select this ${noun}`,
+    ),
+  ]
 }

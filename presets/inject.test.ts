@@ -137,8 +137,12 @@ describe('a cluster preset that enforces', () => {
   test('can be excluded by users with the verb exempt', () => {
     const vm = vmWith({}, { annotations: { 'virtset.io/exclude-presets': 'c' } })
     const presets = [strict(byLabel), label]
-    expect(domainOf(injectSmall(vm, presets, { exempt: new Set(['c']) }))).toEqual({})
-    expect(domainOf(injectSmall(vm, presets))).toEqual({ title: 'cluster' })
+    const [exempt, refused] = [injectSmall(vm, presets, { exempt: new Set(['c']) }), injectSmall(vm, presets)]
+    expect([domainOf(exempt), exempt.warnings]).toEqual([{}, []])
+    expect([domainOf(refused), refused.warnings]).toEqual([
+      { title: 'cluster' },
+      ['virtset.io/exclude-presets: preset "c" applies: to exclude it requires the verb "exempt" on it'],
+    ])
   })
 
   test('names the condition that fails after the presets of the namespace are applied', () => {

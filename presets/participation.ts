@@ -5,7 +5,7 @@ import { firstWarnings } from './abridge.ts'
 import type { Candidates, Namespace } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
 import { createBudget } from './condition-budget.ts'
-import { excludePresets } from './exclude.ts'
+import { excludePresets, exclusionWarnings } from './exclude.ts'
 import type { Kind, Subject } from './kind.ts'
 import { conditionCause, conditionInput, matchConditions, type Failure } from './match.ts'
 import type { RemovePath } from './remove-path.ts'
@@ -48,13 +48,20 @@ export function participationIn(object: Subject, options: ParticipationOptions):
   const labels = labelsWith(namespaced, object, options.apply)
   // Few VMs have late presets, and applying the presets of the namespace is half of the work.
   const isPossible = namespaced.length > 0 && options.presets.select(labels, options.namespace).some(isLate)
-  if (!isPossible) return { ...first, late: [], tested: first.remaining.length }
+  const warnings = (exclusion: Parameters<typeof exclusionWarnings>[0]) => [
+    ...exclusionWarnings(exclusion, options.kind.noun),
+    ...first.warnings,
+  ]
+  if (!isPossible) return { ...first, late: [], warnings: warnings(first), tested: first.remaining.length }
   const second = matchesOf(options.apply(object, namespaced), object, options, isLate)
   return {
     matching: first.matching,
     late: second.matching,
     causes: [...first.causes, ...second.causes],
-    warnings: first.warnings,
+    warnings: warnings({
+      refused: [...first.refused, ...second.refused],
+      idle: first.idle.intersection(second.idle),
+    }),
     tested: first.remaining.length + second.remaining.length,
   }
 }
@@ -84,16 +91,15 @@ const isBelowMetadata = ({ steps: [first] }: RemovePath): boolean => first?.kind
 function matchesOf(
   object: Subject,
   sent: Subject,
-  { presets, namespace, request, exempt, kind }: ParticipationOptions,
+  { presets, namespace, request, exempt }: ParticipationOptions,
   isTested: (preset: CompiledPreset) => boolean = () => true,
 ) {
   const selected = presets
     .select(object.metadata.labels ?? {}, namespace)
     .filter(isTested)
     .toSorted(comparePresets)
-  const { remaining, warnings } = excludePresets(sent.metadata.annotations, selected, exempt, kind.noun)
-  const decided = decideConditions(remaining, conditionInput(object, namespace, request))
-  return { ...decided, remaining, warnings: [...warnings, ...decided.warnings] }
+  const exclusion = excludePresets(sent.metadata.annotations, selected, exempt)
+  return { ...exclusion, ...decideConditions(exclusion.remaining, conditionInput(object, namespace, request)) }
 }
 
 const comparePresets = (left: CompiledPreset, right: CompiledPreset): number =>
