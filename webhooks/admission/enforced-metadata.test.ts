@@ -64,6 +64,20 @@ describe('an update of enforced labels and annotations', () => {
     expect(restoreEnforced({ ...sent }, stored, origins)).toEqual({ metadata, warnings })
   })
 
+  test('costs little with many labels of its own, however many are enforced', () => {
+    const many = (count: number, letter: string) =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`${letter}${index}`, '']))
+    const enforced = many(400, 'e')
+    const sent = { labels: many(100_000, 'own') }
+    const paths = Object.keys(enforced).map((key) => [`metadata.labels.${key}`, site] as const)
+    const of = { ...stored, metadata: { ...stored.metadata, labels: enforced } }
+    const since = process.cpuUsage()
+    const restored = restoreEnforced(sent, of, { ...origins, enforced: new Map(paths) })
+    const { user, system } = process.cpuUsage(since)
+    expect(restored).toMatchObject({ metadata: { labels: { own0: '', e399: '' } } })
+    expect(user + system).toBeLessThan(2_000_000)
+  })
+
   test('is refused with any other value, also of those that were overridden elsewhere', () => {
     const sent = { labels: { ...labels, tier: 'free' }, annotations: { contact: 'silver' } }
     expect(restoreEnforced(sent, stored, origins)).toEqual({

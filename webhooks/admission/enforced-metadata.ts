@@ -49,13 +49,14 @@ export function restoreEnforced(
   }
   const refused = changed.filter(isRefused)
   if (refused.length > 0) return { causes: refused.map((one) => causeOf(one, valueIn(sent, one.field, one.key))) }
-  let metadata = sent
-  for (const { field, key, value } of changed) {
-    const others = metadata[field]
-    metadata = { ...metadata, [field]: { ...(isRecord(others) ? others : {}), [key]: value } }
-  }
+  // Each map is copied once, not for each restored key: a user can send a map of any size.
+  const restored = [...Map.groupBy(changed, ({ field }) => field)].map(([field, values]) => {
+    const others = sent[field]
+    const enforced = Object.fromEntries(values.map(({ key, value }) => [key, value]))
+    return [field, { ...(isRecord(others) ? others : {}), ...enforced }] as const
+  })
   return {
-    metadata,
+    metadata: { ...sent, ...Object.fromEntries(restored) },
     warnings: remainWarnings(changed.map(({ path, origin }) => [path, origin])),
   }
 }
