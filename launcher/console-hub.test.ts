@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { type Duplex, duplexPair } from 'node:stream'
 import { expect, test } from 'vitest'
 import { createLogger } from '../runtime/log.ts'
@@ -10,7 +11,7 @@ const live: ConsoleTarget = { kind: 'console', isFollowing: true }
 const withPast = (tailBytes = consolePastBytes): ConsoleTarget => ({ ...live, tailBytes })
 
 /** A hub whose console is open, with the guest's end of it. */
-async function start() {
+async function start({ isFailed = false } = {}) {
   const clock = fakeClock()
   const guests: Duplex[] = []
   const fail: { next: Error | undefined } = { next: undefined }
@@ -18,6 +19,7 @@ async function start() {
     if (fail.next !== undefined) throw fail.next
     const [ours, theirs] = duplexPair()
     guests.push(theirs)
+    if (isFailed) await once(ours.destroy(), 'close')
     return ours
   }
   const hub = new ConsoleHub({ open, clock, log: createLogger({ process: 'test', level: 'silent' }) })
@@ -196,16 +198,27 @@ test('the launcher waits until each reader has accepted the last output', async 
   expect(canExit).toBe(true)
 })
 
-test('a reader that accepts nothing delays the launcher by a second at most', async () => {
+test('a reader that accepts nothing delays the launcher by two seconds at most', async () => {
   const { clock, hub, guests } = await start()
   const session = await hub.join(live)
   session.start(duplexPair()[0])
   let canExit = false
   void hub.end().then(() => (canExit = true))
   guests[0]?.end('x'.repeat(256 * 1024))
-  await clock.advance(900)
+  await clock.advance(1900)
   expect(canExit).toBe(false)
   await clock.advance(200)
+  expect(canExit).toBe(true)
+})
+
+test('a console that failed before it was returned is opened again, and does not delay the end', async () => {
+  const { clock, hub, guests } = await start({ isFailed: true })
+  expect(guests.length).toBe(1)
+  await clock.advance(1000)
+  expect(guests.length).toBe(2)
+  let canExit = false
+  void hub.end().then(() => (canExit = true))
+  await settle()
   expect(canExit).toBe(true)
 })
 

@@ -91,12 +91,17 @@ export class ConsoleHub {
   end(): Promise<void> {
     if (this.#isEnded) return this.#finished.promise
     this.#isEnded = true
-    if (this.#stream === undefined) this.#finish()
-    else {
-      // libvirt closes it after the last output.
-      this.#stream.once('close', () => this.#finish())
-      this.#options.clock.after(lastOutputMs, () => this.#stream?.destroy())
-    }
+    const { clock } = this.#options
+    const stream = this.#stream
+    // libvirt closes it after the last output.
+    if (stream === undefined || stream.destroyed) this.#finish()
+    else stream.once('close', () => this.#finish())
+    clock.after(lastOutputMs, () => {
+      stream?.destroy()
+      this.#finish()
+    })
+    // Whatever the stream and the readers do.
+    clock.after(2 * lastOutputMs, () => this.#finished.resolve())
     return this.#finished.promise
   }
 
@@ -131,17 +136,17 @@ export class ConsoleHub {
   }
 
   #carry(socket: Duplex, offset: number, isFollowing: boolean): void {
+    // It counts as a session until everything is sent.
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
     socket.write(this.#past.from(Math.max(offset, this.#past.start)))
     if (!isFollowing || this.#isEnded) {
       socket.resume().end()
       return
     }
-    this.#sockets.add(socket)
     socket.on('data', (chunk: Buffer) => this.#type(socket, chunk))
     if (socket.readableEnded) socket.end()
     socket.once('end', () => socket.end())
-    // It counts as a session until everything is sent.
-    socket.once('close', () => this.#sockets.delete(socket))
   }
 
   /** What is typed while libvirtd restarts waits for its console; at most a chunk of each session is held. */
@@ -177,7 +182,8 @@ export class ConsoleHub {
       tried()
       stream.on('data', (chunk: Buffer) => this.#hear(chunk))
       this.#typeHeld()
-      await new Promise((resolve) => stream.once('close', resolve).once('end', resolve))
+      // It can have failed before this continues; no event follows then.
+      if (!stream.destroyed) await new Promise((resolve) => stream.once('close', resolve).once('end', resolve))
       stream.destroy()
     } catch (error) {
       this.#trouble = error instanceof Error ? error.message : String(error)
@@ -199,7 +205,6 @@ export class ConsoleHub {
       (socket) => new Promise((resolve) => socket.once('finish', resolve).once('close', resolve).end()),
     )
     void Promise.all(accepted).then(() => this.#finished.resolve())
-    this.#options.clock.after(lastOutputMs, () => this.#finished.resolve())
   }
 
   #hear(chunk: Buffer): void {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { duplexPair, type Duplex } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { beforeEach, expect, test } from 'vitest'
@@ -64,6 +65,20 @@ test('a picture is recognized that arrives byte by byte', async () => {
   session.start(theirs)
   pictures[0]?.end()
   expect(await buffer(ours)).toEqual(png)
+})
+
+test('a picture that failed before it was returned is refused, and the next one can be taken', async () => {
+  let isFailed = true
+  const open = async () => {
+    const [ours, theirs] = duplexPair({ allowHalfOpen: false })
+    theirs.resume().write(png)
+    if (isFailed) await once(ours.destroy(), 'close')
+    return ours
+  }
+  const takeOne = createScreenshots({ open, clock, log: createLogger({ process: 'launcher', level: 'silent' }) })
+  await expect(takeOne()).rejects.toMatchObject({ reason: 'NotReady' })
+  isFailed = false
+  await expect(takeOne()).resolves.toHaveProperty('start')
 })
 
 test('a picture that is not a PNG is refused, and the next one can be taken', async () => {

@@ -45,6 +45,9 @@ export function createScreenshots({ open, clock, log }: ScreenshotOptions): () =
 /** The first chunks, as many as `isPng` needs. @throws Refused if the stream ends before */
 function readStart(picture: Duplex): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  const fail = () => reject(new Refused('NotReady', 'QEMU did not take a picture of the screen'))
+  // It can have failed before this is called; no event follows then.
+  if (picture.destroyed) fail()
   let start = Buffer.alloc(0)
   const read = (chunk: Buffer) => {
     start = Buffer.concat([start, chunk])
@@ -53,7 +56,7 @@ function readStart(picture: Duplex): Promise<Buffer> {
     resolve(start)
   }
   picture.on('data', read)
-  picture.once('close', () => reject(new Refused('NotReady', 'QEMU did not take a picture of the screen')))
+  picture.once('close', fail)
   return promise
 }
 

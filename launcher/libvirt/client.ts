@@ -1,4 +1,4 @@
-import type { Duplex } from 'node:stream'
+import { type Duplex, finished } from 'node:stream'
 import type { Clock } from '../../runtime/clock.ts'
 import { Connection, type LibvirtEvent, defaultDeadlineMs } from './connection.ts'
 import { type Arguments, type ProcedureName, type Reply, eventKinds } from './protocol.ts'
@@ -65,10 +65,11 @@ export class Client {
     await connection.open(this.#options.uri)
     try {
       const stream = await connection.stream(name, args)
-      return stream.once('close', () => {
+      finished(stream, () => {
         const cancel = this.#options.clock.after(defaultDeadlineMs, () => connection.close())
         void stream.confirmed.then(cancel).then(() => connection.close())
       })
+      return stream
     } catch (error) {
       connection.close()
       throw error
