@@ -52,6 +52,12 @@ test('a claim remains when the config is deleted, unless the policy is Delete', 
   ])
 })
 
+test('a claim has no field that admission does not know, even if the config was stored without it', () => {
+  const selector = { matchLabels: { owner: 'other' } }
+  const stored = claimTemplates.map((one) => ({ ...one, spec: { ...one.spec, selector, volumeName: 'db' } }))
+  expect(claimsOf({ claimTemplates: stored })).toEqual([claim])
+})
+
 test('the label of a claim is valid if the name of the config is too long for one', () => {
   const metadata = { ...config, name: `${'a'.repeat(62)}.b` }
   const [made] = claimsOfVm({ kind: 'VirtualMachineConfig', metadata, spec: { claimTemplates } }, metadata.name)

@@ -177,12 +177,19 @@ export function claimsOfVm({ kind, metadata, spec: owning }: ClaimOwner, vm: str
       ...(policy.whenDeleted === 'Delete' ? { ownerReferences: [owner] } : {}),
     },
     spec: {
-      accessModes: ['ReadWriteOnce'],
-      ...spec,
+      ...knownFields(spec),
       ...(source?.snapshot === undefined ? {} : { dataSource: { ...volumeSnapshotKind, name: source.snapshot.name } }),
     },
   }))
 }
+
+/** A config that was stored without the webhooks can have others, such as a selector of someone's volume. */
+const knownFields = ({ accessModes = ['ReadWriteOnce'], storageClassName, volumeMode, resources }: ClaimSpec) => ({
+  accessModes,
+  ...(storageClassName === undefined ? {} : { storageClassName }),
+  ...(volumeMode === undefined ? {} : { volumeMode }),
+  resources: { requests: { storage: resources.requests.storage } },
+})
 
 const volumeSnapshotKind = { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot' }
 

@@ -338,6 +338,11 @@ describe('the controller and claims', () => {
     ['without a label', claimOf('root-web'), 403],
     ['of a chosen volume', claimOf('root-web', { labels }, { volumeName: 'db' }), 403],
     [
+      'of a volume that it selects',
+      claimOf('root-web', { labels }, { selector: { matchLabels: { owner: 'db' } } }),
+      403,
+    ],
+    [
       'that copies another',
       claimOf('root-web', { labels }, { dataSource: { kind: 'PersistentVolumeClaim', name: 'db' } }),
       403,
