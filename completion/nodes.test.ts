@@ -92,8 +92,9 @@ describe('the capabilities for a VM', () => {
 
   test('are combined once for the same kinds of nodes, whichever nodes of these a VM fits on', () => {
     const { name = '' } = pair[0]?.metadata ?? {}
-    const apart = [{ ...pair[0]!, metadata: { name: `${name}-2` } }, ...pair]
-    const many = nodeCapabilities(apart)
+    // Without the first node, the other kind comes first.
+    const more = pair.map((node) => ({ ...node, metadata: { name: `${node.metadata.name}-2` } }))
+    const many = nodeCapabilities([...pair, ...more])
     const without = (node: string) => {
       const matchFields = [{ key: 'metadata.name', operator: 'NotIn' as const, values: [node] }]
       const required = { nodeSelectorTerms: [{ matchFields }] }

@@ -49,9 +49,12 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
   const byNodes = new LRUCache<string, Provided>({ max: maxCached })
   // Most sets of nodes have nodes of every kind.
   const byKinds = new LRUCache<string, Capabilities>({ max: maxCached })
-  const combined = (kinds: readonly [Capabilities, ...Capabilities[]]): Capabilities => {
-    const key = kinds.map((kind) => distinct.indexOf(kind)).join()
-    const known = byKinds.get(key) ?? intersect(kinds)
+  const combined = (kinds: ReadonlySet<Capabilities>): Capabilities => {
+    // In one order, whichever of its nodes a VM fits on.
+    const [first, ...rest] = distinct.filter((kind) => kinds.has(kind))
+    if (first === undefined) return bundledCapabilities
+    const key = [first, ...rest].map((kind) => distinct.indexOf(kind)).join()
+    const known = byKinds.get(key) ?? intersect([first, ...rest])
     byKinds.set(key, known)
     return known
   }
@@ -121,7 +124,7 @@ function provide(
   fitting: readonly NodeProfile[],
   isKvm: boolean,
   ofCluster: readonly NodeGroup[],
-  combined: (kinds: readonly [Capabilities, ...Capabilities[]]) => Capabilities,
+  combined: (kinds: ReadonlySet<Capabilities>) => Capabilities,
 ): Provided {
   const withKvm = isKvm ? fitting.filter(({ spec }) => spec.capabilities.accelerators.kvm !== undefined) : []
   const groups = groupsOf(withKvm.length > 0 ? withKvm : fitting)
@@ -130,8 +133,7 @@ function provide(
   const all = groups.filter((group) => known.has(group.capabilities) || ofPlacement.includes(group))
   const outliers = 2 * countNodes(all) <= countNodes(groups) ? all : ofPlacement
   const counted = groups.filter((group) => !outliers.includes(group))
-  const [first, ...rest] = counted.map(({ capabilities }) => capabilities)
-  const capabilities = first === undefined ? bundledCapabilities : combined([first, ...rest])
+  const capabilities = combined(new Set(counted.map((group) => group.capabilities)))
   return { capabilities, groups: counted, outliers }
 }
 

@@ -269,6 +269,13 @@ describe('a stored VM', () => {
       controller,
       ['allowed'],
     ],
+    [
+      'of an earlier version, with what is invalid now, that is being deleted and loses its finalizer to the controller',
+      vm({ domian: {} }, { ...ending, finalizers: [] }),
+      vm({ domian: {} }, ending),
+      controller,
+      ['allowed'],
+    ],
   ])('%s is validated', (_, object, oldObject, username, expected) => {
     expect(outcomeOf(validate(requestFor(object, oldObject, username), engine, trust))).toEqual(expected)
   })

@@ -12,7 +12,7 @@ import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
 import { completeRequest } from './complete-request.ts'
 import { enforcedCauses, remainWarnings, restoreEnforced } from './enforced-metadata.ts'
 import type { Engine } from './engine.ts'
-import { isBeingDeleted, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
+import { isBeingDeleted, isReleased, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
 import { withoutManagedFields } from './managed-fields.ts'
 import { patchBetween, writePatch } from './patch.ts'
 import type { Permissions } from './permission.ts'
@@ -130,7 +130,8 @@ function restoreMetadata(sent: { readonly [key: string]: unknown }, stored: Virt
  * The spec is immutable, except for the media of its drives and its attached volumes, and that a trusted account may
  * complete a VM that was stored without completion.
  */
-function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
+function validateStored(request: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
+  const { object } = request
   if (!isRecord(object)) return refuse([wrongType('', object, 'an object')])
   const mayComplete = isTrusted && !isCompleted(stored)
   if (!mayComplete && !isSameJson(stored.spec, object['spec'])) {
@@ -146,6 +147,8 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
     }
   }
   if (isTrusted) {
+    // A VM of an earlier version can exceed a limit of this one, and must still be able to end.
+    if (isReleased(request)) return { allowed: true }
     const parsed = parseVirtualMachine(object)
     return 'causes' in parsed ? refuse(parsed.causes) : { allowed: true }
   }
