@@ -169,7 +169,10 @@ const evil = {
   ...own,
   spec: { ...own.spec, containers: own.spec.containers.map((one) => ({ ...one, image: 'evil:1' })) },
 }
-const notOwn = `the pod ${name} differs from the launcher pod that the controller would create: spec.containers[compute].image; delete it, and the controller creates its own`
+const differs = (field: string) =>
+  `the pod ${name} differs from the launcher pod that the controller would create: ${field}; delete it, and the controller creates its own`
+const notOwn = differs('spec.containers[compute].image')
+const notLabelled = differs('metadata.labels[virtset.io/vm-uid]')
 
 const unconfirmed = `the launcher pod ${name} no longer exists, but its end was not observed; waiting for the handler of node n1 to confirm it`
 const stuck = `the pod ${name} on node n1 has not ended within its grace period; the VM stays until it has`
@@ -375,6 +378,15 @@ const table: [string, Variation, string[]][] = [
     'a pod that the controller did not create is never adopted',
     { pod: evil },
     [`updateStatus Pending PodNotOwn: ${notOwn}`, 'requeueAfter 5000', `recordEvent Warning PodNotOwn: ${notOwn}`],
+  ],
+  [
+    'nor one without the label that only the controller can set, which could have more containers',
+    { pod: { ...own, metadata: { ...own.metadata, labels: {} } } },
+    [
+      `updateStatus Pending PodNotOwn: ${notLabelled}`,
+      'requeueAfter 5000',
+      `recordEvent Warning PodNotOwn: ${notLabelled}`,
+    ],
   ],
   [
     'nor when it has ended',

@@ -11,7 +11,7 @@ import { hasFinalizer } from './finalizer.ts'
 import { pullingImage } from './image-pull.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
 import { lastLine } from './termination-message.ts'
-import { claimsOf, launcherPod, podName, sourceClaimsOf } from './launcher-pod.ts'
+import { claimsOf, launcherPod, podName, sourceClaimsOf, vmUidLabel } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import { isRelabelled } from './pod-labels.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
@@ -123,11 +123,14 @@ function deleteOthers({ pods }: Observed, own: LauncherPod | undefined): Action[
 
 /**
  * From the first status that names a pod, the VM is that pod's: a pod that the controller did not create must never get
- * that far.
+ * that far. Only the controller can give a pod the label; a user's pod can have all else, and containers beside it.
  */
 function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefined {
   const { vm, image, claims } = observed
-  const difference = differenceFrom(launcherPod(vm, { image, claims }), pod)
+  const isLabelled = pod.metadata.labels?.[vmUidLabel] === vm.metadata.uid
+  const difference = isLabelled
+    ? differenceFrom(launcherPod(vm, { image, claims }), pod)
+    : `metadata.labels[${vmUidLabel}]`
   if (difference === undefined) return undefined
   const reason = 'PodNotOwn'
   const message = `the pod ${pod.metadata.name} differs from the launcher pod that the controller would create: ${difference}; delete it, and the controller creates its own`

@@ -31,7 +31,7 @@ interface Response {
 const merge = 'application/merge-patch+json'
 
 async function ask(
-  method: 'POST' | 'PATCH' | 'GET' | 'DELETE',
+  method: 'POST' | 'PATCH' | 'PUT' | 'GET' | 'DELETE',
   path: string,
   body: object = {},
   as: { readonly token?: string; readonly user?: string; readonly group?: string } = {},
@@ -131,6 +131,9 @@ beforeAll(async () => {
   await kubectl('create', 'namespace', 'virtset-system')
   await kubectl('apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml')
   for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
+  // Kubernetes refuses pods of a class that does not exist.
+  const runtimeClasses = '/apis/node.k8s.io/v1/runtimeclasses'
+  await ask('POST', runtimeClasses, { metadata: { name: 'other' }, handler: 'other' })
   const inController = ['policy', 'pods', 'claims', 'volume-snapshots', 'pod-status', 'budgets'].map(
     (name) => `controller/${name}`,
   )
@@ -671,6 +674,13 @@ describe('the controller', () => {
       403,
       'values from elsewhere',
     ],
+    [
+      'a variable by which Node runs other code',
+      withContainer({ env: [{ name: 'NODE_OPTIONS', value: '--import=data:text/javascript,' }] }),
+      403,
+      'variables other than VIRTSET_VM_UID',
+    ],
+    ['another runtime', withSpec({ runtimeClassName: 'other' }), 403, 'or a runtimeClassName'],
     ['all keys of a Secret', withContainer({ envFrom: [{ secretRef: { name: 's' } }] }), 403, 'values from elsewhere'],
     ['a port of the host', withContainer({ ports: [{ containerPort: 1, hostPort: 1 }] }), 403, 'ports'],
     [
@@ -1061,6 +1071,8 @@ describe('a launcher pod', () => {
 })
 
 describe('the webhooks', () => {
+  /** The garbage collector deletes what it owns. */
+  const gone = { apiVersion: 'v1', kind: 'ConfigMap', name: 'gone', uid: '00000000-0000-4000-8000-000000000000' }
   const instance = vm('instance', { ownerReferences: [{ ...owner(), name: 'instance' }] })
 
   test.each<[string, string, object, number, string]>([
@@ -1069,6 +1081,26 @@ describe('the webhooks', () => {
     ['a VM that a Job owns', vms, vm('job', { ownerReferences: [job] }), 403, 'only the VMs of'],
     ['the Secret with certificates', secrets, secretOf('virtset-webhooks-certificates'), 201, ''],
     ['another Secret', secrets, secretOf('token'), 403, 'only the Secret virtset-webhooks-certificates'],
+    [
+      'the Secret as one that gets the token of another account',
+      secrets,
+      {
+        metadata: {
+          name: 'virtset-webhooks-certificates',
+          annotations: { 'kubernetes.io/service-account.name': 'virtset-controller' },
+        },
+        type: 'kubernetes.io/service-account-token',
+      },
+      403,
+      'of type Opaque',
+    ],
+    [
+      'a VM of another name than its config',
+      vms,
+      vm('spy', { ownerReferences: [{ ...owner(), name: 'instance' }] }),
+      403,
+      'which have their names',
+    ],
     [
       'a Pod event elsewhere',
       events,
@@ -1109,6 +1141,23 @@ describe('the webhooks', () => {
       await write(`${apiServices}/${name}`, { spec: { caBundle } }),
       await write(`${apiServices}/${name}`, { spec: { service: { namespace: 'default' } } }),
       await write(`${apiServices}/${name}`, { spec: { caBundle: null, insecureSkipTLSVerify: true } }),
-    ]).toEqual([200, 403, 403])
+      await write(`${apiServices}/${name}`, { spec: { groupPriorityMinimum: 20_000 } }),
+      await write(`${apiServices}/${name}`, { metadata: { ownerReferences: [gone] } }),
+    ]).toEqual([200, 403, 403, 403, 403])
+  })
+
+  test('can change only the data of their Secret', async () => {
+    const name = 'virtset-webhooks-certificates'
+    await ask('POST', secrets, secretOf(name), webhooks)
+    const write = async (change: object, of: object = {}) => {
+      const secret = { type: 'Opaque', ...change, metadata: { name, ...of } }
+      return (await ask('PUT', `${secrets}/${name}`, secret, webhooks)).code
+    }
+    expect([
+      await write({ data: { 'tls.key': 'eA==' } }),
+      await write({}, { ownerReferences: [gone] }),
+      await write({}, { finalizers: ['example.org/held'] }),
+      await write({}, { annotations: { 'kubernetes.io/service-account.name': 'virtset-controller' } }),
+    ]).toEqual([200, 403, 403, 403])
   })
 })
