@@ -17,7 +17,8 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
  *   stays. An absent pod is confirmed by the API server itself, never by a cache.
  * - No pod is created for a VM without the finalizer.
  * - A pod that was force-deleted on a node that responds: the finalizer stays until the handler reports that the
- *   launcher has ended, for at most a minute.
+ *   launcher has ended, whatever the launcher itself reports. Only if the handler reports nothing, it stays no longer
+ *   than the longest grace period that the pod was deleted with, and a minute.
  *
  * Assumptions
  *

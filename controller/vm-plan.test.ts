@@ -987,8 +987,26 @@ const table: [string, Variation, string[]][] = [
     ['removeFinalizer'],
   ],
   [
-    'or when its guest had ended before',
-    { vm: withStatus(inPhase('Failed'), { metadata: deleting }) },
+    'or when the controller observed the end',
+    { vm: withStatus(inPhase('Failed'), { metadata: deleting }), isEndObserved: true },
+    ['removeFinalizer'],
+  ],
+  [
+    'that its guest has ended is what its launcher claims: waits for the handler too',
+    { vm: withStatus(inPhase('Succeeded'), { metadata: deleting }) },
+    [`updateStatus Succeeded PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 120000'],
+  ],
+  [
+    'also when it claims that while its handler sees it',
+    {
+      vm: withStatus({ ...present.status, phase: 'Succeeded' }, { metadata: deleting }),
+      elapsed: { podMissing: 86_400 },
+    },
+    [],
+  ],
+  [
+    'until the handler confirms the end of a launcher that claimed it',
+    { vm: withStatus({ ...confirmed.status, phase: 'Succeeded' }, { metadata: deleting }) },
     ['removeFinalizer'],
   ],
   [

@@ -1,4 +1,3 @@
-import { isFinished } from '../api/virtual-machine.ts'
 import { isEndAwaited, isEndConfirmed, isLauncherPresent } from '../runtime/pod-end.ts'
 import { longestPodGraceSeconds, podName } from './launcher-pod.ts'
 import { writeStatus } from './vm-action.ts'
@@ -22,11 +21,13 @@ const confirmationMs = 60_000
  * What to do before concluding that the launcher of a missing pod has ended; undefined if there is nothing to wait for.
  *
  * A kubelet removes a pod after its containers. A forced deletion removes it while they run, and only the handler of
- * the node can observe that. On a node that does not respond, a forced deletion is the operator's statement that the
- * machine is off. So is the deletion of its Node.
+ * the node can observe that. A phase does not replace its answer: that a guest has ended is what its launcher claims.
+ *
+ * On a node that does not respond, a forced deletion is the operator's statement that the machine is off. So is the
+ * deletion of its Node.
  */
 export function confirmEnd({ vm, node, isEndObserved, elapsed, now }: Observed): Action[] | undefined {
-  if (!isHandedOver(vm) || isFinished(vm) || isEndObserved || isEndConfirmed(vm) || node === 'gone') return undefined
+  if (!isHandedOver(vm) || isEndObserved || isEndConfirmed(vm) || node === 'gone') return undefined
   // A pod that disappeared while the node responded: its deletion states nothing about the machine.
   if (node === 'silent') return isEndAwaited(vm) ? [] : undefined
   if (isLauncherPresent(vm)) return []

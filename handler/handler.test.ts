@@ -304,6 +304,79 @@ test('an update that conflicts with one of a user is planned again, and not logg
   expect(logged.filter((line) => line.includes('reconcile failed'))).toEqual([])
 })
 
+describe('a controller that awaits the end of a launcher', () => {
+  const clock = fakeClock()
+  const awaiting = {
+    type: 'PodEnded',
+    status: 'Unknown',
+    reason: 'AwaitingHandler',
+    message: '',
+    lastTransitionTime: '',
+  }
+
+  /** As after a forced deletion of the pod. */
+  const ask = () => {
+    const { status, ...rest } = stored()!
+    api.put(collection, { ...rest, status: { ...(status as VirtualMachineStatus), conditions: [awaiting] } })
+  }
+  const answered = (answer: string) =>
+    until(
+      () => conditions().includes(`PodEnded=${answer}`),
+      () => clock.advance(1000),
+    )
+  const removeVolume = () => rm(join(root, 'pods', podUID), { recursive: true })
+
+  beforeEach(async () => {
+    await handler.stop()
+    handler = start(clock)
+    launcher = await startFakeLauncher(root, podUID)
+    schedule()
+    await until(() => phase() === 'Running')
+  })
+
+  test('learns that it is present, and later that it has ended', async () => {
+    ask()
+    await answered('False:LauncherPresent')
+    await removeVolume()
+    await answered('True:LauncherAbsent')
+    expect(phase()).toBe('Running')
+  })
+
+  test('learns that also of one that claims that its guest has ended', async () => {
+    ask()
+    await answered('False:LauncherPresent')
+    launcher!.become({ phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' })
+    await until(
+      () => phase() === 'Succeeded',
+      () => clock.advance(1000),
+    )
+    expect(conditions()).toContain('PodEnded=False:LauncherPresent')
+    await removeVolume()
+    await answered('True:LauncherAbsent')
+    expect(stored()?.['status']).toMatchObject({ phase: 'Succeeded', reason: 'Shutdown' })
+  })
+
+  test('learns that of a finished VM from a handler that has restarted, too', async () => {
+    launcher!.become({ phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' })
+    await until(() => phase() === 'Succeeded')
+    ask()
+    await answered('False:LauncherPresent')
+    await handler.stop()
+    await removeVolume()
+    handler = start(clock)
+    await answered('True:LauncherAbsent')
+    expect(phase()).toBe('Succeeded')
+  })
+
+  test('at once, even if the launcher has sent so much that it is not asked for minutes', async () => {
+    budget!.responses.take(2 ** 24)
+    ask()
+    // The clock stands still.
+    await until(() => conditions().includes('PodEnded=False:LauncherPresent'))
+    expect(budget!.responses.take(0)).toBeGreaterThan(180_000)
+  })
+})
+
 describe('a launcher that violates the contract', () => {
   const clock = fakeClock()
 

@@ -2,7 +2,7 @@ import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machin
 import { isConflict, isNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { createBucket, type Bucket } from '../runtime/bucket.ts'
-import { sleep, type Clock } from '../runtime/clock.ts'
+import { sleep, timestamp, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { InvalidLauncherResponse, type DomainReport, type VolumeRequest } from '../runtime/launcher-api.ts'
@@ -10,6 +10,7 @@ import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
+import { isEndAwaited } from '../runtime/pod-end.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { statusPatch } from '../runtime/status-patch.ts'
@@ -28,7 +29,7 @@ import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
 import { plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
-import { countValues, generationOf, isAlive } from './status.ts'
+import { countValues, generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
 
 type Vm = Persisted<CachedVm>
@@ -72,6 +73,9 @@ const longestDeadlineMs = 5000
 const mostAtOnce = 20
 const perSecond = 1
 const lookAgainMs = 1000
+
+/** How often to look for the volume of a launcher whose end the controller awaits: its removal sends no event. */
+const endPollMs = 1000
 
 /**
  * A VM's life has a dozen responses, of 60 KiB and 4,000 values for a domain of 100 devices; an event is 200 bytes, and
@@ -146,7 +150,8 @@ interface Round {
  * the launcher only queues a round. A launcher that does not respond proves nothing; the controller watches its pod.
  *
  * A launcher can be hostile, so each VM has a budget of its own: one request at a time, bytes of responses and events,
- * rounds and updates per second. The VMs of a namespace share the budgets of the node; namespaces take turns.
+ * rounds and updates per second. The VMs of a namespace share the budgets of the node; namespaces take turns. No
+ * launcher delays the answer to a controller that awaits its end: that is looked for beside the rounds.
  */
 export function startHandler(options: HandlerOptions): Handler {
   const { kube, nodeName, recordEvent, log, clock } = options
@@ -161,6 +166,7 @@ export function startHandler(options: HandlerOptions): Handler {
   const groups = { of: namespaceOf, concurrency: namespaceConcurrency }
   const queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, groups, log, clock })
   const limitedLog = createLimitedLog(log, clock)
+  const ends = startWorkQueue({ reconcile: unlessOutdated(answerEnd), concurrency, groups, log, clock })
   /** Launchers fail and refuse as often as they like. */
   const logFailure = (key: string, error: unknown, message: string, more: object = {}) =>
     limitedLog(namespaceOf(key), { vm: key, err: loggedError(error), ...more }, message)
@@ -175,8 +181,24 @@ export function startHandler(options: HandlerOptions): Handler {
 
   vms.onChange((change) => {
     if (change.kind === 'deleted') forget(change.object)
-    queue.add(keyOf(change.object.metadata))
+    const key = keyOf(change.object.metadata)
+    queue.add(key)
+    if (isEndAwaited(change.object)) ends.add(key)
   })
+
+  /** Also of a finished VM: that its guest has ended is what its launcher claims. */
+  async function answerEnd(key: string): Promise<void> {
+    const stored = vms.store.get(key)
+    const podUID = stored?.status?.podUID
+    if (stored === undefined || podUID === undefined) return
+    const vm = written.newest(stored)
+    if (!isEndAwaited(vm)) return
+    const limits = { ...track(vm).limits, deadlineMs: shortestDeadlineMs }
+    const hasVolume = await options.launcherOf(podUID, limits).hasVolume()
+    if (hasVolume) ends.addAfter(key, endPollMs)
+    const status = podEndedStatus(vm, hasVolume, timestamp(clock))
+    if (isChanged(vm, status)) await updateStatus(vm, status)
+  }
 
   async function reconcile(key: string): Promise<void> {
     const stored = vms.store.get(key)
@@ -415,7 +437,7 @@ export function startHandler(options: HandlerOptions): Handler {
   function failureOf(entry: Tracked, error: unknown): Observation {
     if (error instanceof LauncherAbsent) {
       entry.absentSince ??= clock.monotonic()
-      return { kind: 'absent', absentForMs: since(entry.absentSince), hasVolume: error.hasVolume }
+      return { kind: 'absent', absentForMs: since(entry.absentSince) }
     }
     entry.absentSince = undefined
     entry.silentSince ??= clock.monotonic()
@@ -530,7 +552,7 @@ export function startHandler(options: HandlerOptions): Handler {
     async stop() {
       stopping.abort(new Error('the handler was stopped'))
       await vms.stop()
-      await queue.drain()
+      await Promise.all([queue.drain(), ends.drain()])
       for (const entry of tracked.values()) stopFollowing(entry)
     },
   }

@@ -41,7 +41,7 @@ export async function openLauncherSession(
   clock: Clock,
 ): Promise<LauncherSession> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
-  if (handle === undefined) throw await absence(kubeletRoot, podUID)
+  if (handle === undefined) throw absence()
   const { promise, resolve, reject } = Promise.withResolvers<LauncherSession>()
   const socket = new Socket(pacedOptions)
   const deliverWhole = deliverPiecewise(socket)

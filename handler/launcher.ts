@@ -29,12 +29,6 @@ export class LauncherUnreachable extends Error {
 /** There is no socket: the launcher does not listen yet, or no longer listens. */
 export class LauncherAbsent extends LauncherUnreachable {
   override name = 'LauncherAbsent'
-  /** Whether the kubelet still holds the volume of the socket. Whoever runs in the pod can remove the socket itself. */
-  readonly hasVolume: boolean
-  constructor(message: string, hasVolume: boolean) {
-    super(message)
-    this.hasVolume = hasVolume
-  }
 }
 
 /** The launcher refused the request. `message` is libvirt's or QEMU's own. */
@@ -64,6 +58,8 @@ export interface Launcher {
   freeze(id: string): Promise<void>
   thaw(id: string): Promise<void>
   final(): Promise<void>
+  /** Whether the kubelet still holds the volume of the socket. The launcher is not asked, and can only remove the socket. */
+  hasVolume(): Promise<boolean>
   /**
    * Calls `onEvent` until the event stream ends, falls silent or exceeds its limit; then it rejects. Events that arrive
    * together are reported as one. They are neither parsed nor stored: `report` reads the state.
@@ -140,6 +136,7 @@ export function launcherOf(
     freeze: async (id) => void (await call('POST', '/freeze', { id })),
     thaw: async (id) => void (await call('POST', '/thaw', { id })),
     final: async () => void (await call('POST', '/final')),
+    hasVolume: () => hasSocketVolume(kubeletRoot, podUID),
     async watch(signal, onEvent) {
       const stop = new AbortController()
       const either = AbortSignal.any([signal, stop.signal])
@@ -195,8 +192,7 @@ function valueOf(status: number, body: unknown): unknown {
   throw new LauncherRefusal(reason, message)
 }
 
-export const absence = async (kubeletRoot: string, podUID: string): Promise<LauncherAbsent> =>
-  new LauncherAbsent('the launcher does not listen', await hasSocketVolume(kubeletRoot, podUID))
+export const absence = (): LauncherAbsent => new LauncherAbsent('the launcher does not listen')
 
 /**
  * `read` is called when the head of the response has arrived, before anything else is parsed: Node buffers what is not
@@ -210,7 +206,7 @@ async function send<T>(
   read: (response: IncomingMessage) => Promise<T>,
 ): Promise<T> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
-  if (handle === undefined) throw await absence(kubeletRoot, podUID)
+  if (handle === undefined) throw absence()
   const socket = new Socket()
   deliverPiecewise(socket)
   const createConnection = () => socket.connect(pathOf(handle))

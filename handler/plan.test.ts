@@ -4,7 +4,7 @@ import type { FreezeRequest, FreezeState, Phase, VirtualMachine } from '../api/v
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
 import { slimVm } from './slim-vm.ts'
-import { isChanged, statusOf } from './status.ts'
+import { isChanged, podEndedStatus, statusOf } from './status.ts'
 
 type Interface = NonNullable<NonNullable<VirtualMachine['spec']['domain']['devices']>['interfaces']>[number]
 
@@ -62,58 +62,26 @@ const awaited = (given: Given): VirtualMachine => {
   return { ...one, status: { ...one.status, conditions: [{ ...question, status: 'Unknown' }] } }
 }
 
-test.each<[string, Given, Observation, string[]]>([
-  [
-    'absent',
-    { phase: 'Running' },
-    { kind: 'absent', absentForMs: 0, hasVolume: false },
-    ['updateStatus Running PodEnded=True:LauncherAbsent'],
-  ],
-  [
-    'absent while the VM is being deleted',
-    { phase: 'Scheduled', isDeleting: true },
-    { kind: 'absent', absentForMs: 0, hasVolume: false },
-    ['updateStatus Scheduled PodEnded=True:LauncherAbsent'],
-  ],
-  [
-    'without its socket only: whoever runs in its pod can remove that',
-    { phase: 'Running' },
-    { kind: 'absent', absentForMs: 0, hasVolume: true },
-    ['updateStatus Running PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
-  ],
-  [
-    'that does not listen yet',
-    { phase: 'Scheduled' },
-    { kind: 'absent', absentForMs: 0, hasVolume: true },
-    ['updateStatus Scheduled PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
-  ],
-  [
-    'unreachable',
-    { phase: 'Running' },
-    { kind: 'unreachable', message: '', silentForMs: 0 },
-    ['updateStatus Running PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
-  ],
-  [
-    'unreachable for long, before that is reported',
-    { phase: 'Running' },
-    { kind: 'unreachable', message: '', silentForMs: 60_000 },
-    ['updateStatus Running PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
-  ],
-  [
-    'waiting for its VM',
-    { phase: 'Scheduled' },
-    { kind: 'report', report: { vmUID: 'vm-1', phase: 'Waiting', reason: 'waiting', observedAt: seconds(0) } },
-    ['updateStatus Scheduled PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
-  ],
-  [
-    'that ends its guest',
-    { phase: 'Running', isDeleting: true },
-    { kind: 'report', report: { ...report('ShuttingDown'), deadline: seconds(30), gracePeriodSeconds: 30 } },
-    ['updateStatus Running PodEnded=False:LauncherPresent', 'requeueAfter 1000'],
-  ],
-  ['absent, and its guest had ended', { phase: 'Failed' }, { kind: 'absent', absentForMs: 0, hasVolume: false }, []],
-])('answers the controller that awaits the end of a launcher: %s', (_, given, observation, expected) => {
-  expect(summaries(plan(awaited(given), observation, now))).toEqual(expected)
+test.each<[string, Given, boolean, string]>([
+  ['its guest ran', { phase: 'Running' }, false, 'Running PodEnded=True:LauncherAbsent'],
+  ['it had not started', { phase: 'Scheduled', isDeleting: true }, false, 'Scheduled PodEnded=True:LauncherAbsent'],
+  ['it said that its guest had ended', { phase: 'Succeeded' }, false, 'Succeeded PodEnded=True:LauncherAbsent'],
+  ['its guest runs', { phase: 'Running' }, true, 'Running PodEnded=False:LauncherPresent'],
+  ['it has not started', { phase: 'Scheduled' }, true, 'Scheduled PodEnded=False:LauncherPresent'],
+  ['it says that its guest has ended', { phase: 'Succeeded' }, true, 'Succeeded PodEnded=False:LauncherPresent'],
+])(
+  'answers the controller that awaits the end of a launcher by its volume alone: %s',
+  (_, given, hasVolume, expected) => {
+    const vm = awaited(given)
+    const status = podEndedStatus(vm, hasVolume, now)
+    expect(summaries([{ do: 'updateStatus', status }])).toEqual([`updateStatus ${expected}`])
+    expect(isChanged(vm, status)).toBe(true)
+    expect(isChanged({ ...vm, status }, podEndedStatus({ ...vm, status }, hasVolume, seconds(9)))).toBe(false)
+  },
+)
+
+test('starts no guest in a launcher whose pod does not exist any more', () => {
+  expect(plan(awaited({ phase: 'Scheduled' }), reported(report('Waiting')), now)).toEqual([])
 })
 
 function report(phase: DomainReport['phase'], more: Partial<DomainReport> = {}): DomainReport {
@@ -152,34 +120,29 @@ const lost = [
   'releaseLauncher',
 ]
 const rows: [string, Given, Observation, string[]][] = [
-  [
-    'polls for the socket',
-    { phase: 'Scheduled' },
-    { kind: 'absent', absentForMs: 0, hasVolume: true },
-    ['requeueAfter 50'],
-  ],
+  ['polls for the socket', { phase: 'Scheduled' }, { kind: 'absent', absentForMs: 0 }, ['requeueAfter 50']],
   [
     'polls less often for a pod that pulls its image',
     { phase: 'Scheduled' },
-    { kind: 'absent', absentForMs: 20_000, hasVolume: true },
+    { kind: 'absent', absentForMs: 20_000 },
     ['requeueAfter 1000'],
   ],
   [
     'polls every two seconds at least',
     { phase: 'Scheduled' },
-    { kind: 'absent', absentForMs: 900_000, hasVolume: true },
+    { kind: 'absent', absentForMs: 900_000 },
     ['requeueAfter 2000'],
   ],
   [
     'leaves a pod that has just ended to the controller',
     { phase: 'Running' },
-    { kind: 'absent', absentForMs: 29_999, hasVolume: true },
+    { kind: 'absent', absentForMs: 29_999 },
     ['requeueAfter 7499.75'],
   ],
   [
     'does not let a VM whose launcher is gone stay Ready',
     { phase: 'Running' },
-    { kind: 'absent', absentForMs: 30_000, hasVolume: true },
+    { kind: 'absent', absentForMs: 30_000 },
     ['updateStatus Running Synchronized=Unknown:LauncherAbsent Ready=Unknown:LauncherAbsent', 'requeueAfter 7500'],
   ],
   ['hands the VM over', { phase: 'Scheduled' }, reported(report('Waiting')), ['startGuest']],
@@ -365,7 +328,7 @@ const rows: [string, Given, Observation, string[]][] = [
     reported(report('Crashed', { exit: 'Failed' })),
     ['releaseLauncher'],
   ],
-  ['leaves a finished VM alone', { phase: 'Succeeded' }, { kind: 'absent', absentForMs: 60_000, hasVolume: true }, []],
+  ['leaves a finished VM alone', { phase: 'Succeeded' }, { kind: 'absent', absentForMs: 60_000 }, []],
   [
     'fails a VM that libvirt refuses',
     { phase: 'Scheduled' },

@@ -11,11 +11,9 @@ import {
 } from '../runtime/launcher-api.ts'
 import { findCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
-import { isEndAwaited, isLauncherPresent } from '../runtime/pod-end.ts'
+import { isEndAwaited } from '../runtime/pod-end.ts'
 import { hasEndingProbe } from '../runtime/probe.ts'
 import {
-  endConfirmedStatus,
-  endDeniedStatus,
   failedStatus,
   generationOf,
   isAlive,
@@ -39,7 +37,7 @@ import type { TapIPs } from './vm-network.ts'
  */
 export type Observation =
   /** The pod has no launcher socket. That does not mean that the pod is gone: only the controller sees pods. */
-  | { readonly kind: 'absent'; readonly absentForMs: number; readonly hasVolume: boolean }
+  | { readonly kind: 'absent'; readonly absentForMs: number }
   | { readonly kind: 'unreachable'; readonly message: string; readonly silentForMs: number }
   | {
       readonly kind: 'refused'
@@ -105,9 +103,6 @@ const socketPollMs = { shortest: 50, longest: 2000 }
 /** Most starts take half a second; only a slower one is worth a status update of its own. */
 const slowStartMs = 5000
 
-/** How often to look at a launcher whose end the controller awaits: the removal of its directory sends no event. */
-const endPollMs = 1000
-
 /** Not BadRequest: the spec passed admission, so another version of either side can accept the request. */
 const finalRefusals: readonly LauncherErrorReason[] = ['DefineRefused', 'StartFailed', 'VolumeUnavailable', 'OOMKilled']
 
@@ -124,24 +119,12 @@ const failedStarts = new Map<string, LauncherErrorReason>([
  * @param now RFC 3339, for the timestamps of the status only
  */
 export function plan(vm: VirtualMachine, observation: Observation, now: string): Action[] {
-  if (!isEndAwaited(vm) || hasEnded(observation) || isFinished(vm)) return planFor(vm, observation, now)
-  // First of all, or a launcher whose status changes in each round could prevent it: there is one update in a round.
-  const actions: Action[] = isLauncherPresent(vm)
-    ? planFor(vm, observation, now)
-    : [{ do: 'updateStatus', status: endDeniedStatus(vm, now) }]
-  return [...actions, { do: 'requeueAfter', afterMs: endPollMs }]
-}
-
-function planFor(vm: VirtualMachine, observation: Observation, now: string): Action[] {
-  const phase = vm.status?.phase
-  if (phase === 'Succeeded' || phase === 'Failed') {
+  if (isFinished(vm)) {
     return observation.kind === 'report' ? [{ do: 'releaseLauncher' }] : []
   }
   switch (observation.kind) {
     case 'absent':
-      if (isEndAwaited(vm) && hasEnded(observation))
-        return [{ do: 'updateStatus', status: endConfirmedStatus(vm, now) }]
-      return phase === 'Scheduled' ? awaitSocket(observation) : onLostSocket(vm, observation, now)
+      return vm.status?.phase === 'Scheduled' ? awaitSocket(observation) : onLostSocket(vm, observation, now)
     case 'unreachable':
       return onSilence(vm, 'LauncherUnreachable', observation, now)
     case 'misbehaving':
@@ -154,8 +137,6 @@ function planFor(vm: VirtualMachine, observation: Observation, now: string): Act
       return onReport(vm, observation, now)
   }
 }
-
-const hasEnded = (observation: Observation): boolean => observation.kind === 'absent' && !observation.hasVolume
 
 /** The socket appears within a second of the container's start; a pod that pulls its image is polled less often. */
 function awaitSocket({ absentForMs }: { absentForMs: number }): Action[] {

@@ -138,7 +138,7 @@ test.each([
   ['that has too many sessions', new LauncherRefusal('TooManySessions', 'has 16'), 429, 'has 16'],
   ['that has no console', new LauncherRefusal('NotReady', 'no console'), 409, 'no console'],
   ['that knows no sessions', new LauncherRefusal('NotFound', 'GET /console'), 409, 'version without sessions'],
-  ['that does not listen', new LauncherAbsent('does not listen', true), 409, 'does not listen'],
+  ['that does not listen', new LauncherAbsent('does not listen'), 409, 'does not listen'],
   ['that does not respond', new LauncherUnreachable('not within 5 s'), 502, 'not within 5 s'],
   ['that is hostile', new InvalidLauncherResponse('it does not send HTTP'), 502, 'does not send HTTP'],
   ['if the handler fails', new Error('EMFILE'), 503, 'see its log'],

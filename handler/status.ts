@@ -113,20 +113,27 @@ export function withoutNetworkStatus(
 const neitherSynchronizedNorReady = (status: 'False' | 'Unknown', reason: string, message: string): Asserted[] =>
   ['Synchronized', 'Ready'].map((type) => ({ type, status, reason, message }))
 
-/** The status for a controller that awaits the end of the launcher: it has not ended. */
-export function endDeniedStatus(vm: VirtualMachine, now: string): VirtualMachineStatus {
-  const before = vm.status ?? {}
-  const message = 'the volumes of the pod still exist on its node, so QEMU may still run'
-  const condition = { type: podEndedCondition, status: 'False', reason: 'LauncherPresent', message } as const
-  return conclude(before, before, [condition], vm, now)
-}
+const launcherPresent = {
+  type: podEndedCondition,
+  status: 'False',
+  reason: 'LauncherPresent',
+  message: 'the volumes of the pod still exist on its node, so QEMU may still run',
+} as const
+const launcherAbsent = {
+  type: podEndedCondition,
+  status: 'True',
+  reason: 'LauncherAbsent',
+  message: 'the pod has no launcher on its node',
+} as const
 
-/** The status for a controller that awaits the end of the launcher: it has ended. */
-export function endConfirmedStatus(vm: VirtualMachine, now: string): VirtualMachineStatus {
+/**
+ * The answer to a controller that awaits the end of the launcher. It does not depend on the phase: that a guest has
+ * ended is what its launcher claims.
+ * @param hasVolume whether the kubelet still holds the volume of the launcher's socket
+ */
+export function podEndedStatus(vm: VirtualMachine, hasVolume: boolean, now: string): VirtualMachineStatus {
   const before = vm.status ?? {}
-  const message = 'the pod has no launcher on its node'
-  const condition = { type: podEndedCondition, status: 'True', reason: 'LauncherAbsent', message } as const
-  return conclude(before, before, [condition], vm, now)
+  return conclude(before, before, [hasVolume ? launcherPresent : launcherAbsent], vm, now)
 }
 
 /** A deletion increments the generation. Observing that is not worth an update of its own: the shutdown brings one. */

@@ -10,7 +10,8 @@ import { findCondition } from './condition.ts'
  *     handler:    PodEnded=True,    LauncherAbsent    it has none
  *
  * The kubelet removes the socket's volume only after the containers have ended. The controller waits for an answer for
- * a limited time, but as long as the handler sees the launcher.
+ * a limited time, but as long as the handler sees the launcher. What the launcher reports meanwhile is no answer, even
+ * if it ends the VM.
  */
 export const podEndedCondition = 'PodEnded'
 

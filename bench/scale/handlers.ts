@@ -32,7 +32,7 @@ function startLauncher(podUID: string): Launcher {
     for (const notify of followers) notify('change')
   }
   const present = () => {
-    if (isReleased) throw new LauncherAbsent(`the launcher of pod ${podUID} has ended`, false)
+    if (isReleased) throw new LauncherAbsent(`the launcher of pod ${podUID} has ended`)
     return report
   }
   return {
@@ -56,6 +56,7 @@ function startLauncher(podUID: string): Launcher {
       isReleased = true
       launchers.delete(podUID)
     },
+    hasVolume: async () => !isReleased,
     watch(signal, onEvent) {
       followers.add(onEvent)
       return new Promise<never>((_resolve, reject) => {

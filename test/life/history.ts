@@ -88,6 +88,7 @@ const steps = [
   ofVm('guest crashes', (world, vm) => guestsOf(world, vm).forEach((process) => world.crashGuest(process))),
   ofVm('guest powers off', (world, vm) => guestsOf(world, vm).forEach((process) => world.stopGuest(process))),
   ofVm('launcher exits', (world, vm) => guestsOf(world, vm).forEach((process) => world.exitLauncher(process))),
+  ofVm('launcher lies', (world, vm) => guestsOf(world, vm).forEach((process) => world.lie(process))),
   plain('garbage collection', (world) => world.collectGarbage()),
   plain('orphan controller', (world) => world.collectOrphans()),
   plain('restart controller', (world) => world.restartController()),

@@ -1,4 +1,5 @@
 import { isFinished } from '../../api/virtual-machine.ts'
+import { vmUidLabel } from '../../controller/launcher-pod.ts'
 import { hasEnded, vmUidOf } from '../../controller/own-pod.ts'
 import { nodeNames, vmNames } from './world.ts'
 import type { World } from './world.ts'
@@ -7,7 +8,7 @@ const isAlive = ({ guest }: { readonly guest: string }): boolean => guest === 'r
 
 /**
  * Violations of the invariants, which hold at any moment: at most one guest per VM, no guest without its VM, no
- * finished VM without a reason.
+ * finished VM without a reason. A finished VM has no guest either, unless its launcher lies.
  */
 export function faultsOf({ vms, processes, ended }: World): string[] {
   const alive = [...processes.values()].filter(isAlive)
@@ -27,7 +28,8 @@ export function faultsOf({ vms, processes, ended }: World): string[] {
     if (!isFinished(vm)) continue
     ended.set(uid, phase)
     if (reason === undefined || reason === '') faults.push(`VM ${name} is ${phase} without a reason`)
-    if (alive.some(({ vmUid }) => vmUid === uid)) faults.push(`VM ${name} is ${phase}, and its guest runs`)
+    if (alive.some(({ vmUid, isLying }) => vmUid === uid && !isLying))
+      faults.push(`VM ${name} is ${phase}, and its guest runs`)
   }
   return faults
 }
@@ -84,6 +86,9 @@ export function leftoversOf({ vms, pods, processes }: World): string[] {
     const uid = vmUidOf(pod)
     const vm = [...vms.values()].find(({ metadata }) => metadata.uid === uid)
     if (vm === undefined) faults.push(`the pod ${pod.metadata.name} has no VM`)
+    // Without its label, the pod of a finished VM is found when the VM is deleted.
+    else if (processes.get(pod.metadata.uid)?.isLying === true && pod.metadata.labels?.[vmUidLabel] === undefined)
+      continue
     else if (isFinished(vm) && !hasEnded(pod)) faults.push(`the pod ${pod.metadata.name} of a finished VM runs`)
   }
   return faults

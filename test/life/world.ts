@@ -1,5 +1,5 @@
 import { launcherPodFinalizer } from '../../api/virtual-machine.ts'
-import type { Phase, VirtualMachine } from '../../api/virtual-machine.ts'
+import type { Phase, VirtualMachine, VirtualMachineStatus } from '../../api/virtual-machine.ts'
 import { withFinalizer, withoutFinalizer } from '../../controller/finalizer.ts'
 import { podName, vmUidLabel } from '../../controller/launcher-pod.ts'
 import type { NodeState } from '../../controller/node.ts'
@@ -12,8 +12,10 @@ import type { Mark } from '../../controller/vm-observed.ts'
 import { plan as planVm } from '../../controller/vm-plan.ts'
 import { plan as planHandler } from '../../handler/plan.ts'
 import type { Observation } from '../../handler/plan.ts'
+import { isChanged, podEndedStatus } from '../../handler/status.ts'
 import { disruptionTarget } from '../../runtime/disruption.ts'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
+import { isEndAwaited } from '../../runtime/pod-end.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import { storedVm } from '../stored-vm.ts'
 
@@ -33,6 +35,8 @@ interface Process {
   isTerminated: boolean
   /** Whether every process in the pod has exited. */
   hasExited: boolean
+  /** Whether the launcher claims that its guest has ended, and does not exit on request. */
+  isLying: boolean
 }
 
 /** A fault of the `at`-th write of a pass, which always ends the pass. */
@@ -245,15 +249,19 @@ export function createWorld() {
     return isAlive && isReachable
   }
 
-  const observationOf = (node: string, podUid: string): Observation => {
+  const launcherAt = (node: string, podUid: string): Process | undefined => {
     const process = processes.get(podUid)
-    if (process === undefined || process.node !== node || process.hasExited)
-      return { kind: 'absent', absentForMs: 0, hasVolume: false }
-    return { kind: 'report', report: reportOf(process) }
+    return process === undefined || process.node !== node || process.hasExited ? undefined : process
   }
 
-  const reportOf = ({ guest, vmUid, exit, reason, isTerminated }: Process): DomainReport => {
+  const observationOf = (node: string, podUid: string): Observation => {
+    const process = launcherAt(node, podUid)
+    return process === undefined ? { kind: 'absent', absentForMs: 0 } : { kind: 'report', report: reportOf(process) }
+  }
+
+  const reportOf = ({ guest, vmUid, exit, reason, isTerminated, isLying }: Process): DomainReport => {
     const common = { vmUID: vmUid, observedAt: now, isTerminated }
+    if (isLying) return { ...common, phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' }
     if (guest === 'none') return { ...common, phase: 'Waiting', reason: 'none' }
     if (guest === 'running') return { ...common, phase: 'Running', reason: 'booted' }
     if (guest === 'shuttingDown') {
@@ -267,6 +275,13 @@ export function createWorld() {
     const podUid = cached?.status?.podUID
     if (!works(node) || cached?.status?.nodeName !== node || podUid === undefined) return
     const counter = { left: fault?.at ?? 0 }
+    const write = (vm: Vm, status: VirtualMachineStatus): Vm =>
+      attempt(counter, fault, () => writeVm(vm, (one) => ({ ...one, status })))
+    const answerEnd = (vm: Vm): Vm => {
+      if (!isEndAwaited(vm)) return vm
+      const status = podEndedStatus(vm, launcherAt(node, podUid) !== undefined, now)
+      return isChanged(vm, status) ? write(vm, status) : vm
+    }
     const perform = (before: Vm): void => {
       let vm = before
       const process = processes.get(podUid)
@@ -282,10 +297,10 @@ export function createWorld() {
             if (process?.guest === 'running') process.guest = 'shuttingDown'
             break
           case 'releaseLauncher':
-            if (process !== undefined) exitProcess(process)
+            if (process !== undefined && !process.isLying) exitProcess(process)
             break
           case 'updateStatus':
-            vm = attempt(counter, fault, () => writeVm(vm, (one) => ({ ...one, status: action.status })))
+            vm = write(vm, action.status)
             break
           case 'recordEvent':
             events.push(`${vm.metadata.uid} ${action.reason}`)
@@ -295,7 +310,7 @@ export function createWorld() {
         }
       }
     }
-    ignoringConflicts(() => perform(cached))
+    ignoringConflicts(() => perform(answerEnd(cached)))
   }
 
   const endGuest = (process: Process, exit: 'Succeeded' | 'Failed', reason: string): void => {
@@ -319,8 +334,9 @@ export function createWorld() {
       const process = processes.get(uid)
       const isDeleting = deletionTimestamp !== undefined
       if (process === undefined && !isDeleting && !hasEnded(pod)) {
-        const fresh = { guest: 'none', exit: undefined, reason: '', isTerminated: false, hasExited: false } as const
-        processes.set(uid, { podUid: uid, node, vmUid: '', vmName: '', ...fresh })
+        const fresh = { guest: 'none', exit: undefined, reason: '', isTerminated: false } as const
+        const ids = { podUid: uid, node, vmUid: '', vmName: '' }
+        processes.set(uid, { ...ids, ...fresh, hasExited: false, isLying: false })
         setPod({ ...pod, status: { ...pod.status, phase: 'Running' } })
       } else if (process?.hasExited === true && !hasEnded(pod)) {
         setPod({ ...pod, status: { ...pod.status, phase: process.exit ?? 'Failed' } })
@@ -442,6 +458,8 @@ export function createWorld() {
     observeNode: (node: NodeName) => void controller.nodes.set(node, works(node) ? 'ready' : 'silent'),
     crashGuest: (process: Process) => endGuest(process, 'Failed', 'crashed'),
     stopGuest: (process: Process) => endGuest(process, 'Succeeded', 'shutdown'),
+    /** A guest has broken out of QEMU. */
+    lie: (process: Process) => void Object.assign(process, { isLying: true }),
     exitLauncher(process: Process): void {
       if (process.guest === 'ended') exitProcess(process)
     },
