@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Clock } from '../runtime/clock.ts'
 import { downloadFailed } from '../runtime/launcher-api.ts'
 import { type FileServer, sha256, startFileServer } from '../test/file-server.ts'
+import { HeldDevices } from './held-device.ts'
 import { type OnProgress, prepareClaim } from './claim-disk.ts'
 
 const body = Buffer.alloc(300_000, 1)
@@ -50,6 +51,8 @@ const prepare = (onProgress: OnProgress, isRetry = false) =>
       sourceBlock: join(pod, 'blocks/data.source'),
       scratch: pod,
       writer: 'vm-1',
+      use: { isWriter: true, isShared: false },
+      devices: new HeldDevices(clock),
       isRetry,
       clock,
       onProgress,

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { lstat, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import type { ClaimDiskUse } from '../api/claim-disk-use.ts'
 import { downloadBytes, type ClaimVolume } from '../api/claim-volume.ts'
 import { shownUrl } from '../api/http-source.ts'
 import { quantityValue } from '../api/quantity.ts'
@@ -10,11 +11,14 @@ import type { ConvertedDisk } from './convert-disk.ts'
 import { fillDevice, stateOfDevice } from './fill-device.ts'
 import { fillFile, growFile, removeUnfinished, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
 import { downloadDisk } from './http-disk.ts'
+import { type HeldDevices, isHeld } from './held-device.ts'
 import { findImageDisk } from './image-disk.ts'
+import { heldDeviceMessage } from './locked-disk.ts'
 import { writingTo } from './no-space.ts'
 import { kindOf } from './path-kind.ts'
 import { downloadFailed, type fillingDisk, type noSpace } from '../runtime/launcher-api.ts'
 import { Refused } from './refused.ts'
+import { repeat } from './repeat.ts'
 import type { VolumeSource } from './render.ts'
 
 interface ClaimContext {
@@ -30,6 +34,9 @@ interface ClaimContext {
   readonly scratch: string
   /** The uid of the VM. */
   readonly writer: string
+  /** Undefined without a disk: it can be a CD later. */
+  readonly use: ClaimDiskUse | undefined
+  readonly devices: HeldDevices
   /** Whether this launcher tried before, and there was no space. */
   readonly isRetry: boolean
   readonly clock: Clock
@@ -48,7 +55,7 @@ interface Source extends ConvertedDisk {
 /**
  * Finds the disk in a claim. If the claim has none, makes it of the claim's source; lets its file grow to the capacity.
  * Can be repeated if there was no space.
- * @throws Refused VolumeUnavailable, with a message for the user
+ * @throws Refused VolumeUnavailable or StartFailed, with a message for the user
  */
 export async function prepareClaim(name: string, claim: ClaimVolume, context: ClaimContext): Promise<VolumeSource> {
   const isReadOnly = claim.readOnly ?? false
@@ -63,7 +70,8 @@ export async function prepareClaim(name: string, claim: ClaimVolume, context: Cl
     })
   const task = { name, claim, context, refuse }
   if ((await kindOf(context.block)) === 'block') {
-    if (claim.source !== undefined) await refusing('cannot be filled', prepareDevice(task))
+    const fill = () => refusing('cannot be filled', prepareDevice(task))
+    await refusing('cannot be opened', prepareBlock(task, fill))
     return { kind: 'block', path: context.block, isReadOnly }
   }
   if ((await kindOf(context.directory)) !== 'directory') return refuse('is not in the pod')
@@ -126,6 +134,38 @@ async function removeTemporary(source: Source | undefined): Promise<void> {
   await rm(source.path, { force: true })
 }
 
+/**
+ * Keeps a device from those from whom QEMU's lock keeps a file: it is held for a VM that writes and does not share, and
+ * no other VM starts meanwhile but one that reads and shares. It is held while it is filled, too; a VM that does not hold
+ * it itself waits for that.
+ */
+async function prepareBlock({ name, claim, context }: Task, fill: () => Promise<void>): Promise<void> {
+  const { block, use, devices, clock, onProgress } = context
+  try {
+    if (use?.isWriter === true && !use.isShared) {
+      await devices.hold(block)
+      if (claim.source !== undefined) await fill()
+      return
+    }
+    const fillIfNeeded = async () => {
+      if (claim.source !== undefined && (await stateOfDevice(block)) !== 'filled') await devices.during(block, fill)
+    }
+    await repeat(fillIfNeeded, {
+      clock,
+      isTemporary: isHeld,
+      onRetry: (_, again) =>
+        onProgress(
+          `volume "${name}": the claim ${claim.claimName} has no disk yet, and another VM or process uses it; ${again}`,
+        ),
+    })
+    const isUnlocked = use === undefined || (use.isShared && !use.isWriter)
+    if (!isUnlocked) await devices.check(block)
+  } catch (error) {
+    if (!isHeld(error)) throw error
+    throw new Refused('StartFailed', heldDeviceMessage(name, claim.claimName, error.message), { cause: error })
+  }
+}
+
 async function prepareDevice(task: Task): Promise<void> {
   const { context, refuse } = task
   const state = await stateOfDevice(context.block)
@@ -179,6 +219,9 @@ async function findSource(task: Task, target: DownloadTarget): Promise<Source | 
   // A guest writes what it likes to its disk, a header of qcow2 too. It stays raw.
   const found = { format: 'raw' as const, name: `the claim ${other.claimName}` }
   if ((await kindOf(context.sourceBlock)) === 'block') {
+    await context.devices.check(context.sourceBlock).catch((error: unknown) => {
+      throw isHeld(error) ? new Error(`${found.name} is in use by another VM or process`, { cause: error }) : error
+    })
     return { ...found, path: context.sourceBlock, isDevice: true, bytes: await sizeOfDevice(context.sourceBlock) }
   }
   if ((await kindOf(context.sourceDirectory)) !== 'directory') return undefined

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { lockedDiskMessage } from './locked-disk.ts'
+import { heldDeviceMessage, lockedDiskMessage } from './locked-disk.ts'
 
 const spec = {
   domain: {},
@@ -43,3 +43,8 @@ test.each([
   ['the beginning of the words, again and again', `Failed to get "${'a '.repeat(50)}`.repeat(32_768), undefined],
   ['another error', 'internal error: no such file', undefined],
 ])('%s', (_, message, expected) => expect(lockedDiskMessage(message, spec)).toBe(expected))
+
+test('a block device that another process holds', () =>
+  expect(heldDeviceMessage('data', 'c', 'EBUSY: busy')).toBe(
+    'volume "data": the disk of the claim "c" is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. The kernel reported: EBUSY: busy',
+  ))

@@ -19,7 +19,18 @@ export function lockedDiskMessage(
   const [, file, block] = place.exec(path) ?? []
   const volume = volumes.find(({ name }) => name === (file ?? block))
   const claim = volume?.persistentVolumeClaim?.claimName
-  const of = claim === undefined ? '' : ` of the claim "${claim}"`
+  return inUse(volume && { name: volume.name, claim }, `QEMU reported: ${words}`)
+}
+
+/** The same for a block device that another process holds. */
+export const heldDeviceMessage = (name: string, claim: string, words: string): string =>
+  inUse({ name, claim }, `The kernel reported: ${words}`)
+
+function inUse(
+  volume: { readonly name: string; readonly claim: string | undefined } | undefined,
+  reported: string,
+): string {
+  const of = volume?.claim === undefined ? '' : ` of the claim "${volume.claim}"`
   const about = volume === undefined ? 'a disk' : `volume "${volume.name}": the disk${of}`
-  return `${about} is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. QEMU reported: ${words}`
+  return `${about} is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. ${reported}`
 }

@@ -21,6 +21,7 @@ import { sizeInFileSystem } from './fill-file.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { GuestFreeze } from './freeze.ts'
 import { hasRoom } from './full-disk.ts'
+import { HeldDevices } from './held-device.ts'
 import { fillHostDevices } from './host-device.ts'
 import type { Identity } from './identity.ts'
 import { GuestAgent } from './guest-agent.ts'
@@ -51,7 +52,7 @@ import { Media } from './media.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
 import { Refused } from './refused.ts'
-import { diskVolumes, renderDisks, renderDomain, sharedVolumes, type VolumeSource } from './render.ts'
+import { renderDisks, renderDomain, sharedVolumes, volumeUses, type VolumeSource } from './render.ts'
 import { createScreen } from './screen.ts'
 import { createScreenshots } from './screenshot.ts'
 import { launcherServer } from './server.ts'
@@ -93,12 +94,13 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   })
   /** Of the volumes, once they are prepared. */
   const sources = new Map<string, VolumeSource>()
+  const devices = new HeldDevices(clock)
   const life: Life = new Life({
     client,
     clock,
     log,
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
-    prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, clock, onProgress, sources }),
+    prepare: (spec, vm, onProgress) => prepare(spec, { vm, settings, devices, clock, onProgress, sources }),
     renderDisks: ({ domain }) => renderDisks(domain, sources),
     media: new Media({
       update: (dom, drive) => changeMedium(client, dom, writeDisk(drive)),
@@ -230,6 +232,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
 interface Preparation {
   readonly vm: Identity
   readonly settings: Settings
+  /** Those of an attempt before this one stay held. */
+  readonly devices: HeldDevices
   readonly clock: Clock
   readonly onProgress: OnProgress
   /** Filled with those of the volumes. */
@@ -238,16 +242,23 @@ interface Preparation {
 
 async function prepare(
   spec: VirtualMachineSpec,
-  { vm, settings, clock, onProgress, sources }: Preparation,
+  { vm, settings, devices, clock, onProgress, sources }: Preparation,
 ): Promise<Domain> {
-  const disks = diskVolumes(spec)
+  const uses = volumeUses(spec)
   const shared = sharedVolumes(spec)
   for (const volume of spec.volumes ?? []) {
     // A claim for the state of devices contains no disk.
-    if (volume.name === spec.deviceStateVolume && !disks.has(volume.name)) continue
+    if (volume.name === spec.deviceStateVolume && !uses.has(volume.name)) continue
     const source = shared.has(volume.name)
       ? await prepareShared(volume, settings.volumes)
-      : await prepareVolume(volume, { directories: settings.volumes, vm, clock, onProgress })
+      : await prepareVolume(volume, {
+          directories: settings.volumes,
+          vm,
+          use: uses.get(volume.name),
+          devices,
+          clock,
+          onProgress,
+        })
     sources.set(volume.name, source)
   }
   const state = await stateFiles(spec, vm, settings)

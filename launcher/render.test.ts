@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Domain } from '../api/domain/domain.ts'
-import { renderDomain, type VolumeSource } from './render.ts'
+import { renderDomain, volumeUses, type VolumeSource } from './render.ts'
 
 const vm = { uid: '33a0a1b2-0000-4000-8000-000000000001', name: 'testvm' }
 const sources = new Map<string, VolumeSource>([
@@ -216,5 +216,32 @@ describe('name and uuid', () => {
   test('are the domain’s if it has them', () => {
     const own = { name: 'own', uuid: '00000000-0000-4000-8000-000000000000' }
     expect(renderDomain(own, vm, sources)).toEqual({ ...own, ...unmerged })
+  })
+})
+
+test('how volumes are used follows from all their disks', () => {
+  const disk = (volume: string, more: object = {}) => ({ type: 'volume' as const, source: { volume }, ...more })
+  const claim = (name: string, readOnly?: boolean) => ({
+    name,
+    persistentVolumeClaim: { claimName: name, ...(readOnly === undefined ? {} : { readOnly }) },
+  })
+  const disks = [
+    disk('written'),
+    disk('shared', { shareable: {} }),
+    disk('shared', { shareable: {}, readonly: {} }),
+    disk('half', { shareable: {} }),
+    disk('half', { readonly: {} }),
+    disk('cd', { device: 'cdrom' }),
+    disk('claim'),
+    disk('absent'),
+    { type: 'volume' as const, device: 'cdrom' as const },
+  ]
+  const volumes = [...['written', 'shared', 'half', 'cd', 'unused'].map((name) => claim(name)), claim('claim', true)]
+  expect(Object.fromEntries(volumeUses({ domain: { devices: { disks } }, volumes }))).toEqual({
+    written: { isWriter: true, isShared: false },
+    shared: { isWriter: true, isShared: true },
+    half: { isWriter: true, isShared: false },
+    cd: { isWriter: false, isShared: false },
+    claim: { isWriter: false, isShared: false },
   })
 })

@@ -1,3 +1,4 @@
+import { type ClaimDiskUse, claimDiskUse } from '../api/claim-disk-use.ts'
 import { canonical } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { imageCacheBytes, mostOpenFiles, translationCacheBytes } from '../api/launcher-memory.ts'
@@ -74,10 +75,19 @@ export function renderDisks(domain: Domain, sources: ReadonlyMap<string, VolumeS
   return (isDomain(rendered) ? canonical(rendered).devices?.disks : undefined) ?? []
 }
 
-/** The names of the volumes that disks use. */
-export function diskVolumes({ domain }: Pick<VirtualMachineSpec, 'domain'>): ReadonlySet<string> {
-  const disks = domain.devices?.disks ?? []
-  return new Set(disks.flatMap(({ type, source }) => (type === 'volume' ? (source?.volume ?? []) : [])))
+/** How disks use volumes, by the names of the volumes. */
+export function volumeUses({
+  domain,
+  volumes = [],
+}: Pick<VirtualMachineSpec, 'domain' | 'volumes'>): ReadonlyMap<string, ClaimDiskUse> {
+  const disks = (domain.devices?.disks ?? []).filter(({ type }) => type === 'volume')
+  const disksOf = Map.groupBy(disks, ({ source }) => source?.volume)
+  return new Map(
+    volumes.flatMap(({ name, persistentVolumeClaim: claim }) => {
+      const users = disksOf.get(name)
+      return users === undefined ? [] : [[name, claimDiskUse(users, claim?.readOnly === true)] as const]
+    }),
+  )
 }
 
 function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../runtime/clock.ts'
 import type { Volume } from '../api/volume.ts'
 import { volumeOfEachKind } from '../test/volumes.ts'
+import { HeldDevices } from './held-device.ts'
 import { prepareVolume } from './volume.ts'
 
 let pod: string
@@ -26,6 +27,8 @@ const prepare = (volume: Volume) =>
       scratch: join(pod, 'tmp'),
     },
     vm: { uid: 'u-1', name: 'testvm' },
+    use: { isWriter: true, isShared: false },
+    devices: new HeldDevices(systemClock),
     onProgress: () => {},
   })
 

@@ -1,6 +1,7 @@
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shorten } from '../api/shorten.ts'
+import type { ClaimDiskUse } from '../api/claim-disk-use.ts'
 import type { Volume } from '../api/volume.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { sourceDeviceName } from '../api/claim-volume.ts'
@@ -8,6 +9,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { noSpace } from '../runtime/launcher-api.ts'
 import { type OnProgress, prepareClaim } from './claim-disk.ts'
 import { seedFiles, seedLabel } from './cloud-init.ts'
+import type { HeldDevices } from './held-device.ts'
 import { prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
 import { filesIn, longestLabel, makeIso } from './iso.ts'
@@ -34,6 +36,9 @@ export interface VolumeDirectories {
 interface VolumeContext {
   readonly directories: VolumeDirectories
   readonly vm: Identity
+  /** How the disks of the VM use it; undefined without a disk. */
+  readonly use: ClaimDiskUse | undefined
+  readonly devices: HeldDevices
   readonly clock: Clock
   readonly onProgress: OnProgress
 }
@@ -41,7 +46,7 @@ interface VolumeContext {
 /**
  * Creates the missing files of a volume in the pod, and returns its source. Idempotent: existing files are not changed.
  * If there is no space for them, it is tried again until there is.
- * @throws Refused VolumeUnavailable, with a message for the user
+ * @throws Refused VolumeUnavailable or StartFailed, with a message for the user
  */
 export const prepareVolume = (volume: Volume, context: VolumeContext): Promise<VolumeSource> =>
   repeat((isRetry) => attemptVolume(volume, context, isRetry), {
@@ -55,7 +60,7 @@ const longestCause = 1000
 
 async function attemptVolume(
   volume: Volume,
-  { directories, vm, clock, onProgress }: VolumeContext,
+  { directories, vm, use, devices, clock, onProgress }: VolumeContext,
   isRetry: boolean,
 ): Promise<VolumeSource> {
   const { name } = volume
@@ -92,6 +97,8 @@ async function attemptVolume(
       sourceBlock: join(directories.blocks, sourceDeviceName(name)),
       scratch: directories.scratch,
       writer: vm.uid,
+      use,
+      devices,
       isRetry,
       clock,
       onProgress,

@@ -23,10 +23,10 @@ export async function detachLoop(device: string): Promise<void> {
   await promisify(execFile)('losetup', ['--detach', device])
 }
 
-/** Makes a device of the host the volume `root`. @param blocks the directory of the pod for devices */
-export async function addBlockVolume(blocks: string, device: string): Promise<void> {
+/** Makes a device of the host a volume, by a device node of its own. @param blocks the directory of the pod for devices */
+export async function addBlockVolume(blocks: string, device: string, name = 'root'): Promise<void> {
   const { rdev } = await stat(device)
-  const node = join(blocks, 'root')
+  const node = join(blocks, name)
   await promisify(execFile)('mknod', ['-m', '660', node, 'b', `${rdev >> 8}`, `${rdev & 255}`])
   await chown(node, uid, uid)
 }

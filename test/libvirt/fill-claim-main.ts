@@ -1,3 +1,4 @@
+import { HeldDevices } from '../../launcher/held-device.ts'
 import { prepareVolume } from '../../launcher/volume.ts'
 import type { Clock } from '../../runtime/clock.ts'
 
@@ -31,6 +32,8 @@ await prepareVolume(
       scratch: folder('scratch'),
     },
     vm: { uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000022', name: 'testvm' },
+    use: { isWriter: true, isShared: false },
+    devices: new HeldDevices(clock),
     clock,
     onProgress: print,
   },

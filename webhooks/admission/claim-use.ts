@@ -1,19 +1,15 @@
 import { hash } from 'node:crypto'
 import { mostAttached } from '../../api/attached-volume.ts'
+import { type ClaimDiskUse, claimDiskUse } from '../../api/claim-disk-use.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { filesystemVolumes } from '../../completion/rules/filesystem-volume.ts'
 
 /** How a VM uses a claim of its namespace. */
-export interface ClaimUse {
+export interface ClaimUse extends ClaimDiskUse {
   readonly claim: string
-  readonly isWriter: boolean
-  /** Whether other VMs may write to the claim meanwhile: QEMU does not lock it then. */
-  readonly isShared: boolean
   /** Its guest shares the files of the claim, so it has no disk in it, and can replace that of another VM. */
   readonly isFiles?: true
 }
-
-const readOnlyDevices = ['cdrom']
 
 /**
  * Of one VM, in the order of its volumes. Every VM of the cluster is cached with its claims: with the 256 volumes that a
@@ -38,12 +34,7 @@ export function claimUses(spec: VirtualMachineSpec): readonly ClaimUse[] {
     if (users === undefined && name === deviceStateVolume)
       return [{ claim: claim.claimName, isWriter: false, isShared: true }]
     if (users === undefined) return []
-    const isWriter = users.some(
-      ({ readonly, device = 'disk' }) =>
-        claim.readOnly !== true && readonly === undefined && !readOnlyDevices.includes(device),
-    )
-    const isShared = users.every(({ shareable }) => shareable !== undefined)
-    return [{ claim: claim.claimName, isWriter, isShared }]
+    return [{ claim: claim.claimName, ...claimDiskUse(users, claim.readOnly === true) }]
   })
   const attached = attachedVolumes
     .slice(0, mostAttached)
@@ -93,7 +84,7 @@ function warning(own: ClaimUse, use: ClaimUse, other: string): string {
     return `the VM ${other} has a disk or its device state in the claim ${claim}: the guest can replace it by other files`
   if (use.isFiles)
     return `the VM ${other} shares the files of the claim ${claim}: its guest can replace the disk or the device state`
-  return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}`
+  return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}; of a block volume, this is true only on one node, and if the VM that writes starts first`
 }
 
 /** The uses of the same claim that conflict with this one. */

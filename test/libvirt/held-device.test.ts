@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { chmod, mkdir, open, rm, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { sourceDeviceName } from '../../api/claim-volume.ts'
+import type { DomainReport } from '../../runtime/launcher-api.ts'
+import { eventually } from '../until.ts'
+import { addBlockVolume, attachLoop, detachLoop, guestEchoes } from './claim.ts'
+import { guestDisk } from './guest.ts'
+import { type RunningLauncher, startLauncher } from './launcher.ts'
+import { libvirtRootfs, makeRunDirectory } from './rootfs.ts'
+
+/** Launchers of one node reach a device by nodes of their own, as the container runtime makes them. */
+const bootSector = guestDisk('echo').subarray(0, 512)
+const makeContent = () => Buffer.concat([bootSector, randomBytes(16 * 2 ** 20 - bootSector.length)])
+
+interface Device {
+  readonly path: string
+  content(): Promise<Buffer>
+}
+
+/** A device with a guest, or a new one. */
+async function makeDevice(content?: Buffer): Promise<Device> {
+  const { outside } = await makeRunDirectory(libvirtRootfs())
+  const backing = join(outside, 'backing')
+  await writeFile(backing, content ?? '')
+  await truncate(backing, 16 * 2 ** 20)
+  const path = await attachLoop(backing)
+  onTestFinished(async () => {
+    await detachLoop(path)
+    await rm(outside, { recursive: true })
+  })
+  return {
+    path,
+    async content() {
+      await using device = await open(path)
+      return (await device.read(Buffer.alloc(16 * 2 ** 20), 0, 16 * 2 ** 20, 0)).buffer
+    },
+  }
+}
+
+/** A launcher that has the device as its volume `root`, but no VM yet. */
+async function launcherWith({ path }: Device): Promise<RunningLauncher> {
+  const launcher = await startLauncher()
+  onTestFinished(() => launcher.stop())
+  await addBlockVolume(launcher.blocks, path)
+  return launcher
+}
+
+/** Starts a VM with this disk. */
+const put = (launcher: RunningLauncher, disk: object = {}, claim: object = {}): Promise<DomainReport> =>
+  launcher.put({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000040' },
+    spec: {
+      domain: {
+        type: 'qemu',
+        memory: { unit: 'MiB', value: 32 },
+        os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
+        features: { acpi: {} },
+        devices: {
+          serials: [{ type: 'pty' }],
+          disks: [
+            {
+              type: 'volume',
+              device: 'disk',
+              driver: { name: 'qemu', type: 'raw' },
+              source: { volume: 'root' },
+              target: { dev: 'vda', bus: 'virtio' },
+              ...disk,
+            },
+          ],
+        },
+      },
+      volumes: [{ name: 'root', persistentVolumeClaim: { claimName: 'data', ...claim } }],
+    },
+  })
+
+const running = { phase: 'Running' }
+const refused = {
+  phase: 'Gone',
+  reason: 'startFailed',
+  message: expect.stringContaining(
+    'volume "root": the disk of the claim "data" is in use by another VM or process; stop that one, or set shareable: {} on the disks of both',
+  ),
+  exit: 'Failed',
+}
+
+const [writer, shared, reader, sharedReader] = [
+  {},
+  { shareable: {} },
+  { readonly: {} },
+  { shareable: {}, readonly: {} },
+]
+
+test.each<{ readonly first: object; readonly second: object; readonly outcome: object }>([
+  { first: writer, second: writer, outcome: refused },
+  { first: writer, second: shared, outcome: refused },
+  { first: writer, second: reader, outcome: refused },
+  { first: writer, second: sharedReader, outcome: running },
+  { first: shared, second: shared, outcome: running },
+  { first: reader, second: reader, outcome: running },
+])('a device is used by a disk $first, and a second VM with a disk $second is $outcome.phase', async (one) => {
+  const device = await makeDevice(makeContent())
+  const launchers = [await launcherWith(device), await launcherWith(device)] as const
+  expect(await put(launchers[0], one.first)).toMatchObject(running)
+  expect(await put(launchers[1], one.second)).toMatchObject(one.outcome)
+  await guestEchoes(launchers[0])
+})
+
+test('a device is held until its pod ends, also while libvirtd is started again, and the next VM can have it', async () => {
+  const device = await makeDevice(makeContent())
+  const [first, second, third] = [await launcherWith(device), await launcherWith(device), await launcherWith(device)]
+  await first.signal('libvirtd', 'SIGSTOP')
+  const start = put(first)
+  await eventually('the device is held', () => isHeld(device))
+  // The launcher prepares the volumes again.
+  await first.signal('libvirtd', 'SIGKILL')
+  expect(await start).toMatchObject(running)
+  expect(await put(second)).toMatchObject(refused)
+  await first.stop()
+  expect(await put(third)).toMatchObject(running)
+})
+
+const isHeld = ({ path }: Device): Promise<boolean> =>
+  open(path, constants.O_RDONLY | constants.O_EXCL).then(
+    (handle) => handle.close().then(() => false),
+    () => true,
+  )
+
+/** A launcher whose claim is filled from an image with this content. */
+async function fillingLauncher(device: Device, content: Buffer): Promise<RunningLauncher> {
+  const launcher = await launcherWith(device)
+  const folder = join(launcher.images, 'root/disk')
+  await mkdir(folder, { recursive: true })
+  await writeFile(join(folder, 'disk'), content, { mode: 0o444 })
+  return launcher
+}
+const source = { source: { image: { reference: 'disks/test:1' } } }
+
+test.each([
+  { disk: writer, outcomes: [refused, running] },
+  { disk: shared, outcomes: [running, running] },
+])('of two VMs with a disk $disk that are to fill a new device, one does', async ({ disk, outcomes }) => {
+  const contents = [makeContent(), makeContent()] as const
+  const device = await makeDevice()
+  const launchers = [await fillingLauncher(device, contents[0]), await fillingLauncher(device, contents[1])] as const
+  const reports = await Promise.all(launchers.map((launcher) => put(launcher, disk, source)))
+  expect(reports.toSorted((a, b) => a.phase.localeCompare(b.phase))).toMatchObject(outcomes)
+  const filled = await device.content()
+  const fillers = contents.filter((content) => content.equals(filled))
+  expect(fillers).toHaveLength(1)
+  const winner = outcomes[0] === refused ? contents.findIndex((content) => content.equals(filled)) : 0
+  expect(reports[winner]).toMatchObject(running)
+  await guestEchoes(launchers[winner === 0 ? 0 : 1])
+})
+
+test('a device is not copied while a VM writes to it', async () => {
+  const [from, to] = [await makeDevice(makeContent()), await makeDevice()]
+  const [user, copier, later] = [await launcherWith(from), await launcherWith(to), await launcherWith(to)]
+  for (const { blocks } of [copier, later]) await addBlockVolume(blocks, from.path, sourceDeviceName('root'))
+  const copy = { source: { claim: { claimName: 'other' } } }
+  expect(await put(user)).toMatchObject(running)
+  expect(await put(copier, {}, copy)).toMatchObject({
+    reason: 'volumeUnavailable',
+    message: 'volume "root": the claim data cannot be filled: the claim other is in use by another VM or process',
+  })
+  await copier.stop()
+  await user.stop()
+  expect(await put(later, {}, copy)).toMatchObject(running)
+  expect((await to.content()).equals(await from.content())).toBe(true)
+})
+
+test('a device that the launcher may not open is refused', async () => {
+  const launcher = await launcherWith(await makeDevice(makeContent()))
+  await chmod(join(launcher.blocks, 'root'), 0)
+  expect(await put(launcher)).toMatchObject({
+    reason: 'volumeUnavailable',
+    message: expect.stringContaining('volume "root": the claim data cannot be opened: EACCES'),
+  })
+})
