@@ -16,6 +16,8 @@ export interface AttachedPod {
   readonly podUID: string
   /** The claim, as seen by the test. */
   readonly claim: string
+  /** Resolves when it serves the claim. */
+  listens(): Promise<void>
   /** Moves its socket to the launcher as the handler does, once it is there. */
   place(launcher: RunningLauncher): Promise<void>
   /** As the kubelet ends it. */
@@ -59,12 +61,16 @@ export async function startAttachedPod(
   pod.process.stderr?.on('data', (chunk: Buffer) => log.push(chunk.toString()))
   const exitCode = new Promise<number>((done) => pod.process.once('exit', (code) => done(code ?? -1)))
   const socket = join(rootfs, root, 'socket', attachmentSocketName)
+  const listens = async () => {
+    await eventually(`the pod listens: ${log.join('')}`, async () => (await kindOf(socket)) === 'socket')
+  }
   return {
     podUID,
     claim: volume,
+    listens,
     async place(launcher) {
       const target = join(dirname(launcher.socket), attachedSocketDirectory, `${podUID}.sock`)
-      await eventually(`the pod listens: ${log.join('')}`, async () => (await kindOf(socket)) === 'socket')
+      await listens()
       await rename(socket, target)
     },
     async terminate() {

@@ -6,10 +6,11 @@ import { expect, onTestFinished, test } from 'vitest'
 import { sourceDeviceName } from '../../api/claim-volume.ts'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import { eventually } from '../until.ts'
+import { type AttachedPod, startAttachedPod } from './attached-pod.ts'
 import { addBlockVolume, attachLoop, detachLoop, guestEchoes } from './claim.ts'
 import { guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
-import { libvirtRootfs, makeRunDirectory } from './rootfs.ts'
+import { libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
 
 /** Launchers of one node reach a device by nodes of their own, as the container runtime makes them. */
 const bootSector = guestDisk('echo').subarray(0, 512)
@@ -180,4 +181,48 @@ test('a device that the launcher may not open is refused', async () => {
     reason: 'volumeUnavailable',
     message: expect.stringContaining('volume "root": the claim data cannot be opened: EACCES'),
   })
+})
+
+/** A pod that serves the device to a running guest. */
+async function attach({ path }: Device, isReadOnly: boolean): Promise<AttachedPod> {
+  const { outside } = await makeRunDirectory(libvirtRootfs())
+  await makeOwned(join(outside, 'socket'))
+  await addBlockVolume(outside, path, 'block')
+  const env = isReadOnly ? { VIRTSET_READ_ONLY: 'yes' } : {}
+  const pod = await startAttachedPod('5b0c0f4e-6d2a-4c2b-9a53-000000000104', { claim: join(outside, 'block'), env })
+  onTestFinished(async () => {
+    await pod.stop()
+    await rm(outside, { recursive: true })
+  })
+  return pod
+}
+
+const inUse = 'another VM uses the disk in the claim'
+const outcome = async (pod: AttachedPod): Promise<string> => {
+  const ended = pod.exitCode.then((code) => `${code}: ${pod.log().trim()}`)
+  return Promise.race([ended, pod.listens().then(() => 'serves')])
+}
+
+test('a device that a VM writes to is attached to no other guest', async () => {
+  const device = await makeDevice(makeContent())
+  expect(await put(await launcherWith(device))).toMatchObject(running)
+  for (const isReadOnly of [false, true]) {
+    expect(await outcome(await attach(device, isReadOnly))).toMatch(new RegExp(`^[1-9]\\d*: ${inUse}$`))
+  }
+})
+
+test('a device that is attached to a guest is refused to a VM and to another guest until its pod ends', async () => {
+  const device = await makeDevice(makeContent())
+  const pod = await attach(device, false)
+  expect(await outcome(pod)).toBe('serves')
+  for (const isReadOnly of [false, true]) expect(await outcome(await attach(device, isReadOnly))).toContain(inUse)
+  expect(await put(await launcherWith(device))).toMatchObject(refused)
+  await pod.terminate()
+  expect(await pod.exitCode).toBe(0)
+  expect(await put(await launcherWith(device))).toMatchObject(running)
+})
+
+test('a device that guests only read is attached to several', async () => {
+  const device = await makeDevice(makeContent())
+  for (const isReadOnly of [true, true]) expect(await outcome(await attach(device, isReadOnly))).toBe('serves')
 })
