@@ -45,6 +45,10 @@ export const virtualMachineStatusSchema = withDefault(
     message: string('Why the VM is in this phase, in a sentence.'),
     nodeName: string('The node that the VM runs on.'),
     podUID: string('The UID of the launcher pod. A VM never has a second one, unless the kubelet rejected the first.'),
+    podGracePeriodSeconds: integer(
+      'The longest grace period with which the launcher pod was deleted, in seconds, if it is longer than that of its spec. After a forced deletion, what is left of the pod has as much time, even if a later stop requested less.',
+      { minimum: 0, format: 'int64' },
+    ),
     podIP: string('The first IP address of the launcher pod, and of a guest that has the addresses of its pod.'),
     podIPs: list(
       'The IP addresses of the launcher pod: one of each family.',

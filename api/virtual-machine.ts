@@ -85,6 +85,8 @@ export interface VirtualMachineStatus {
   readonly nodeName?: string
   /** The only launcher pod that this VM ever has. */
   readonly podUID?: string
+  /** The longest grace period with which that pod was deleted, if it is longer than that of its spec. */
+  readonly podGracePeriodSeconds?: number
   /** The first of `podIPs`. */
   readonly podIP?: string
   readonly podIPs?: readonly { readonly ip: string }[]

@@ -148,15 +148,30 @@ function dumpBytes({ spec: { domain } }: VirtualMachine): bigint {
 
 /** How long the kubelet waits before it kills: the VM's own grace period and what the launcher does around it. */
 export function podGraceSeconds(vm: VirtualMachine): number {
-  const { terminationGracePeriodSeconds: own = defaultGraceSeconds } = vm.spec
-  return (requestedGraceSeconds(vm) ?? own) + graceSlackSeconds
+  const requested = requestedGraceSeconds(vm)
+  return requested === undefined ? ownPodGraceSeconds(vm) : requested + graceSlackSeconds
 }
 
-/** The longest that the kubelet may wait, also if the pod was created before a stop requested less, or after it. */
+/** The longest that the kubelet may wait: a stop that requests less does not shorten what the pod was deleted with. */
 export function longestPodGraceSeconds(vm: VirtualMachine): number {
-  const { terminationGracePeriodSeconds: own = defaultGraceSeconds } = vm.spec
-  return Math.min(Math.max(requestedGraceSeconds(vm) ?? 0, own), longestGraceSeconds) + graceSlackSeconds
+  return Math.max(ownPodGraceSeconds(vm), vm.status?.podGracePeriodSeconds ?? 0, boundedPodGrace(podGraceSeconds(vm)))
 }
+
+/**
+ * `status.podGracePeriodSeconds` of a VM whose pod is or will be deleted with this grace period; undefined if that does
+ * not change. Most VMs need none, and so no update.
+ */
+export function longerPodGraceSeconds(vm: VirtualMachine, graceSeconds: number): number | undefined {
+  const seconds = boundedPodGrace(graceSeconds)
+  return seconds > Math.max(ownPodGraceSeconds(vm), vm.status?.podGracePeriodSeconds ?? 0) ? seconds : undefined
+}
+
+/** That of the pod's spec. */
+const ownPodGraceSeconds = ({ spec }: VirtualMachine): number =>
+  (spec.terminationGracePeriodSeconds ?? defaultGraceSeconds) + graceSlackSeconds
+
+/** Whoever may delete pods chooses a grace period without a limit. */
+const boundedPodGrace = (seconds: number): number => Math.min(seconds, longestGraceSeconds + graceSlackSeconds)
 
 /**
  * The claims that must be known before the pod is created: a block volume is attached to a pod in another way than a

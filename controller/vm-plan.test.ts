@@ -226,6 +226,10 @@ const awaited = withStatus({
     },
   ],
 })
+/** The user requested a stop with this grace period last. */
+const stopped = (seconds: string) => ({
+  metadata: { ...deleting, annotations: { 'virtset.io/grace-period-seconds': seconds } },
+})
 const present = withCondition('PodEnded', 'LauncherPresent', '', 'False')
 /** What the handler writes. */
 const finishedAfter = (vm: typeof running) => ({
@@ -557,12 +561,15 @@ const table: [string, Variation, string[]][] = [
   [
     'a stop that requests less than the grace period of the pod does not shorten that',
     {
-      vm: withStatus(inPhase('Running'), {
-        metadata: { ...deleting, annotations: { 'virtset.io/grace-period-seconds': '0' } },
-      }),
+      vm: withStatus(inPhase('Running'), stopped('0')),
       elapsed: { podMissing: 119 },
     },
     [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 1000'],
+  ],
+  [
+    'nor does it shorten the grace period that the pod was deleted with',
+    { vm: withStatus({ ...inPhase('Running'), podGracePeriodSeconds: 86_430 }, stopped('0')) },
+    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 86490000'],
   ],
   ['the handler sees the launcher: waits without limit', { vm: present, elapsed: { podMissing: 86_400 } }, []],
   ['also when the node does not respond', { vm: present, node: 'silent' }, []],
@@ -1267,6 +1274,40 @@ describe('plan', () => {
       (action) => 'status' in action && action.status.conditions,
     )
     expect(conditions).toEqual([[ready, expect.objectContaining({ type: 'PodEnded', status: 'False' })]])
+  })
+
+  const podGrace = (podGracePeriodSeconds?: number, over: Parameters<typeof withStatus>[1] = {}) =>
+    withStatus(
+      { ...inPhase('Running'), ...(podGracePeriodSeconds === undefined ? {} : { podGracePeriodSeconds }) },
+      over,
+    )
+  const ending = (deletionGracePeriodSeconds: number) =>
+    seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(0), deletionGracePeriodSeconds } })
+  it.each<[string, Variation, string[]]>([
+    ['is stored before the pod is deleted with it', { vm: podGrace(undefined, stopped('86400')), pod: own }, ['86430']],
+    ['is not stored again', { vm: podGrace(86_430, stopped('86400')), pod: own }, []],
+    ['is stored for a deletion by others, with its reason', { vm: podGrace(), pod: ending(3600) }, ['3600']],
+    ['has a limit', { vm: podGrace(), pod: ending(2 ** 40) }, [`${2 ** 31 - 1 + 30}`]],
+    ['is not lowered', { vm: podGrace(86_430, stopped('100')), pod: ending(130) }, []],
+    ['is not stored if it is that of the spec', { vm: podGrace(undefined, stopped('0')), pod: ending(60) }, []],
+    ['is not stored if it is shorter', { vm: podGrace(undefined, stopped('0')), pod: own }, []],
+    [
+      'is that of its own pod',
+      {
+        vm: podGrace(),
+        pod: own,
+        copies: [seen({ metadata: { ...copy.metadata, deletionGracePeriodSeconds: 3600 } })],
+      },
+      [],
+    ],
+  ])('a grace period of the pod that is longer than that of its spec %s', (_, over, expected) => {
+    const actions = plan(observed(over))
+    const written = actions.flatMap((action) =>
+      action.do === 'updateStatus' ? [`${action.status.podGracePeriodSeconds}`] : [],
+    )
+    expect(written).toEqual(expected)
+    // First, or nowhere.
+    expect(actions.findIndex((action) => action.do === 'updateStatus')).toBe(expected.length - 1)
   })
 
   const relabelled = withStatus(inPhase('Running'), { metadata: { labels: { app: 'a' } } })

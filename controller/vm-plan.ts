@@ -11,7 +11,15 @@ import { hasFinalizer } from './finalizer.ts'
 import { pullingImage } from './image-pull.ts'
 import { explainPull, explainUnsupported } from './image-volume.ts'
 import { lastLine } from './termination-message.ts'
-import { claimsOf, launcherPod, podName, sourceClaimsOf, vmUidLabel } from './launcher-pod.ts'
+import {
+  claimsOf,
+  launcherPod,
+  longerPodGraceSeconds,
+  podGraceSeconds,
+  podName,
+  sourceClaimsOf,
+  vmUidLabel,
+} from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import { isRelabelled } from './pod-labels.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
@@ -29,6 +37,7 @@ import {
   explainedStatus,
   isChanged,
   pendingStatus,
+  podGraceStatus,
   probedStatus,
   refusedStatus,
   rejectedStatus,
@@ -80,6 +89,24 @@ const troubles = [
  * is created.
  */
 export function plan(observed: Observed): Action[] {
+  const { vm, now } = observed
+  const graceSeconds = longerGraceOf(observed)
+  if (graceSeconds === undefined) return planFor(observed)
+  const status = podGraceStatus(vm, graceSeconds, now)
+  const actions = planFor({ ...observed, vm: { ...vm, status } })
+  // Another status of this round has it too; two would conflict.
+  const isWritten = actions.some((action) => action.do === 'updateStatus')
+  return isWritten ? actions : [{ do: 'updateStatus', status }, ...actions]
+}
+
+/** Stored before the pod is deleted with it, and for a deletion by others when that is observed. */
+function longerGraceOf({ vm, pods }: Observed): number | undefined {
+  const own = pods.find(({ metadata }) => metadata.uid === vm.status?.podUID)
+  if (own === undefined) return undefined
+  return longerPodGraceSeconds(vm, own.metadata.deletionGracePeriodSeconds ?? podGraceSeconds(vm))
+}
+
+function planFor(observed: Observed): Action[] {
   const { vm, completion, foreignPod } = observed
   if (vm.metadata.deletionTimestamp !== undefined) return terminate(observed)
   if (isFinished(vm)) return cleanUp(observed)

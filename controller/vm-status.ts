@@ -170,6 +170,11 @@ export function awaitingHandlerStatus(vm: Vm, podName: string, now: string): Vir
   return next(vm, {}, now, [{ type: podEndedCondition, status: 'Unknown', reason: 'AwaitingHandler', message }])
 }
 
+/** The grace period of the pod, which must be known once the pod is gone. */
+export function podGraceStatus(vm: Vm, podGracePeriodSeconds: number, now: string): VirtualMachineStatus {
+  return next(vm, { podGracePeriodSeconds }, now, [])
+}
+
 const completed: Asserted = { type: 'Completed', status: 'True', reason: 'Completed', message: '' }
 
 /** The status with `fields` changed; a phase without reason and message clears those of the last phase. */
