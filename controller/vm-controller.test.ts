@@ -606,9 +606,14 @@ describe('controller', () => {
     create(server)
     await until(() => pod(server) !== undefined)
     await first.stop()
-    // Without the label, no cache has it.
-    change(server, { ...pod(server)!, metadata: { ...pod(server)!.metadata, labels: {} } }, { nodeName: 'n1' })
-    server.fault = ({ method, path }) => (method === 'POST' && path.endsWith('/pods') ? refusal : undefined)
+    change(server, pod(server)!, { nodeName: 'n1' })
+    const list = { kind: 'PodList', apiVersion: 'v1', metadata: { resourceVersion: '1' }, items: [] }
+    server.fault = ({ method, path, query }) => {
+      if (!path.endsWith('/pods')) return undefined
+      if (method === 'POST') return refusal
+      // An old list, and no event.
+      return query.get('watch') === null ? { status: 200, body: list } : 'hang'
+    }
     start()
     await until(() => vm(server)?.status !== undefined)
     expect(vm(server)?.status).toMatchObject({ phase: 'Scheduled', podUID: pod(server)!.metadata.uid })

@@ -423,7 +423,8 @@ export function createWorld() {
      */
     editPod(pod: LauncherPod, isUnlabelled: boolean): void {
       if (pod.metadata.name.endsWith('-copy')) return
-      if (isUnlabelled && ![...vms.values()].some(({ metadata }) => metadata.uid === vmUidOf(pod))) return
+      // Before its VM names it, a pod without the label is refused until someone deletes it.
+      if (isUnlabelled && ![...vms.values()].some(({ status }) => status?.podUID === pod.metadata.uid)) return
       const { labels = {} } = pod.metadata
       setPod({ ...pod, metadata: { ...pod.metadata, ownerReferences: [], labels: isUnlabelled ? {} : labels } })
     },
