@@ -382,7 +382,7 @@ test('kubectl vm log -f prints the past of a VM of a config, and what follows un
   await until(() => printed === 'booting\nlogin: ')
   const exit = once(log, 'exit')
   await reports('logged', { phase: 'Succeeded' })
-  hubs.get(uid)?.end()
+  void hubs.get(uid)?.end()
   expect((await exit)[0]).toBe(0)
   expect(printed).toBe('booting\nlogin: ')
 })
