@@ -176,9 +176,15 @@ export function parseVirtualMachine(
   return causes.length > 0 ? { causes } : { vm: value as VirtualMachine }
 }
 
-/** The MAC addresses of a VM, in lower case with colons. */
+/**
+ * A VM can have 256 interfaces, and every VM of the cluster is cached with its addresses: a tenant's VMs could take all
+ * memory.
+ */
+const mostMacs = 16
+
+/** The MAC addresses of the first 16 interfaces of a VM, in lower case with colons. */
 export const macsOf = ({ domain }: VirtualMachineSpec): readonly string[] =>
-  (domain.devices?.interfaces ?? []).flatMap(({ mac }) => macOf(mac?.address) ?? [])
+  (domain.devices?.interfaces ?? []).slice(0, mostMacs).flatMap(({ mac }) => macOf(mac?.address) ?? [])
 
 /** A MAC address in lower case with colons. */
 export function macOf(address: string | undefined): string | undefined {

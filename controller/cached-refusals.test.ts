@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { emptyInventory, type Inventory } from '../inventory/inventory.ts'
@@ -90,6 +92,24 @@ test('the refusals of every VM are cached until it is deleted', () => {
   cached.forget('uid-7')
   round()
   expect(engine.calls).toBe(3001)
+})
+
+test('a VM takes little memory, however many presets select it', () => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const presets = Array.from({ length: 500 }, (_, index) => {
+    const one = preset('same')
+    return { ...one, id: `default/${'p'.repeat(240)}-${index}` }
+  })
+  const cached = cacheRefusals(counting(), { ...emptyInventory(), candidates: createCandidates(presets) })
+  cached.refusals(vm)
+  collect()
+  const { heapUsed: before } = process.memoryUsage()
+  for (let index = 0; index < 100; index += 1) cached.refusals(withMetadata({ uid: `uid-${index}` }))
+  collect()
+  expect((process.memoryUsage().heapUsed - before) / 100).toBeLessThan(20_000)
+  // Still in use, so the cache is not collected.
+  expect(cached.refusals(vm)).toEqual([])
 })
 
 /** Counts how often the nodes are determined. */

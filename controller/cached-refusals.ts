@@ -75,12 +75,13 @@ function inputsOf(
 ): readonly unknown[] {
   const { namespace: name = '', generation, labels = {}, annotations = {}, ownerReferences } = metadata
   const namespace = inventory.namespace(name)
+  const presets = inventory.candidates.select(labels, namespace)
+  // Annotations can be large, and presets many: what a VM takes in memory must not depend on them.
   return [
     generation,
-    // Annotations can be large.
     hash('sha256', JSON.stringify([labels, annotations, ownerReferences, namespace.labels]), 'base64'),
     numberOf(inventory.capabilities()),
-    ...inventory.candidates.select(labels, namespace).map(({ id, origin }) => `${id} ${origin.revision}`),
+    hash('sha256', JSON.stringify(presets.map(({ id, origin }) => [id, origin.revision])), 'base64'),
   ]
 }
 

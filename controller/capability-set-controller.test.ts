@@ -32,7 +32,7 @@ async function setUp(isSharing: boolean) {
   }
   const putSet = () => server.put(setsPath, { kind: 'NodeCapabilitySet', metadata: { name }, spec: { capabilities } })
   const start = async () => {
-    const inventory = watchInventory({ kube, log, clock, withMac: () => [] })
+    const inventory = watchInventory({ kube, log, clock, findWithMac: () => undefined })
     closing.push(() => inventory.stop())
     const events = { record: () => {} }
     const context = { kube, log, clock, events, isLeader: () => true }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { completedByAnnotation, macsOf } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { ownerReference } from '../api/template.ts'
-import { emptyInventory, isTakenBy, type Inventory } from '../inventory/inventory.ts'
+import { emptyInventory, isOther, type Inventory } from '../inventory/inventory.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import { storedVm } from '../test/stored-vm.ts'
@@ -34,10 +34,7 @@ describe('the controller’s engine', () => {
     const vm = slipped({ domain: { ...domain, devices: { interfaces: [{ type: 'user' }, { type: 'user' }] } } })
     const macsWhere = (holders: readonly VirtualMachine[]): readonly string[] => {
       const isMacTaken: Inventory['isMacTaken'] = (address, vm) =>
-        isTakenBy(
-          holders.filter(({ spec }) => macsOf(spec).includes(address)),
-          vm,
-        )
+        holders.some((holder) => macsOf(holder.spec).includes(address) && isOther(holder, vm))
       const outcome = createEngine({ ...inventory, isMacTaken }).complete(vm)
       return 'causes' in outcome ? [] : macsOf(outcome.vm.spec)
     }

@@ -40,8 +40,12 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const registry = createMetrics()
   const events = countEvents(registry, createEventRecorder({ kube: client, log, component: name, instance: identity }))
   const isLeader = () => election.isLeader()
-  const withMac = (address: string) => controller.vms.store.byIndex('mac', address)
-  const inventory = watchInventory({ kube, log, clock, withMac })
+  const inventory = watchInventory({
+    kube,
+    log,
+    clock,
+    findWithMac: (address, isWanted) => controller.vms.store.findByIndex('mac', address, isWanted),
+  })
   const engine = cacheRefusals(createEngine(inventory), inventory)
   const context = { kube, events, log, isLeader, clock }
   const controller = startVmController({

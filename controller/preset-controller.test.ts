@@ -29,7 +29,7 @@ async function setUp() {
   opened.push(() => server.close())
   const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
   opened.push(() => kube.close())
-  const inventory = watchInventory({ kube, log, clock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock, findWithMac: () => undefined })
   opened.push(() => inventory.stop())
   const all = startReflector({ kube, resource: virtualMachines, log, clock })
   opened.push(() => all.stop())

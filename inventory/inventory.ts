@@ -23,9 +23,14 @@ export interface VmName {
   readonly name?: string | undefined
 }
 
-/** Whether a VM other than `vm` is among those that have a MAC address. */
-export const isTakenBy = (holders: readonly { readonly metadata: Partial<VmName> }[], vm: VmName): boolean =>
-  holders.some(({ metadata }) => metadata.namespace !== vm.namespace || metadata.name !== vm.name)
+/** A VM that has a MAC address. */
+export interface MacHolder {
+  readonly metadata: Partial<VmName>
+}
+
+/** Whether the holder of a MAC address is another VM. */
+export const isOther = ({ metadata }: MacHolder, vm: VmName): boolean =>
+  metadata.namespace !== vm.namespace || metadata.name !== vm.name
 
 /** A namespace about which only the name is known. Every namespace has its name as a label. */
 export const unlabelledNamespace = (name: string): Namespace => ({

@@ -28,7 +28,7 @@ test('presets and namespaces follow the API server; a broken preset is quarantin
   })
   api.put('/api/v1/namespaces', { metadata: { name: 'shop', labels: { team: 'a' } } })
   api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', preset('one', { selector: {} }))
-  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()
   expect([inventory.namespace('shop'), inventory.namespace('new')]).toEqual([
@@ -69,7 +69,7 @@ test('compiles a preset again when its spec changes, not when its status does', 
       status: { matched },
     })
   put(1, 0)
-  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()
   const compiled = inventory.candidates.get('shop/one')
@@ -98,7 +98,7 @@ test('caches only the metadata of presets that is used', async () => {
     metadata: written,
     spec: { selector: {} },
   })
-  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()
   const keys = Object.keys(inventory.preset('shop/one')?.metadata ?? {})
@@ -116,7 +116,7 @@ test('capabilities follow the profiles that nodes publish, and are combined once
     api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: node }, spec: { ...spec, ...more } })
   }
   publish('one')
-  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()
   const nodes = () => inventory.capabilities().providedFor({ domain: {} }).groups
@@ -161,7 +161,7 @@ test.each([
   // Of another name than that of its content.
   putSet('other')
   publish('lost', 'other')
-  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()
   const nodes = () => inventory.capabilities().providedFor({ domain: {} }).groups
@@ -207,7 +207,7 @@ test('a stored profile that exceeds the limits of its schema is ignored, whateve
   const [machine, ...others] = machines
   if (machine === undefined) throw new Error('no machine type')
   publish('wordy', { ...bundledCapabilities, machines: [{ ...machine, name: 'x'.repeat(65) }, ...others] })
-  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()
   const { groups, capabilities } = inventory.capabilities().providedFor({ domain: {} })
@@ -220,7 +220,7 @@ test('reports which namespace a change concerns, and no change that completion d
   closing.push(() => api.close())
   const kube = createKubeClient({ access: api.access, userAgent: 'test' })
   closing.push(() => kube.close())
-  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()
   const reported: (string | undefined)[] = []

@@ -26,15 +26,15 @@ import {
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { capabilitiesOf } from './capability-sets.ts'
-import { isTakenBy, unlabelledNamespace, type Inventory } from './inventory.ts'
+import { isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
 import { createSettled } from './settled.ts'
 
 export interface WatchOptions {
   readonly kube: KubeClient
   readonly log: Logger
   readonly clock: Clock
-  /** The VMs that have a MAC address, from the caller's own cache of VMs. */
-  readonly withMac: (address: string) => readonly Pick<KubeObject, 'metadata'>[]
+  /** The first VM with a MAC address that `isWanted` accepts, of the caller's own cache of VMs. */
+  readonly findWithMac: (address: string, isWanted: (holder: MacHolder) => boolean) => MacHolder | undefined
 }
 
 type CacheReflector = Pick<Reflector<KubeObject>, 'ageMs' | 'hasSynced' | 'onChange' | 'statistics' | 'stop' | 'synced'>
@@ -65,7 +65,7 @@ export interface WatchedInventory extends Inventory {
   stop(): Promise<void>
 }
 
-export function watchInventory({ kube, log, clock, withMac }: WatchOptions): WatchedInventory {
+export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions): WatchedInventory {
   const candidates = createCandidates()
   const quarantined = new Map<string, QuarantinedPreset>()
   const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
@@ -123,7 +123,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
     },
     hasNamespace: (name) => namespaceReflector.store.get(name) !== undefined,
     capabilities: () => (capabilities ??= nodeCapabilities([...counted.values()])),
-    isMacTaken: (address, vm) => isTakenBy(withMac(address), vm),
+    isMacTaken: (address, vm) => findWithMac(address, (holder) => isOther(holder, vm)) !== undefined,
     presets: () => presets.flatMap(({ store }) => store.list()),
     preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
     onPresetChange(listener) {

@@ -308,7 +308,7 @@ describe('a set of capabilities', () => {
     }
     handlers = await Promise.all(nodes.map((node) => handlerOf(node)))
     controllerKube = await clientOf('virtset-controller')
-    const inventory = watchInventory({ kube: controllerKube, log, clock: systemClock, withMac: () => [] })
+    const inventory = watchInventory({ kube: controllerKube, log, clock: systemClock, findWithMac: () => undefined })
     const context = { kube: controllerKube, log, clock, events: { record: () => {} }, isLeader: () => true }
     const controller = startCapabilitySetController({ ...context, inventory, isSharing: true })
     stops.unshift(async () => {

@@ -33,7 +33,7 @@ async function startStandby() {
   const server = await startFakeApiServer({ now: () => clock.now() })
   const kube = createKubeClient({ access: server.access, userAgent: 'test', clock })
   const context = { kube, events: { record: () => {} }, log, clock, isLeader: () => false }
-  const inventory = watchInventory({ kube, log, clock, withMac: () => [] })
+  const inventory = watchInventory({ kube, log, clock, findWithMac: () => undefined })
   const engine = cacheRefusals(createEngine(inventory), inventory)
   const image = 'launcher:1'
   const controller = startVmController({ ...context, engine, image, concurrency: 1, isAwaited: () => false })

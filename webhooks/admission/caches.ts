@@ -40,7 +40,12 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
   const indexers = { namespace: ({ metadata: { namespace = '' } }: KubeObject) => [namespace] }
   const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers, slim: slimRange })
   const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers, slim: slimQuota })
-  const inventory = watchInventory({ kube, log, clock, withMac: (address) => vms.store.byIndex('mac', address) })
+  const inventory = watchInventory({
+    kube,
+    log,
+    clock,
+    findWithMac: (address, isWanted) => vms.store.findByIndex('mac', address, isWanted),
+  })
   inventory.onPresetChange((id) => arrivals.arrived(id))
   const reading = createLanes(namespaceLanes)
   const newNamespaces = createNewNamespaces(

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
-import { isTakenBy } from '../../inventory/inventory.ts'
+import { isOther } from '../../inventory/inventory.ts'
 import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { cachesWithout, type AdmissionCaches } from './caches.ts'
 import { createEngine } from './engine.ts'
@@ -50,11 +50,7 @@ const persisted = (given: VirtualMachine, name: string) =>
 
 /** As the store looks them up. */
 const cachesWith = (...known: CachedVm[]): Pick<AdmissionCaches, 'isMacTaken'> => ({
-  isMacTaken: (address, vm) =>
-    isTakenBy(
-      known.filter(({ macs = [] }) => macs.includes(address)),
-      vm,
-    ),
+  isMacTaken: (address, vm) => known.some((holder) => holder.macs?.includes(address) === true && isOther(holder, vm)),
 })
 
 describe('a MAC address', () => {

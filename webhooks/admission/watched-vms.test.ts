@@ -19,6 +19,13 @@ test('the cache has only the identity of a VM and its MAC addresses in canonical
   })
 })
 
+test('the cache has the MAC addresses of the first 16 interfaces only', () => {
+  const addresses = Array.from({ length: 256 }, (_, index) => `52:54:00:00:00:${index.toString(16).padStart(2, '0')}`)
+  const interfaces = addresses.map((address) => ({ type: 'user' as const, mac: { address } }))
+  const metadata = { name: 'vm', namespace: 'shop', uid: 'u', resourceVersion: '1' }
+  expect(pack({ metadata, spec: { domain: { devices: { interfaces } } } }).macs).toEqual(addresses.slice(0, 16))
+})
+
 test('the cache has the claims that a VM uses until it has ended', () => {
   const vm = {
     metadata: { name: 'vm', namespace: 'shop', uid: 'u', resourceVersion: '1' },
