@@ -29,7 +29,7 @@ import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import { budgets, groupUidLabel, slimBudget } from './budget.ts'
 import type { Budget } from './budget.ts'
-import { createGroupIndex, isToAdopt, ownersOf } from './group-index.ts'
+import { createGroupIndex, isAdoptable, isToAdopt, ownersOf } from './group-index.ts'
 import { createExpectations } from './group-expectations.ts'
 import type { Expectations } from './group-expectations.ts'
 import { vmPrefix } from './group-claims.ts'
@@ -108,12 +108,12 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     slim: slimBudget,
     indexers: { group: ({ metadata }: Budget) => [metadata.labels?.[groupUidLabel] ?? ''] },
   })
-  /** VMs by namespace, and by the uid of the config or group that controls them. */
+  /** VMs by namespace, and by the uid of the config or group that controls them; those that groups can adopt. */
   const owned = createStore<VirtualMachine, 'owner'>({
     owner: (vm) => {
+      if (isAdoptable(vm)) return [ownedBy(vm.metadata.namespace, 'nothing')]
       const owner = controllerOf(vm)
-      if (owner === undefined) return [ownedBy(vm.metadata.namespace, 'nothing')]
-      return isOwning(owner) ? [ownedBy(vm.metadata.namespace, owner.uid)] : []
+      return owner !== undefined && isOwning(owner) ? [ownedBy(vm.metadata.namespace, owner.uid)] : []
     },
   })
   const memories = new Map<string, Memory>()
@@ -140,7 +140,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const adoptable = startWorkQueue({
     reconcile: (key) => {
       const vm = vms.store.get(key)
-      const found = vm === undefined || controllerOf(vm) !== undefined ? [] : index.adopting(vm)
+      const found = vm === undefined || !isAdoptable(vm) ? [] : index.adopting(vm)
       for (const group of found) loop.add(group)
       return Promise.resolve()
     },

@@ -106,6 +106,8 @@ describe('a change of a VM', () => {
   })
   const free = vm({ labels: { a: '1' } })
   const relabelled = vm({ labels: { a: '2' } })
+  const ended = { ...relabelled, status: { phase: 'Succeeded' as const } }
+  const ending = vm({ labels: { a: '2' }, deletionTimestamp: '2030-01-01T00:00:00Z' })
   const running = { ...free, status: { phase: 'Running' as const } }
 
   it.each<[string, Parameters<typeof isToAdopt>[0], boolean, string[]]>([
@@ -115,6 +117,8 @@ describe('a change of a VM', () => {
     ['whose status changes concerns no group', { kind: 'updated', object: running, previous: free }, false, []],
     ['that loses its owner', { kind: 'updated', object: free, previous: owned }, true, ['u']],
     ['that is adopted', { kind: 'updated', object: owned, previous: free }, false, ['u']],
+    ['that has ended, and gets labels', { kind: 'updated', object: ended, previous: free }, false, []],
+    ['that is being deleted, and gets labels', { kind: 'updated', object: ending, previous: free }, false, []],
     ['that is gone', { kind: 'deleted', object: free }, false, []],
   ])('%s', (_, change, isAdoptable, owners) => {
     expect([isToAdopt(change), ownersOf(change)]).toEqual([isAdoptable, owners])

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { controllerOf, isOwning } from '../api/template.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { isFinished, type VirtualMachine } from '../api/virtual-machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import type { Selecting } from '../presets/candidates.ts'
 import { compileStoredSelector } from '../presets/selector.ts'
@@ -54,12 +54,16 @@ export function ownersOf(change: Change<VirtualMachine>): readonly string[] {
   return [...new Set(owners.map((owner) => owner?.uid ?? ''))]
 }
 
+/** Whether a group that selects the VM adopts it. */
+export const isAdoptable = (vm: Persisted<VirtualMachine>): boolean =>
+  controllerOf(vm) === undefined && !isFinished(vm) && vm.metadata.deletionTimestamp === undefined
+
 /**
- * Whether groups must be asked to adopt the VM: nothing controls it, and it is new, or it had a controller or other
- * labels before.
+ * Whether groups must be asked to adopt the VM: they could, and it is new, or it had a controller or other labels
+ * before.
  */
 export function isToAdopt(change: Change<VirtualMachine>): boolean {
-  if (change.kind === 'deleted' || controllerOf(change.object) !== undefined) return false
+  if (change.kind === 'deleted' || !isAdoptable(change.object)) return false
   if (change.kind === 'added' || controllerOf(change.previous) !== undefined) return true
   return !isDeepStrictEqual(change.object.metadata.labels, change.previous.metadata.labels)
 }
