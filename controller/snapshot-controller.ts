@@ -112,14 +112,12 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
   /** From the API server: a cache could still show a guest that is no longer frozen. */
   const observe = async (snapshot: Snapshot): Promise<ObservedSnapshot> => {
     const source = await sourceOf(snapshot)
-    const untaken = snapshots.store.byIndex('untaken', sourceKeyOf(snapshot))
+    const own = orderOf(snapshot)
+    const isEarlier = (other: Snapshot) => orderOf(other) < own && (source?.vm !== undefined || !waitsForVm(other))
     return {
       snapshot,
       source,
-      earlier: earlierThan(
-        snapshot,
-        source?.vm === undefined ? untaken.filter((other) => !waitsForVm(other)) : untaken,
-      ),
+      earlier: snapshots.store.findByIndex('untaken', sourceKeyOf(snapshot), isEarlier)?.metadata.name,
       volumeSnapshots: await readVolumeSnapshots(snapshot),
       sinceMs: sinceMs(snapshot),
       isSupported: await isSupported(),
@@ -277,13 +275,5 @@ const sourceKeyOf = ({ metadata: { namespace = '' }, spec }: Snapshot): string =
 const waitsForVm = ({ spec, status }: Snapshot): boolean =>
   spec.source.kind !== 'VirtualMachineConfig' && status?.phase !== 'InProgress'
 
-/**
- * Snapshots of one guest are taken one after the other, in the order in which they were created.
- * @param untaken all snapshots of this guest that are not taken yet
- */
-function earlierThan(snapshot: Snapshot, untaken: readonly Snapshot[]): string | undefined {
-  const own = orderOf(snapshot)
-  return untaken.find((other) => orderOf(other) < own)?.metadata.name
-}
-
+/** Snapshots of one guest are taken one after the other, in the order in which they were created. */
 const orderOf = ({ metadata: { creationTimestamp = '', name } }: Snapshot): string => `${creationTimestamp}/${name}`
