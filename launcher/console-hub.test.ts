@@ -135,6 +135,17 @@ test('the number of sessions is limited, and one that ends makes room', async ()
   expect((await join()).hasEnded).toBe(false)
 })
 
+test('one that only reads the past is not counted', async () => {
+  const { hub, join, print } = await start()
+  await print('x'.repeat(200_000))
+  for (let count = 0; count < sessionsPerVm.others; count++) {
+    const session = await hub.join({ ...withPast(), isFollowing: false })
+    // It reads nothing.
+    session.start(duplexPair()[0])
+  }
+  expect((await join()).hasEnded).toBe(false)
+})
+
 test('a guest that does not read what is typed stops its writers, not its readers', async () => {
   const { guests, join, print } = await start()
   guests[0]?.pause()

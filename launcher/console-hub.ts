@@ -49,6 +49,8 @@ export class ConsoleHub {
   readonly #past = new ConsolePast(consolePastBytes)
   readonly #epoch = randomBytes(4).toString('hex')
   readonly #sockets = new Set<Duplex>()
+  /** They end once they have it. */
+  readonly #pastReaders = new Set<Duplex>()
   /** Sessions that were admitted, and have no socket yet: several can be admitted before the first one starts. */
   #joining = 0
   #stream: Duplex | undefined
@@ -136,9 +138,10 @@ export class ConsoleHub {
   }
 
   #carry(socket: Duplex, offset: number, isFollowing: boolean): void {
-    // It counts as a session until everything is sent.
-    this.#sockets.add(socket)
-    socket.once('close', () => this.#sockets.delete(socket))
+    // It counts as a session until everything is sent, unless it only reads the past.
+    const among = isFollowing ? this.#sockets : this.#pastReaders
+    among.add(socket)
+    socket.once('close', () => among.delete(socket))
     socket.write(this.#past.from(Math.max(offset, this.#past.start)))
     if (!isFollowing || this.#isEnded) {
       socket.resume().end()
@@ -201,7 +204,7 @@ export class ConsoleHub {
 
   #finish(): void {
     this.#send()
-    const accepted = [...this.#sockets].map(
+    const accepted = [...this.#sockets, ...this.#pastReaders].map(
       (socket) => new Promise((resolve) => socket.once('finish', resolve).once('close', resolve).end()),
     )
     void Promise.all(accepted).then(() => this.#finished.resolve())

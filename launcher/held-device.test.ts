@@ -83,7 +83,17 @@ test('what holds a device can look at it by another device node', async () => {
   busy = 10
   // These files have the same device number: none.
   await held.check(device('two'))
+  await held.hold(device('two'))
   expect(busy).toBe(10)
+})
+
+test('a device that was released can be held by another VM, and again by this one', async () => {
+  const held = devices()
+  await held.hold(device())
+  held.release()
+  busy = 10
+  await expect(held.hold(device())).rejects.toThrow('EBUSY')
+  await held.hold(device())
 })
 
 test('a device that was held during some work is not held after it failed', async () => {

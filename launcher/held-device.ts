@@ -21,22 +21,26 @@ const retryMs = 100
  */
 export class HeldDevices {
   readonly #clock: Clock
-  /** The numbers of the devices. Their file descriptors are closed with the process. */
-  readonly #held = new Map<string, number>()
+  /** File descriptors, by the number of the device. */
+  readonly #held = new Map<number, number>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   /**
-   * Holds a device until the process ends. No effect if it is held already.
+   * Holds a device until `release`. No effect if it is held already.
    * @throws DeviceHeld
    */
   async hold(path: string): Promise<void> {
-    if (this.#held.has(path)) return
     const { rdev } = await stat(path)
-    await this.#open(path)
-    this.#held.set(path, rdev)
+    if (!this.#held.has(rdev)) this.#held.set(rdev, await this.#open(path))
+  }
+
+  /** QEMU has ended: the next VM can have the devices. */
+  release(): void {
+    for (const descriptor of this.#held.values()) close(descriptor, () => {})
+    this.#held.clear()
   }
 
   /**
@@ -44,7 +48,7 @@ export class HeldDevices {
    * @throws DeviceHeld before it
    */
   async during<T>(path: string, work: () => Promise<T>): Promise<T> {
-    if (this.#held.has(path)) return work()
+    if (this.#held.has((await stat(path)).rdev)) return work()
     const descriptor = await this.#open(path)
     try {
       return await work()
@@ -55,8 +59,7 @@ export class HeldDevices {
 
   /** @throws DeviceHeld if another process holds the device */
   async check(path: string): Promise<void> {
-    const { rdev } = await stat(path)
-    if (![...this.#held.values()].includes(rdev)) await this.during(path, async () => {})
+    await this.during(path, async () => {})
   }
 
   async #open(path: string): Promise<number> {

@@ -46,5 +46,5 @@ test.each([
 
 test('a block device that another process holds', () =>
   expect(heldDeviceMessage('data', 'c', 'EBUSY: busy')).toBe(
-    'volume "data": the disk of the claim "c" is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. The kernel reported: EBUSY: busy',
+    'volume "data": the disk of the claim "c" is in use on its node, by another VM or by the node itself (a mount, LVM, RAID or multipath); stop that VM, or let the node leave the device alone. If it is a VM and the guests coordinate writes, set shareable: {} on the disks of both. The kernel reported: EBUSY: busy',
   ))

@@ -24,13 +24,17 @@ export function lockedDiskMessage(
 
 /** The same for a block device that another process holds. */
 export const heldDeviceMessage = (name: string, claim: string, words: string): string =>
-  inUse({ name, claim }, `The kernel reported: ${words}`)
+  `${diskOf({ name, claim })} is in use on its node, by another VM or by the node itself (a mount, LVM, RAID or multipath); stop that VM, or let the node leave the device alone. If it is a VM and the guests coordinate writes, set shareable: {} on the disks of both. The kernel reported: ${words}`
 
-function inUse(
-  volume: { readonly name: string; readonly claim: string | undefined } | undefined,
-  reported: string,
-): string {
+const inUse = (volume: ClaimedVolume | undefined, reported: string): string =>
+  `${diskOf(volume)} is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. ${reported}`
+
+interface ClaimedVolume {
+  readonly name: string
+  readonly claim: string | undefined
+}
+
+function diskOf(volume: ClaimedVolume | undefined): string {
   const of = volume?.claim === undefined ? '' : ` of the claim "${volume.claim}"`
-  const about = volume === undefined ? 'a disk' : `volume "${volume.name}": the disk${of}`
-  return `${about} is in use by another VM or process; stop that one, or set shareable: {} on the disks of both if their guests coordinate writes. ${reported}`
+  return volume === undefined ? 'a disk' : `volume "${volume.name}": the disk${of}`
 }

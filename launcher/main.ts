@@ -161,8 +161,10 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     log,
   })
   life.subscribe(({ phase, exit }) => {
-    if (exit !== undefined) void hub.end()
-    else if (phase !== 'Waiting' && phase !== 'Defined') void hub.start()
+    if (exit !== undefined) {
+      devices.release()
+      void hub.end()
+    } else if (phase !== 'Waiting' && phase !== 'Defined') void hub.start()
   })
   client.start()
   await connected.promise

@@ -503,6 +503,10 @@ describe('the flow', () => {
     expect(await kubectl(isThere)).toBe(before)
     expect(await field('{.status.restart}', 'vmc', 'tried')).toBe('')
     expect(await field('{.metadata.annotations}', 'vm', 'tried')).not.toContain('grace-period')
+    await runs('tried')
+    await reports('tried', 'Succeeded')
+    expect((await ask('POST', subresource('start', 'tried', '?dryRun=All'))).code).toBe(201)
+    expect(await kubectl(isThere)).toBe(before)
   })
 
   test('deleting the VM stops the config; the grace period of the next stop can be in the query', async () => {

@@ -84,7 +84,7 @@ const refused = {
   phase: 'Gone',
   reason: 'startFailed',
   message: expect.stringContaining(
-    'volume "root": the disk of the claim "data" is in use by another VM or process; stop that one, or set shareable: {} on the disks of both',
+    'volume "root": the disk of the claim "data" is in use on its node, by another VM or by the node itself',
   ),
   exit: 'Failed',
 }

@@ -43,7 +43,7 @@ function userOf(name: string, spec: VirtualMachineSpec) {
 }
 
 const warned = [
-  'the VM "other" uses the claim "c" too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}; of a block volume, this is true only on one node, and if the VM that writes starts first',
+  'the VM "other" uses the claim "c" too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}; a block volume is locked only within a node, and not against a VM that writes alone and starts after VMs that share or read',
 ]
 
 test.each<[string, VirtualMachineSpec, VirtualMachineSpec, readonly string[]]>([

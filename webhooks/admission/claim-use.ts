@@ -84,7 +84,7 @@ function warning(own: ClaimUse, use: ClaimUse, other: string): string {
     return `the VM ${other} has a disk or its device state in the claim ${claim}: the guest can replace it by other files`
   if (use.isFiles)
     return `the VM ${other} shares the files of the claim ${claim}: its guest can replace the disk or the device state`
-  return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}; of a block volume, this is true only on one node, and if the VM that writes starts first`
+  return `the VM ${other} uses the claim ${claim} too: the VM that starts second fails, unless each disk of the two has shareable: {} or only reads, or one is an attached volume and the other has shareable: {}; a block volume is locked only within a node, and not against a VM that writes alone and starts after VMs that share or read`
 }
 
 /** The uses of the same claim that conflict with this one. */
