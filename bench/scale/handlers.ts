@@ -21,18 +21,19 @@ const access = await kubeconfigAccess({ file })
 const log = createLogger({ process: 'handler', level: 'warn' })
 const clock = systemClock
 const launchers = new Map<string, Launcher>()
+/** The UIDs of the pods whose launchers have exited. */
+const ended = new Set<string>()
 
 function startLauncher(podUID: string): Launcher {
   const followers = new Set<(event: LauncherEvent) => void>()
   const observedAt = () => new Date().toISOString()
   let report: DomainReport = { vmUID: '', phase: 'Waiting', reason: '', observedAt: observedAt() }
-  let isReleased = false
   const become = (change: Partial<DomainReport>) => {
     report = { ...report, ...change, observedAt: observedAt() }
     for (const notify of followers) notify('change')
   }
   const present = () => {
-    if (isReleased) throw new LauncherAbsent(`the launcher of pod ${podUID} has ended`)
+    if (ended.has(podUID)) throw new LauncherAbsent(`the launcher of pod ${podUID} has ended`)
     return report
   }
   return {
@@ -53,10 +54,10 @@ function startLauncher(podUID: string): Launcher {
     async freeze() {},
     async thaw() {},
     async final() {
-      isReleased = true
+      ended.add(podUID)
       launchers.delete(podUID)
     },
-    hasVolume: async () => !isReleased,
+    hasVolume: async () => !ended.has(podUID),
     watch(signal, onEvent) {
       followers.add(onEvent)
       return new Promise<never>((_resolve, reject) => {
