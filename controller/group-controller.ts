@@ -108,7 +108,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     slim: slimBudget,
     indexers: { group: ({ metadata }: Budget) => [metadata.labels?.[groupUidLabel] ?? ''] },
   })
-  /** VMs by namespace, and by the uid of the config or group that controls them; those that groups can adopt. */
+  /** VMs by namespace and the uid of the config or group that controls them; `nothing` for those that groups adopt. */
   const owned = createStore<VirtualMachine, 'owner'>({
     owner: (vm) => {
       if (isAdoptable(vm)) return [ownedBy(vm.metadata.namespace, 'nothing')]
