@@ -708,8 +708,6 @@ describe('taps', () => {
 
   test('of a large VM cost its launcher nothing before it is sent, and no event brings the next attempt forward', async () => {
     await handler.stop()
-    const clock = fakeClock()
-    handler = start(clock)
     responses = [{ status: 422, value: { error: 'network plugin routed: ADD failed: no route' } }]
     const description = 'x'.repeat(900_000)
     api.put(collection, {
@@ -718,6 +716,9 @@ describe('taps', () => {
     })
     launcher = await startFakeLauncher(root, podUID)
     launcher.become({ version: launcherVersion })
+    // Only now: a handler that finds no launcher asks again later, and nothing advances its clock until then.
+    const clock = fakeClock()
+    handler = start(clock)
     await until(() => recorded.length > 0)
     for (const message of ['a', 'b', 'c', 'd']) launcher.become({ message })
     await new Promise((resolve) => setTimeout(resolve, 200))
