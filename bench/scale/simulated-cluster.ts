@@ -26,12 +26,47 @@ interface Options {
   readonly nodeNames: readonly string[]
 }
 
-/** What the kubelets do, by the files of KWOK's own stages: nodes are ready, pods run at once and end when deleted. */
+/** What the kubelets do, by the files of KWOK's own stages: nodes are ready, and pods run at once. */
 const stageFiles = [
   'node/fast/node-initialize.yaml',
   'node/heartbeat-with-lease/node-heartbeat-with-lease.yaml',
   'pod/fast/pod-ready.yaml',
-  'pod/fast/pod-delete.yaml',
+]
+
+const podStage = (name: string, phase: { operator: string; values: readonly string[] }, next: object) => ({
+  apiVersion: 'kwok.x-k8s.io/v1alpha1',
+  kind: 'Stage',
+  metadata: { name },
+  spec: {
+    resourceRef: { apiGroup: 'v1', kind: 'Pod' },
+    selector: {
+      matchExpressions: [
+        { key: '.metadata.deletionTimestamp', operator: 'Exists' },
+        { key: '.status.phase', ...phase },
+      ],
+    },
+    next,
+  },
+})
+
+const terminated = `
+{{ $now := Now }}
+phase: Succeeded
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: false
+  restartCount: 0
+  state:
+    terminated: {exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}}
+{{ end }}
+`
+
+/** Like kubelets, and unlike KWOK's own: a deleted pod is removed after a report that its containers have ended. */
+const podEnd = [
+  podStage('pod-terminated', { operator: 'In', values: ['Running'] }, { statusTemplate: terminated }),
+  podStage('pod-deleted', { operator: 'NotIn', values: ['Running'] }, { delete: true }),
 ]
 
 const kwokConfiguration = {
@@ -92,11 +127,15 @@ export async function startSimulatedCluster(options: Options): Promise<Simulated
   }
   const configuration = write('scheduler.json', JSON.stringify(scheduler))
   start('scheduler', [join(binaries, 'kube-scheduler'), `--config=${configuration}`, '--secure-port=0'])
+  const documents = [
+    ...stageFiles.map((file) => readFileSync(join(stages, file), 'utf8')),
+    ...podEnd.map((stage) => JSON.stringify(stage)),
+  ]
   start('kwok', [
     kwok,
     `--kubeconfig=${asKubernetes(api)}`,
     `--config=${write('kwok.yaml', JSON.stringify(kwokConfiguration))}`,
-    `--config=${write('stages.yaml', stageFiles.map((file) => readFileSync(join(stages, file), 'utf8')).join('\n---\n'))}`,
+    `--config=${write('stages.yaml', documents.join('\n---\n'))}`,
     '--manage-all-nodes',
     '--node-lease-duration-seconds=40',
     '--cidr=10.128.0.0/9',
