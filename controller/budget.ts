@@ -1,6 +1,6 @@
 import type { LabelSelector, ObjectMeta } from '../api/object.ts'
-import { maxSelector } from '../api/group.ts'
-import { controllerOf, ownerReference } from '../api/template.ts'
+import { controllerOf, isOwning, ownerReference } from '../api/template.ts'
+import { revisionOf } from '../presets/compile.ts'
 import { resource } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
@@ -19,27 +19,44 @@ export interface Budget {
   }
 }
 
-export const budgets = resource<Budget>({
+const kind = {
   group: 'policy',
   version: 'v1',
   plural: 'poddisruptionbudgets',
   kind: 'PodDisruptionBudget',
   namespaced: true,
-})
+} as const
 
-/** Characters of JSON. The selector of a group is shorter (`selectorCauses`). */
-const maxSpec = maxSelector + 1024
+export const budgets = resource<Budget>(kind)
 
-/** What a pass over a group reads of its budget. A spec that is too large differs from every budget of a group. */
-export const slimBudget = (budget: Persisted<Budget>): Persisted<Budget> => ({
-  ...pick(budget, 'apiVersion', 'kind'),
-  metadata: {
-    ...slimMetadata(budget.metadata),
-    ...slimMap(budget.metadata, 'labels', groupUidLabel),
-    ownerReferences: [controllerOf(budget)].filter((owner) => owner !== undefined),
-  },
-  ...(JSON.stringify(budget.spec ?? {}).length > maxSpec ? {} : pick(budget, 'spec')),
-})
+/** A budget as the controller caches it: users can write some with this label, as large as a request may be. */
+export type CachedBudget = Omit<Budget, 'spec'> & {
+  readonly spec?: Budget['spec']
+  /** The hash of the spec; absent in a budget as the API server sends it. */
+  readonly revision?: string
+}
+
+export const cachedBudgets = resource<CachedBudget>(kind)
+
+/** What a pass over a group reads of its budget. A pass finds it by the group that the label and the owner name. */
+export function slimBudget({ metadata, spec, ...budget }: Persisted<CachedBudget>): Persisted<CachedBudget> {
+  const owner = controllerOf({ metadata })
+  const isOfGroup = owner?.kind === 'VirtualMachineGroup' && isOwning(owner)
+  const isLabelled = owner?.uid === metadata.labels?.[groupUidLabel]
+  return {
+    ...pick(budget, 'apiVersion', 'kind'),
+    metadata: {
+      ...slimMetadata(metadata),
+      ...slimMap(metadata, 'labels', groupUidLabel),
+      // Not the owner as it stands: its version and its name can have any length.
+      ownerReferences:
+        isOfGroup && isLabelled
+          ? [ownerReference({ kind: owner.kind, metadata: { name: metadata.name, uid: owner.uid } })]
+          : [],
+    },
+    revision: revisionOf(spec),
+  }
+}
 
 /** On the budgets that the controller maintains; the value is the uid of the group. */
 export const groupUidLabel = 'virtset.io/group-uid'

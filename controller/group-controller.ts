@@ -27,8 +27,8 @@ import { createStore } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
-import { budgets, groupUidLabel, slimBudget } from './budget.ts'
-import type { Budget } from './budget.ts'
+import { budgets, cachedBudgets, groupUidLabel, slimBudget } from './budget.ts'
+import type { Budget, CachedBudget } from './budget.ts'
 import { createGroupIndex, isAdoptable, isToAdopt, ownersOf } from './group-index.ts'
 import { createExpectations } from './group-expectations.ts'
 import type { Expectations } from './group-expectations.ts'
@@ -56,7 +56,7 @@ interface GroupControllerOptions extends ControllerContext {
 /** Maintains the number of VMs that each group requests. */
 interface GroupController {
   readonly groups: Reflector<CachedGroup>
-  readonly budgets: Reflector<Budget>
+  readonly budgets: Reflector<CachedBudget>
   lead(): Promise<void>
   statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
@@ -101,12 +101,12 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   })
   const budgetCache = startReflector({
     kube,
-    resource: budgets,
+    resource: cachedBudgets,
     log,
     clock,
     labelSelector: groupUidLabel,
     slim: slimBudget,
-    indexers: { group: ({ metadata }: Budget) => [metadata.labels?.[groupUidLabel] ?? ''] },
+    indexers: { group: ({ metadata }: CachedBudget) => [metadata.labels?.[groupUidLabel] ?? ''] },
   })
   /** VMs by namespace and the uid of the config or group that controls them; `nothing` for those that groups adopt. */
   const owned = createStore<VirtualMachine, 'owner'>({

@@ -6,7 +6,7 @@ import type { ObjectMeta } from '../api/object.ts'
 import { ownerReference, templateRevisionAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import type { Budget } from './budget.ts'
+import { slimBudget, type CachedBudget } from './budget.ts'
 import { planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import type { CachedGroup } from './slim-owner.ts'
@@ -59,14 +59,15 @@ const terminated = {
   reason: 'Shutdown',
   conditions: [{ ...disrupted.conditions[0], reason: 'PodTerminated', message: 'the launcher pod was deleted' }],
 } as const
-const budget = (minAvailable: number): Persisted<Budget> => ({
-  metadata: { namespace: 'default', name: 'web', uid: 'b-1', resourceVersion: '1' },
-  spec: {
-    minAvailable,
-    selector: { matchLabels: labels, matchExpressions: [{ key: 'virtset.io/vm-uid', operator: 'Exists' }] },
-    unhealthyPodEvictionPolicy: 'AlwaysAllow',
-  },
-})
+const budget = (minAvailable: number): Persisted<CachedBudget> =>
+  slimBudget({
+    metadata: { namespace: 'default', name: 'web', uid: 'b-1', resourceVersion: '1' },
+    spec: {
+      minAvailable,
+      selector: { matchLabels: labels, matchExpressions: [{ key: 'virtset.io/vm-uid', operator: 'Exists' }] },
+      unhealthyPodEvictionPolicy: 'AlwaysAllow',
+    },
+  })
 
 const observed = (
   of: Persisted<CachedGroup>,

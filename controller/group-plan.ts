@@ -4,12 +4,13 @@ import type { GroupStatus } from '../api/group.ts'
 import { controllerOf, isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, isSelected, selectorText } from '../presets/selector.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { CommonAction } from './action.ts'
 import { budgetOf } from './budget.ts'
-import type { Budget } from './budget.ts'
+import type { Budget, CachedBudget } from './budget.ts'
 import { disruptionOfVm } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import { freeNames, numberOf } from './group-claims.ts'
@@ -34,7 +35,7 @@ export interface ObservedGroup {
    */
   readonly young: Pick<ReadonlySet<string>, 'has'>
   /** The PodDisruptionBudget that the controller maintains for the group. */
-  readonly budget: Persisted<Budget> | undefined
+  readonly budget: Persisted<CachedBudget> | undefined
   /** The hash of the current template. */
   readonly revision: string
   /** Why the API server refused the last VM; undefined if it accepted it. */
@@ -57,7 +58,7 @@ export type GroupAction =
   /** A VM failed: wait longer before creating the next one. */
   | { readonly do: 'backOff' }
   | { readonly do: 'applyBudget'; readonly budget: Budget }
-  | { readonly do: 'deleteBudget'; readonly budget: Persisted<Budget> }
+  | { readonly do: 'deleteBudget'; readonly budget: Persisted<CachedBudget> }
 
 /** After a failure, to find out how long to back off. */
 const soonMs = 1
@@ -127,7 +128,7 @@ function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
   if (group.isTooLarge === true) return []
   const desired = budgetOf(group)
   if (desired === undefined) return budget === undefined ? [] : [{ do: 'deleteBudget', budget }]
-  return isDeepStrictEqual(budget?.spec, desired.spec) ? [] : [{ do: 'applyBudget', budget: desired }]
+  return budget?.revision === revisionOf(desired.spec) ? [] : [{ do: 'applyBudget', budget: desired }]
 }
 
 /**

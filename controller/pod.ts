@@ -80,7 +80,7 @@ export interface ContainerStatus {
   readonly lastState?: ContainerState
 }
 
-interface ContainerState {
+export interface ContainerState {
   readonly waiting?: { readonly reason?: string; readonly message?: string }
   readonly terminated?: {
     readonly exitCode: number

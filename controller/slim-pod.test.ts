@@ -43,6 +43,24 @@ it('of a running pod, the controller caches its VM, its node and what ends it', 
   })
 })
 
+it('has of a status only the beginning of long texts', () => {
+  const text = 'x'.repeat(1_000_000)
+  const long = { reason: text, message: text }
+  const whole = pod({
+    phase: 'Failed',
+    ...long,
+    conditions: [{ type: 'PodScheduled', status: 'False', ...long }],
+    containerStatuses: [
+      { name: 'compute', state: { waiting: long }, lastState: { terminated: { exitCode: 1, ...long } } },
+      { name: 'other', state: { terminated: { exitCode: 1, ...long } } },
+    ],
+  })
+  const ofLauncher = slimPod(whole).status
+  expect(JSON.stringify(ofLauncher).length).toBeLessThan(9 * 4096)
+  expect(ofLauncher?.conditions?.[0]?.message).toMatch(/^x+…$/)
+  expect(JSON.stringify(slimAttachment(whole).status).length).toBeLessThan(9 * 4096)
+})
+
 it('has its networks until its VM has taken it, unless others made them long', () => {
   const whole = pod({ phase: 'Pending' })
   const withNetworks = (text: string) => {

@@ -1,4 +1,5 @@
 import { group } from '../api/object.ts'
+import { shorten } from '../api/shorten.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { hasReadiness, slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
@@ -7,12 +8,15 @@ import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
 import { attachedToLabel } from './attachment-pod.ts'
 import { networksAnnotation } from './network-failure.ts'
 import { labelsAnnotation, maxCopied } from './pod-labels.ts'
-import type { Container, ContainerStatus, Pod, PodStatus } from './pod.ts'
+import type { Container, ContainerState, ContainerStatus, Pod, PodCondition, PodStatus } from './pod.ts'
 
 /** Characters of JSON of a pod's spec. A launcher pod has 3,000; users can add tolerations to it. */
 const maxSpec = 32 * 1024
 /** 16 networks with the longest names have 9,000 characters. Users can change the annotation. */
 const maxNetworks = 16 * 1024
+
+/** Characters of a text in a status. Kubelets and other schedulers can write a megabyte; messages of a VM are shorter. */
+const maxText = 4096
 
 const nothing: readonly never[] = Object.freeze([])
 const none = Object.freeze({})
@@ -73,7 +77,7 @@ function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['
 export function slimAttachment({ metadata, spec, status = {}, ...pod }: Persisted<Pod>): Persisted<Pod> {
   const { nodeName } = spec
   const mounts = spec.containers.map(({ name, volumeMounts }) => ({ ...withoutSpec, name, volumeMounts }))
-  const scheduled = status.conditions?.filter(({ type }) => type === 'PodScheduled')
+  const scheduled = status.conditions?.filter(({ type }) => type === 'PodScheduled').map(withShortText)
   return {
     ...pick(pod, 'apiVersion', 'kind'),
     metadata: {
@@ -86,14 +90,16 @@ export function slimAttachment({ metadata, spec, status = {}, ...pod }: Persiste
       volumes: nothing,
     },
     status: {
-      ...pick(status, 'phase', 'reason', 'message'),
+      ...withShortText(pick(status, 'phase', 'reason', 'message')),
       ...(scheduled === undefined ? {} : { conditions: scheduled }),
       ...(status.containerStatuses === undefined
         ? {}
         : {
-            containerStatuses: status.containerStatuses
-              .slice(0, 1)
-              .map((one) => pick(one, 'name', 'state', 'lastState')),
+            containerStatuses: status.containerStatuses.slice(0, 1).map(({ name, state, lastState }) => ({
+              name,
+              ...(state === undefined ? {} : { state: slimState(state) }),
+              ...(lastState === undefined ? {} : { lastState: slimState(lastState) }),
+            })),
           }),
     },
   }
@@ -119,17 +125,14 @@ const isProbed = ({ spec }: Pod): boolean => spec.containers.some(hasReadiness)
 
 function slimStatus(status: PodStatus, hasProbe: boolean): PodStatus {
   const { conditions, containerStatuses } = status
-  const read = conditions?.filter(
-    (condition) =>
-      condition.type === disruptionTarget ||
-      (hasProbe && condition.type === 'Ready') ||
-      (condition.type === 'PodScheduled' && condition.status === 'False'),
-  )
+  const isRead = ({ type, status: value }: PodCondition) =>
+    type === disruptionTarget || (hasProbe && type === 'Ready') || (type === 'PodScheduled' && value === 'False')
+  const read = conditions?.filter(isRead).map(withShortText)
   const containers = (containerStatuses ?? [])
     .map((one) => slimContainerStatus(one, hasProbe))
     .filter(({ state, started }) => state !== undefined || started !== undefined)
   return {
-    ...pick(status, 'phase', 'reason', 'message'),
+    ...withShortText(pick(status, 'phase', 'reason', 'message')),
     ...(read === undefined || read.length === 0 ? {} : { conditions: read }),
     ...(containers.length === 0 ? {} : { containerStatuses: containers }),
   }
@@ -137,6 +140,18 @@ function slimStatus(status: PodStatus, hasProbe: boolean): PodStatus {
 
 const slimContainerStatus = ({ name, state, started }: ContainerStatus, hasProbe: boolean): ContainerStatus => ({
   name,
-  ...(state === undefined || (state.waiting ?? state.terminated) === undefined ? {} : { state }),
+  ...(state === undefined || (state.waiting ?? state.terminated) === undefined ? {} : { state: slimState(state) }),
   ...(hasProbe && started === false ? { started } : {}),
 })
+
+const slimState = ({ waiting, terminated }: ContainerState): ContainerState => ({
+  ...(waiting === undefined ? {} : { waiting: withShortText(waiting) }),
+  ...(terminated === undefined ? {} : { terminated: withShortText(terminated) }),
+})
+
+/** The same object if its texts are short, as nearly all are. */
+function withShortText<T extends { readonly reason?: string; readonly message?: string }>(of: T): T {
+  const { reason = '', message = '' } = of
+  if (reason.length <= maxText && message.length <= maxText) return of
+  return { ...of, reason: shorten(reason, maxText), message: shorten(message, maxText) }
+}
