@@ -254,6 +254,47 @@ describe('a group', () => {
     expect([server.objects(vms).length, most()]).toEqual([30, 30])
   })
 
+  test('that is new costs no read of the VMs that it selects, however often it changes', async () => {
+    const { server, start, scale, reaches } = await setUp(0)
+    const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineGroup', controller: true }
+    for (let count = 0; count < 60; count++) {
+      const ownerReferences = [{ ...owner, name: 'other', uid: 'other' }]
+      server.put(vms, { metadata: { namespace: 'default', name: `other-${count}`, labels, ownerReferences }, spec: {} })
+    }
+    const reads = () => server.requests.filter(({ method, query }) => method === 'GET' && query.has('labelSelector'))
+    const readsOfVms = () => reads().filter(({ path }) => path.endsWith('/virtualmachines')).length
+    const { stop } = start()
+    await until(() => status(server) !== undefined)
+    scale(1)
+    await reaches(61)
+    scale(2)
+    await reaches(62)
+    expect(readsOfVms()).toBe(0)
+    // The next leader has not written the first status: it reads them, in three pages, once.
+    await stop()
+    opened.splice(opened.indexOf(stop), 1)
+    start()
+    scale(3)
+    await reaches(63)
+    expect(readsOfVms()).toBe(3)
+    scale(4)
+    await reaches(64)
+    expect(readsOfVms()).toBe(3)
+  })
+
+  test('that is refused a budget after its first status costs no read of the VMs that it selects', async () => {
+    const { faults, server, start, scale, reaches } = await setUp(0)
+    const { metadata } = server.find(groups, 'default', 'web')!
+    server.put(groups, { metadata, spec: { ...spec(0), minAvailable: 1 } })
+    faults.of = ({ path }) => (path.includes('poddisruptionbudgets/') ? { status: 403 } : undefined)
+    start()
+    await until(() => server.requests.some(({ path }) => path.endsWith('poddisruptionbudgets/web')))
+    scale(1)
+    await reaches(1)
+    expect(server.requests.filter(({ path, query }) => path.endsWith('/default/virtualmachines') && query.has('limit')))
+      .toEqual([])
+  })
+
   test('with claims creates those of a VM before it, and lets them be deleted with one that is scaled in', async () => {
     const { server, start, reaches, clock } = await setUp(0)
     const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
@@ -403,6 +444,21 @@ describe('a group', () => {
       () => clock.advance(100),
     )
     expect(names()).toHaveLength(4)
+  })
+
+  test('adopts more orphans than in one pass', async () => {
+    const { server, start, clock } = await setUp(150)
+    for (let count = 0; count < 150; count++) {
+      server.put(vms, { metadata: { namespace: 'default', name: `orphan-${count}`, labels }, spec: {} })
+    }
+    start()
+    await until(
+      () => status(server)?.replicas === 150,
+      () => clock.advance(100),
+    )
+    expect(server.objects(vms)).toHaveLength(150)
+    expect(server.objects(vms).every(({ metadata }) => JSON.stringify(metadata).includes('"name":"web"'))).toBe(true)
+    expect(writes(server)).toHaveLength(150)
   })
 
   test('adopts an orphan and releases a VM that no longer matches, by uid', async () => {

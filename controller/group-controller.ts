@@ -44,7 +44,10 @@ import { ClaimEnding, bindClaims, createClaims } from './vm-claims.ts'
 
 type Group = Persisted<CachedGroup>
 type Vm = Persisted<VirtualMachine>
-type OwnAction = Exclude<GroupAction, CommonAction<unknown>>
+type OwnAction =
+  | Exclude<GroupAction, CommonAction<unknown>>
+  /** This process has written the first status of the group. */
+  | { readonly do: 'noteFirstStatus' }
 
 interface GroupControllerOptions extends ControllerContext {
   readonly vms: Reflector<VirtualMachine>
@@ -72,7 +75,7 @@ interface Memory {
   refusal: string | undefined
   /** Uids of VMs whose claims are deleted with them. */
   readonly boundVms: Set<string>
-  /** Whether the VMs were read from the API server, not from a cache, since this process leads. */
+  /** Whether this process knows all VMs that former leaders created for the group, also those that its cache lacks. */
   isVerified: boolean
 }
 
@@ -183,9 +186,11 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const memory = memoryOf(group.metadata.uid)
     await resolveOverdue(memory)
     const first = planGroup(observe(group, memory))
-    const isVerifying = !memory.isVerified && first.some((action) => action.do === 'createVms')
+    const isNew = group.status === undefined
+    const isVerifying = !isNew && !memory.isVerified && first.some((action) => action.do === 'createVms')
     if (isVerifying) await verify(group, memory)
-    const actions = isVerifying ? planGroup(observe(group, memory)) : first
+    const planned = isVerifying ? planGroup(observe(group, memory)) : first
+    const actions = isNew ? planned.flatMap(withNote) : planned
     if (actions.some((action) => action.do === 'adoptVm')) await wholeOf(group)
     const target = { resource: cachedGroups, object: group }
     await loop.perform(target, actions, (action) => act(key, group, memory, action))
@@ -214,7 +219,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
 
   /**
    * The cache of a new leader may lag behind the writes of the last one, so VMs are read from the API server before the
-   * first creation.
+   * first creation. Not for a group of which this process has written the first status: each leader does that before it
+   * creates a VM, and the write fails if another one was first. Otherwise, each group that a tenant creates would cost a
+   * read of all VMs that it selects.
    */
   const verify = async ({ metadata, spec }: Group, memory: Memory): Promise<void> => {
     const labelSelector = selectorText(compileStoredSelector(spec.selector))
@@ -255,6 +262,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
         return deleteAll(group, memory, action.vms)
       case 'bindClaims':
         return bindAll(key, group, memory, action.vms)
+      case 'noteFirstStatus':
+        memory.isVerified = true
+        return undefined
       case 'backOff':
         memory.backOffUntilMs = clock.monotonic() + memory.backOff.next()
         return undefined
@@ -446,6 +456,9 @@ function slimMember(vm: Vm): Vm {
     ...(status === undefined ? {} : { status: pick(status, 'phase', 'reason', 'message', 'conditions') }),
   }
 }
+
+const withNote = (action: GroupAction): readonly (GroupAction | OwnAction)[] =>
+  action.do === 'updateStatus' ? [action, { do: 'noteFirstStatus' }] : [action]
 
 const ownedBy = (namespace = '', owner: string): string => `${namespace}/${owner}`
 

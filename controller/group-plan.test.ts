@@ -345,6 +345,17 @@ describe('a group of three', () => {
   })
 })
 
+test('a group adopts a part of many VMs in one pass, and deletes and creates none before it has all', () => {
+  const orphans = Array.from({ length: 100 }, (_, index) => vm(`o${index}`, 'Running', { ownerReferences: [] }))
+  const finished = vm('f', 'Failed')
+  const lines = (replicas: number, count: number) =>
+    shown(planGroup(observed(group({ replicas }), [finished, ...orphans.slice(0, count)])))
+  const adopted = orphans.slice(0, 64).map(({ metadata }) => `adopt ${metadata.name}`)
+  expect(lines(1, 100)).toEqual(adopted)
+  expect(lines(200, 100)).toEqual(adopted)
+  expect(lines(64, 64)).toEqual([...adopted, 'event Failed', 'backOff', 'delete f'])
+})
+
 const anyVm = fc.record({
   phase: fc.constantFrom<(Phase | undefined)[]>(
     undefined,

@@ -70,6 +70,8 @@ const maxCreations = 63
 const maxCreationsWithClaims = 7
 /** The same for deletions. The changes of these VMs lead to the next pass. */
 const maxDeletions = 64
+/** The same for VMs that are adopted and released: each takes two requests, of the whole VM. */
+const maxClaims = 64
 /** The same for VMs whose claims are deleted with them: no more are deleted in one pass, for they can be gone at once. */
 export const maxBindings = 8
 
@@ -92,6 +94,8 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const status = statusOf(observed, sorted, missing > 0 && !paused)
   const update: GroupAction[] = isDeepStrictEqual(status, group.status) ? [] : [{ do: 'updateStatus', status }]
   if (paused) return [...update, ...planBudget(observed)]
+  // The changes of these VMs lead to the next pass. None is deleted before it is adopted.
+  if (claims.length > maxClaims) return claims.slice(0, maxClaims)
   const order = group.hasClaims === true ? byNumber(group) : byPriority
   const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
   const most = group.deletesClaims === true ? maxBindings : maxDeletions
