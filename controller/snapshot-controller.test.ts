@@ -208,6 +208,22 @@ test('the next snapshot of a guest begins once it is known whether the one befor
   expect([status('one').phase, condition('one', 'Quiesced')]).toEqual(['Ready', 'True GuestFrozen'])
 })
 
+test('snapshots that wait name the oldest one of their guest', async () => {
+  const { server, run, status, awaits } = await setUp()
+  // Of a guest that starts, none is begun.
+  run({ phase: 'Scheduled' })
+  for (const second of [9, 8, 7, 6, 5, 4, 3, 2, 1]) {
+    const creationTimestamp = `2030-01-01T00:00:0${second}Z`
+    const metadata = { namespace: 'default', name: `s${second}`, uid: `s${second}`, creationTimestamp }
+    server.put(snapshots, { metadata, spec: { source: { name: 'web' } } })
+  }
+  const waiting = [2, 3, 4, 5, 6, 7, 8, 9].map((second) => `s${second}`)
+  const oldest = 'the older snapshot s1 is not taken yet: see its condition Ready, or delete it'
+  const messages = () => waiting.map((name) => status(name).conditions?.[0]?.message)
+  await awaits(() => messages().every((message) => message === oldest))
+  expect(messages()).toEqual(waiting.map(() => oldest))
+})
+
 test('a snapshot of a config without a VM does not wait for one of that VM', async () => {
   const { server, snapshot, awaits, has, condition } = await setUp()
   snapshot('one', { name: 'web' })

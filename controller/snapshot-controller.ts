@@ -29,6 +29,7 @@ import {
   type SnapshotAction,
   type Source,
 } from './snapshot-plan.ts'
+import { createSnapshotOrder, isOver, isTaken, sourceKeyOf } from './snapshot-order.ts'
 import { volumeSnapshots, type VolumeSnapshot } from './volume-snapshot.ts'
 
 type Snapshot = Persisted<VirtualMachineSnapshot>
@@ -69,13 +70,15 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
     log,
     clock,
     slim: slimSnapshot,
-    // Otherwise, the snapshots of one tenant would slow down each pass over one of another.
-    indexers: { untaken: (snapshot: Snapshot) => (isTaken(snapshot) ? [] : [sourceKeyOf(snapshot)]) },
+    // Otherwise, the snapshots of one tenant would slow down each start of a VM of another.
+    indexers: { begun: (snapshot: Snapshot) => (isBegun(snapshot) ? [sourceKeyOf(snapshot)] : []) },
   })
+  const order = createSnapshotOrder()
   /** When each stage of each snapshot was first seen, by the monotonic clock. */
   const seenMs = new Map<string, number>()
   snapshots.onChange((change) => {
     const { kind, object } = change
+    order.update(change)
     if (kind === 'deleted') loop.forget(object.metadata)
     if (kind === 'deleted' || isOver(object)) for (const stage of stages) seenMs.delete(stageOf(object, stage))
     if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)
@@ -84,8 +87,7 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
   // The guest of a config can start and end, and its VM be gone, before the next look.
   vms.onChange(({ kind, object }) => {
     if (kind !== 'added') return
-    for (const { metadata, status } of snapshots.store.byIndex('untaken', keyOf(object.metadata)))
-      if (status?.phase === 'InProgress') loop.add(keyOf(metadata))
+    for (const { metadata } of snapshots.store.byIndex('begun', keyOf(object.metadata))) loop.add(keyOf(metadata))
   })
 
   const reconcile = async (key: string): Promise<void> => {
@@ -112,12 +114,10 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
   /** From the API server: a cache could still show a guest that is no longer frozen. */
   const observe = async (snapshot: Snapshot): Promise<ObservedSnapshot> => {
     const source = await sourceOf(snapshot)
-    const own = orderOf(snapshot)
-    const isEarlier = (other: Snapshot) => orderOf(other) < own && (source?.vm !== undefined || !waitsForVm(other))
     return {
       snapshot,
       source,
-      earlier: snapshots.store.findByIndex('untaken', sourceKeyOf(snapshot), isEarlier)?.metadata.name,
+      earlier: order.earlierThan(snapshot, source?.vm !== undefined),
       volumeSnapshots: await readVolumeSnapshots(snapshot),
       sinceMs: sinceMs(snapshot),
       isSupported: await isSupported(),
@@ -231,12 +231,8 @@ const stages = ['waiting', 'in progress'] as const
 
 const stageOf = ({ metadata }: Snapshot, stage: (typeof stages)[number]): string => `${metadata.uid} ${stage}`
 
-const isComplete = ({ status }: VirtualMachineSnapshot): boolean =>
-  status?.phase === 'Ready' || status?.phase === 'Failed'
-
-/** Nothing is done for it any more. Its deletion can take as long as another client's finalizer stays. */
-const isOver = (snapshot: VirtualMachineSnapshot): boolean =>
-  isComplete(snapshot) || snapshot.metadata.deletionTimestamp !== undefined
+/** Whether it is to be taken of a source that is known, and may not have been taken yet. */
+const isBegun = (snapshot: Snapshot): boolean => snapshot.status?.phase === 'InProgress' && !isTaken(snapshot)
 
 /** The list of its volumes, which is the largest part, and its conditions are read for each pass. */
 const slimSnapshot = ({ apiVersion, kind, metadata, spec, status }: Snapshot): Snapshot => ({
@@ -264,16 +260,3 @@ function slimVolumeSnapshot(one: Persisted<VolumeSnapshot>, owner: string): Pers
       : { status: { ...pick(status, 'creationTime', 'readyToUse'), ...(error === undefined ? {} : { error }) } }),
   }
 }
-
-/** Whether the storage has taken all claims, or nothing more is done for that. */
-const isTaken = (snapshot: Snapshot): boolean => isOver(snapshot) || snapshot.status?.creationTime !== undefined
-
-/** The same for a VM and its config. */
-const sourceKeyOf = ({ metadata: { namespace = '' }, spec }: Snapshot): string => `${namespace}/${spec.source.name}`
-
-/** Whether it cannot begin without a VM, which the config of the same name may never have again. */
-const waitsForVm = ({ spec, status }: Snapshot): boolean =>
-  spec.source.kind !== 'VirtualMachineConfig' && status?.phase !== 'InProgress'
-
-/** Snapshots of one guest are taken one after the other, in the order in which they were created. */
-const orderOf = ({ metadata: { creationTimestamp = '', name } }: Snapshot): string => `${creationTimestamp}/${name}`
