@@ -291,8 +291,9 @@ describe('a group', () => {
     await until(() => server.requests.some(({ path }) => path.endsWith('poddisruptionbudgets/web')))
     scale(1)
     await reaches(1)
-    expect(server.requests.filter(({ path, query }) => path.endsWith('/default/virtualmachines') && query.has('limit')))
-      .toEqual([])
+    expect(
+      server.requests.filter(({ path, query }) => path.endsWith('/default/virtualmachines') && query.has('limit')),
+    ).toEqual([])
   })
 
   test('with claims creates those of a VM before it, and lets them be deleted with one that is scaled in', async () => {

@@ -124,6 +124,57 @@ describe('preset controller', () => {
     expect(controller.statistics()).toMatchObject({ done, waiting: 0, working: 0 })
   })
 
+  it('makes no pass for a change of a VM that concerns no preset, and one for each preset that it concerns', async () => {
+    const { server, clock, all, controller } = await setUp()
+    const put = (namespace: string, name: string) =>
+      server.put(presets, { ...small, metadata: { namespace, name, generation: 1 } })
+    put('default', 'small')
+    for (let count = 0; count < 30; count++) put('other', `p${count}`)
+    const vm = { ...head, metadata: { namespace: 'default', name: 'vm' } }
+    server.put(vms, vm)
+    const isIdle = () => {
+      const { waiting, working, delayed } = controller.statistics() ?? {}
+      return waiting === 0 && working === 0 && delayed === 0
+    }
+    const settled = () => until(isIdle, () => clock.advance(1000))
+    await until(() => writes(server).length >= 31)
+    await settled()
+    const done = () => controller.statistics()?.done ?? 0
+    const before = [done(), writes(server).length] as const
+    server.put(vms, { ...vm, status: { phase: 'Running' } })
+    await until(() => all.store.get('default/vm')?.status?.phase === 'Running')
+    await settled()
+    expect([done(), writes(server).length]).toEqual(before)
+    server.put(vms, { ...head, metadata: { namespace: 'default', name: 'second' } })
+    await until(() => all.store.size === 2)
+    await settled()
+    await until(() => statusOf(server, presets, 'default', 'small')?.matched === 2)
+    await settled()
+    // The count, the pass over the preset, and the pass that its new status causes.
+    expect([done() - before[0], writes(server).length - before[1]]).toEqual([3, 1])
+  })
+
+  it('counts VMs again when the labels of their namespace change', async () => {
+    const { server, clock } = await setUp()
+    const metadata = { name: 'all', generation: 1 }
+    const spec = { selector: {}, namespaceSelector: { matchLabels: { tier: 'gold' } } }
+    server.put(clusterPresets, { ...head, kind: 'ClusterVirtualMachinePreset', metadata, spec })
+    server.put(vms, { ...head, metadata: { namespace: 'default', name: 'vm' } })
+    const matches = (count: number) =>
+      until(
+        () => statusOf(server, clusterPresets, undefined, 'all')?.matched === count,
+        () => clock.advance(1000),
+      )
+    await matches(0)
+    server.put('/api/v1/namespaces', { metadata: { name: 'default', labels: { tier: 'gold' } } })
+    await matches(1)
+    server.put('/api/v1/namespaces', { metadata: { name: 'default', labels: {} } })
+    await matches(0)
+    server.put('/api/v1/namespaces', { metadata: { name: 'default', labels: { tier: 'gold' } } })
+    await matches(1)
+    expect(statusOf(server, clusterPresets, undefined, 'all')).toMatchObject({ matched: 1, applied: 0 })
+  })
+
   it('counts VMs at most every five seconds', async () => {
     const { server, clock, all } = await setUp()
     server.put(presets, small)

@@ -12,8 +12,8 @@ import type { Engine } from './engine.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createOverlaps } from './overlaps.ts'
-import { countUsage, presetStatus, unused } from './preset-status.ts'
-import type { Usage } from './preset-status.ts'
+import { presetStatus } from './preset-status.ts'
+import { createPresetUsage } from './preset-usage.ts'
 import type { CachedVm } from './slim-vm.ts'
 
 interface PresetControllerOptions extends ControllerContext {
@@ -40,7 +40,7 @@ const countDelayMs = 5000
  */
 const pauseFactor = 20
 const pausePerWriteMs = 100
-/** The key that counts the VMs of all presets; no preset has it, since a name contains no star. */
+/** The key that counts the VMs of presets; no preset has it, since a name contains no star. */
 const everything = '*'
 const concurrency = 4
 
@@ -49,33 +49,46 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   const overlaps = createOverlaps((id) => inventory.candidates.get(id), virtualMachineStructure())
   /** The revision of each preset whose overlaps are known. Only passes write it: without the lead, it stays empty. */
   const compared = new Map<string, string>()
-  let usages: ReadonlyMap<string, Usage> = new Map()
+  const usage = createPresetUsage({
+    vms: vms.store,
+    candidates: inventory.candidates,
+    namespaceOf: (name) => inventory.namespace(name),
+    presetsOf: (vm) => engine.presetsOf(vm),
+  })
+  let hasCounted = false
   let nextCountMs = -Infinity
 
   const countLater = () => loop.addAfter(everything, Math.max(countDelayMs, nextCountMs - clock.monotonic()))
 
-  vms.onChange(countLater)
+  const restartLater = () => {
+    usage.restart()
+    countLater()
+  }
+
+  vms.onChange((change) => {
+    if (usage.update(change)) countLater()
+  })
   inventory.onPresetChange((id, isNewSpec) => {
     loop.add(id)
     if (!isNewSpec) return
     overlaps.update(id)
-    countLater()
+    restartLater()
+  })
+  // Without a namespace, it is a change of a cluster preset, which is handled above, or of a node.
+  inventory.onChange((namespace) => {
+    if (namespace !== undefined) restartLater()
   })
 
-  const countAll = async (): Promise<void> => {
+  /** The first count is followed by a pass over every preset, a later one by passes over those that it concerns. */
+  const count = async (): Promise<void> => {
     const startMs = clock.monotonic()
-    const before = usages
-    usages = await countUsage(
-      vms.store.list(),
-      inventory.candidates,
-      (name) => inventory.namespace(name),
-      (vm) => engine.presetsOf(vm),
-    )
+    const changed = await usage.count()
     const endMs = clock.monotonic()
-    const ids = inventory.presets().map(({ metadata }) => keyOf(metadata))
-    const writes = ids.filter((id) => !isDeepStrictEqual(before.get(id), usages.get(id))).length
-    nextCountMs = endMs + Math.max((endMs - startMs) * pauseFactor, writes * pausePerWriteMs)
-    for (const id of ids) loop.add(id)
+    // VMs can name presets that do not exist.
+    const written = [...changed].filter((id) => inventory.preset(id) !== undefined)
+    nextCountMs = endMs + Math.max((endMs - startMs) * pauseFactor, written.length * pausePerWriteMs)
+    for (const id of hasCounted ? written : inventory.presets().map(({ metadata }) => keyOf(metadata))) loop.add(id)
+    hasCounted = true
   }
 
   const compare = async (id: string): Promise<void> => {
@@ -91,7 +104,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   }
 
   const reconcile = async (key: string): Promise<void> => {
-    if (key === everything) return countAll()
+    if (key === everything) return count()
     await compare(key)
     const stored = inventory.preset(key)
     if (stored === undefined) return loop.forget(refOf(key))
@@ -105,7 +118,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     const compilation = compiled
       ? { revision: compiled.origin.revision, overlaps: overlaps.of(id) }
       : { causes: inventory.quarantined.get(id)?.causes ?? [] }
-    const status = presetStatus(preset, compilation, usages.get(id) ?? unused, timestamp(clock))
+    const status = presetStatus(preset, compilation, usage.of(id), timestamp(clock))
     if (isDeepStrictEqual(status, preset.status)) return []
     const fault = faultOf(status)
     if (fault === undefined || fault === faultOf(preset.status)) return [{ do: 'updateStatus', status }]

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Cause } from '../api/cause.ts'
 import type { Preset } from '../api/preset.ts'
-import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { storedVm } from '../test/stored-vm.ts'
-import { countUsage, presetStatus } from './preset-status.ts'
+import { presetStatus } from './preset-status.ts'
 
 const preset: Persisted<Preset> = {
   apiVersion: 'virtset.io/v1alpha1',
@@ -15,36 +13,6 @@ const preset: Persisted<Preset> = {
 }
 const compiled = compileParsed(preset)
 const { revision } = compiled.origin
-
-const vm = (name: string, size: string, completedWith: Record<string, string>, namespace = 'default') =>
-  storedVm({ metadata: { name, namespace, labels: { size }, annotations: completedWith } })
-
-const count = async (vms: readonly ReturnType<typeof vm>[]) =>
-  Object.fromEntries(
-    await countUsage(
-      vms,
-      createCandidates([compiled]),
-      (name) => ({ name, labels: {} }),
-      ({ metadata }) => new Map(Object.entries(metadata.annotations ?? {})),
-    ),
-  )
-
-describe('the usage of a preset', () => {
-  it('counts VMs that it selects, that were completed with it, and with another revision of it', async () => {
-    expect(
-      await count([
-        vm('a', 'small', { 'default/small': revision }),
-        vm('b', 'small', { 'default/small': 'old' }),
-        vm('c', 'small', {}),
-        vm('d', 'large', { 'default/small': 'older', gone: 'x' }),
-        vm('e', 'small', {}, 'other'),
-      ]),
-    ).toEqual({
-      'default/small': { matched: 3, applied: 3, outdated: 2 },
-      gone: { matched: 0, applied: 1, outdated: 1 },
-    })
-  })
-})
 
 describe('the status of a preset', () => {
   const usage = { matched: 1, applied: 1, outdated: 0 }

@@ -1,60 +1,11 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
 import type { Preset, PresetStatus } from '../api/preset.ts'
 import { firstTexts } from '../api/shorten.ts'
-import type { Candidates, Namespace } from '../presets/candidates.ts'
 import { setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import type { CachedVm, Revision } from './slim-vm.ts'
-
-/** How VMs use a preset. */
-export interface Usage {
-  /** VMs that its selectors pick now. */
-  readonly matched: number
-  /** VMs that were completed with it, in any revision. */
-  readonly applied: number
-  /** VMs among them that were completed with another revision than the current one. */
-  readonly outdated: number
-}
-
-export const unused: Usage = { matched: 0, applied: 0, outdated: 0 }
-
-/** Longest that counting blocks the event loop at once. */
-const sliceMs = 20
-
-/**
- * Counts for all presets, including deleted presets that VMs were completed with. VMs × presets can be many millions,
- * so the event loop gets a turn in between.
- */
-export async function countUsage(
-  vms: readonly CachedVm[],
-  candidates: Pick<Candidates, 'select' | 'get'>,
-  namespaceOf: (name: string) => Namespace,
-  presetsOf: (vm: CachedVm) => ReadonlyMap<string, Revision> | undefined,
-): Promise<ReadonlyMap<string, Usage>> {
-  const usages = new Map<string, { matched: number; applied: number; outdated: number }>()
-  const usageOf = (id: string) => {
-    const known = usages.get(id) ?? { ...unused }
-    usages.set(id, known)
-    return known
-  }
-  let sliceStartMs = performance.now()
-  for (const vm of vms) {
-    if (performance.now() - sliceStartMs > sliceMs) {
-      await setImmediate()
-      sliceStartMs = performance.now()
-    }
-    const { labels = {}, namespace = '' } = vm.metadata
-    for (const { id } of candidates.select(labels, namespaceOf(namespace))) usageOf(id).matched++
-    for (const [id, revision] of presetsOf(vm) ?? []) {
-      const usage = usageOf(id)
-      usage.applied++
-      if (candidates.get(id)?.origin.revision !== revision) usage.outdated++
-    }
-  }
-  return usages
-}
+import type { Usage } from './preset-usage.ts'
+import type { Revision } from './slim-vm.ts'
 
 /**
  * An accepted preset with its revision and the presets that could conflict with it, or the causes why it is not

@@ -8,6 +8,8 @@ type Snapshot = Persisted<VirtualMachineSnapshot>
 
 let versions = 0
 const snapshot = (name: string, second: number, status?: SnapshotStatus, more: object = {}): Snapshot => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachineSnapshot',
   metadata: {
     namespace: 'default',
     name,
@@ -28,12 +30,22 @@ test.each<[string, readonly Snapshot[], string | undefined, string | undefined]>
   ['is preceded by the oldest', [own, snapshot('b', 2), snapshot('a', 1), snapshot('c', 3)], 'a', undefined],
   ['is not preceded by a younger one', [own, snapshot('x', 6)], undefined, undefined],
   ['has the order of names within a second', [own, snapshot('oz', 5), snapshot('ow', 5)], 'ow', undefined],
-  ['is not preceded by one of another source', [own, snapshot('x', 1, {}, { spec: { source: { name: 'db' } } })], undefined, undefined],
+  [
+    'is not preceded by one of another source',
+    [own, snapshot('x', 1, {}, { spec: { source: { name: 'db' } } })],
+    undefined,
+    undefined,
+  ],
   ['is preceded by one that has begun', [own, snapshot('x', 1, { phase: 'InProgress' })], 'x', 'x'],
   ['is preceded by one of the config', [own, snapshot('x', 2, undefined, ofConfig), snapshot('y', 1)], 'y', 'x'],
   ['is not preceded by one that is ready', [own, snapshot('x', 1, { phase: 'Ready' })], undefined, undefined],
   ['is not preceded by one that has failed', [own, snapshot('x', 1, { phase: 'Failed' })], undefined, undefined],
-  ['is not preceded by one that is taken', [own, snapshot('x', 1, { phase: 'InProgress', creationTime: 't' })], undefined, undefined],
+  [
+    'is not preceded by one that is taken',
+    [own, snapshot('x', 1, { phase: 'InProgress', creationTime: 't' })],
+    undefined,
+    undefined,
+  ],
   ['is not preceded by one that is being deleted', [own, ending], undefined, undefined],
 ])('a snapshot %s', (_, given, withVm, withoutVm) => {
   const order = createSnapshotOrder()
