@@ -80,8 +80,12 @@ test.each<[string, Given, boolean, string]>([
   },
 )
 
-test('starts no guest in a launcher whose pod does not exist any more', () => {
-  expect(plan(awaited({ phase: 'Scheduled' }), reported(report('Waiting')), now)).toEqual([])
+test.each([
+  ['is awaited', (vm: VirtualMachine) => vm],
+  ['is denied', (vm: VirtualMachine) => ({ ...vm, status: podEndedStatus(vm, true, now) })],
+  ['is confirmed', (vm: VirtualMachine) => ({ ...vm, status: podEndedStatus(vm, false, now) })],
+])('starts no guest in a launcher whose end %s', (_, asked) => {
+  expect(plan(asked(awaited({ phase: 'Scheduled' })), reported(report('Waiting')), now)).toEqual([])
 })
 
 function report(phase: DomainReport['phase'], more: Partial<DomainReport> = {}): DomainReport {

@@ -11,7 +11,7 @@ import {
 } from '../runtime/launcher-api.ts'
 import { findCondition } from '../runtime/condition.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
-import { isEndAwaited } from '../runtime/pod-end.ts'
+import { isEndAwaited, isEndConfirmed } from '../runtime/pod-end.ts'
 import { hasEndingProbe } from '../runtime/probe.ts'
 import {
   failedStatus,
@@ -252,8 +252,9 @@ function onReport(
   if (report.phase === 'Waiting') {
     // A launcher that has lost its VM has lost its QEMU too; it must not start a second one on the same disks.
     if (hasRun) return failWith(vm, 'DomainLost', 'The launcher no longer has the domain', now)
-    // Nor does one start whose pod does not exist any more.
-    return isDeleting || isEndAwaited(vm) ? [] : [{ do: 'startGuest' }]
+    // Nor does one start whose pod does not exist any more. A kubelet that is late can still run a launcher whose end was
+    // confirmed, and the VM of which is replaced.
+    return isDeleting || isEndAwaited(vm) || isEndConfirmed(vm) ? [] : [{ do: 'startGuest' }]
   }
   const failure = failedStarts.get(report.reason)
   if (report.exit !== undefined && mayHaveFailedProbe(vm, report)) return [{ do: 'releaseLauncher' }]

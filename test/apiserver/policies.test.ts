@@ -483,6 +483,14 @@ describe('a handler', () => {
       422,
       'cannot change status.attachmentPods',
     ],
+    [
+      'delays the replacement of its VM',
+      'node1',
+      'here/status',
+      { status: { podGracePeriodSeconds: 2_147_483_647 } },
+      422,
+      'cannot change status.podGracePeriodSeconds',
+    ],
     ['reports the end of its VM', 'node1', 'here/status', { status: { phase: 'Failed' } }, 200, ''],
     [
       'cannot revive a VM that has ended',
