@@ -157,7 +157,7 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
 
 /**
  * A node can publish its profile as often as it likes, of a megabyte if it is hostile. Reading one takes 10 to 20 ms; a
- * handler publishes a new one after a change of the node or of its image.
+ * handler publishes a new one after a change of the node or of its image. After an upgrade, all handlers do.
  */
 const profileEvents: Rate = { perSecond: 10, burst: 1000 }
 const profileChanges: Rate = { perSecond: 1 / 60, burst: 10 }

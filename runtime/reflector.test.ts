@@ -258,20 +258,24 @@ describe('reflector', () => {
     })
   })
 
-  it('reads events at the rate that it is given, and lists without one', async () => {
+  it('lists again after more events than the rate that it is given, so that one object delays no other', async () => {
     const { server, clock, start } = await setUp({ eventRate: { perSecond: 1, burst: 2 } })
     for (const name of ['a', 'b', 'c', 'd']) server.put(collection, pod(name))
     const reflector = start()
     await until(() => server.watchers() === 1)
     expect(reflector.store.size).toBe(4)
-    for (const name of ['e', 'f', 'g', 'h', 'i']) server.put(collection, pod(name))
-    await until(() => reflector.store.size === 7)
-    await clock.advance(999)
-    expect(reflector.store.size).toBe(7)
+    for (const nodeName of ['1', '2', '3', '4', '5', '6']) server.put(collection, pod('a', { nodeName }))
+    server.put(collection, pod('e'))
+    await until(() => server.watchers() === 0)
+    expect(reflector.store.byIndex('node', '3')).toHaveLength(1)
+    await clock.advance(9999)
+    expect(reflector.statistics()).toMatchObject({ lists: 1, failures: 0 })
     await clock.advance(1)
-    await until(() => reflector.store.size === 8)
-    await clock.advance(1000)
+    await until(() => isEqual(reflector, server) && server.watchers() === 1)
+    expect(reflector.statistics()).toMatchObject({ lists: 2, watches: 2, failures: 0 })
+    server.put(collection, pod('f'))
     await until(() => isEqual(reflector, server))
+    expect(reflector.statistics().lists).toBe(2)
   })
 
   it('lists in small pages', async () => {

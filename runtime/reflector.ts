@@ -29,7 +29,10 @@ interface ReflectorOptions<T extends KubeObject, Index extends string> {
    * annotation, which no cache stores.
    */
   readonly slim?: (object: Persisted<T>) => Persisted<T>
-  /** How many events of a watch are read; absent: as many as come. More of them wait in the API server. */
+  /**
+   * How many events of a watch are read; absent: as many as come. After more of them, the watch ends, and all objects are
+   * listed 10 s later: a list has each object once, however often it changed, so others are at most that late.
+   */
   readonly eventRate?: Rate
   readonly clock?: Clock
   readonly random?: () => number
@@ -81,6 +84,8 @@ const refusedBackOffMs = { firstMs: 800, longestMs: 30_000, healthyMs: 120_000 }
 const unavailableBackOffMs = { ...refusedBackOffMs, longestMs: 2500 }
 /** A watch that expires sooner than this after a list does not list at once again. */
 const shortestListIntervalMs = 10_000
+/** How long no events are read after too many of them. */
+const catchUpMs = 10_000
 /** As client-go: a watch lasts 5 to 10 minutes, so that the watches of many clients do not end together. */
 const shortestWatchSeconds = 300
 /** Bookmarks come each minute; three missed mean a dead connection. A server without bookmarks costs one more watch. */
@@ -203,8 +208,11 @@ export function startReflector<T extends KubeObject, Index extends string = neve
       else log.debug({ err: error }, 'could not read the version of the API server')
     })
 
-  /** Resolves when the watch ended as requested. `onReached` is called with each version, whatever the end. */
-  const watch = async (from: string, onReached: (version: string) => void): Promise<void> => {
+  /**
+   * Resolves when the watch ended as requested, with true if there were too many events. `onReached` is called with each
+   * version, whatever the end.
+   */
+  const watch = async (from: string, onReached: (version: string) => void): Promise<boolean> => {
     counts.watches++
     const startedMs = clock.monotonic()
     const timeoutSeconds = Math.round(shortestWatchSeconds * (1 + random()))
@@ -233,8 +241,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
         if (isOlderVersion(next, version)) throw new RolledBack(version, next)
         version = next
         onReached(version)
-        const waitMs = allowance?.take() ?? 0
-        if (waitMs > 0) await sleep(clock, waitMs, signal)
+        if (allowance?.takeIfAny() === false) return true
       }
     } catch (error) {
       // undici's error does not have the reason of the abort.
@@ -248,6 +255,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     if (events === 0 && clock.monotonic() - startedMs < shortestHealthyWatchMs) {
       throw new Error('the watch ended at once, without an event')
     }
+    return false
   }
 
   /** Applies the event to the store; returns its version. */
@@ -279,10 +287,14 @@ export function startReflector<T extends KubeObject, Index extends string = neve
           // etcd may have been restored while the API server was unavailable.
           if (hasFailed) await verify(position.watch)
           hasFailed = false
-          await watch(position.watch, (version) => {
+          const hasTooMany = await watch(position.watch, (version) => {
             reached = version
             position = { watch: version }
           })
+          if (hasTooMany) {
+            position = 'list'
+            await sleep(clock, catchUpMs, stopping.signal)
+          }
         }
         hasFailed = false
       } catch (error) {
