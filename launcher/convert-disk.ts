@@ -36,7 +36,7 @@ interface Conversion {
  * Copies a part of a disk to the same place of a raw file or device, which keeps the rest of its content. Zeros are
  * written too, as holes if the target is a file.
  * @param target a new file, open for writing, or a device
- * @throws Error with qemu-img's own message
+ * @throws Error with qemu-img's own message, and its `stderr` as that of `execFile`
  */
 export async function convertDisk(
   source: ConvertedDisk,
@@ -114,7 +114,7 @@ function runQemuImg(
   process.on('error', reject)
   process.on('close', (code, signal) => {
     if (code === 0) resolve()
-    else reject(new Error(errors.trim() || `qemu-img ended with ${signal ?? code}`))
+    else reject(Object.assign(new Error(errors.trim() || `qemu-img ended with ${signal ?? code}`), { stderr: errors }))
   })
   return promise
 }

@@ -35,11 +35,20 @@ test.each<[string, { readonly directory?: string; readonly bytes: () => bigint |
   await expect(writingTo({ name: 'another', bytes: () => 1n }, () => Promise.reject(error))).rejects.toBe(error)
 })
 
+const edquot = Object.assign(new Error('EDQUOT: disk quota exceeded, write'), { code: 'EDQUOT' })
+const failed = (stderr: string) => Object.assign(new Error('Command failed'), { code: 1, stderr })
+const named = 'disk: No space left on device'
+
 test.each([
-  ['an exhausted quota', Object.assign(new Error('EDQUOT: disk quota exceeded, write'), { code: 'EDQUOT' }), true],
-  ['words of qemu-img', new Error('qemu-img: error while writing at byte 0: No space left on device'), true],
-  ['a cause', new Error('cannot be filled', { cause: new Error('write: Disk quota exceeded') }), true],
-  ['a broken device', new Error('qemu-img: error while writing at byte 0: Input/output error'), false],
+  ['an exhausted quota', edquot, true],
+  ['a cause', new Error('cannot be filled', { cause: edquot }), true],
+  ['qemu-img, writing', failed('qemu-img: error while writing at byte 0: No space left on device\n'), true],
+  ['qemu-img, creating', failed('qemu-img: /a: Could not write qcow2 header: Disk quota exceeded\n'), true],
+  ['genisoimage', failed('genisoimage: No space left on device. cannot fwrite 32768*1\n'), true],
+  ['a broken device', failed('qemu-img: error while writing at byte 0: Input/output error\n'), false],
+  ['a file of that name', failed(`qemu-img: Could not open '${named}': No such file or directory\n`), false],
+  ['a command with such a file', Object.assign(new Error(`Command failed: ${named}`), { stderr: 'Killed' }), false],
+  ['a message with it', new Error('the image has no "/No space left on device"'), false],
   ['no error', 'No space left on device', false],
 ])('%s', (_, error, expected) => {
   expect(isFull(error)).toBe(expected)

@@ -14,12 +14,20 @@ interface Place {
   readonly bytes: () => bigint | undefined
 }
 
-/** Whether an error, or its cause, is that a file system or a device is full, or a quota exhausted. */
+/** The line on which qemu-img or genisoimage reports why it failed. Neither has an exit code for it. */
+const failureOfProgram =
+  /^(?:qemu-img: .*: (?:No space left on device|Disk quota exceeded)$|genisoimage: (?:No space left on device|Disk quota exceeded)\. )/m
+
+/**
+ * Whether an error, or its cause, is that a file system or a device is full, or a quota exhausted. Messages do not
+ * decide: they contain what others have chosen, such as paths in images.
+ */
 export function isFull(error: unknown): error is Error {
   if (!(error instanceof Error)) return false
   if (error instanceof NoSpace || ('code' in error && ['ENOSPC', 'EDQUOT'].includes(String(error.code)))) return true
-  // Of qemu-img and genisoimage.
-  return /No space left on device|Disk quota exceeded/.test(error.message) || isFull(error.cause)
+  // As of `execFile`.
+  if ('stderr' in error && failureOfProgram.test(String(error.stderr))) return true
+  return isFull(error.cause)
 }
 
 /**

@@ -126,6 +126,12 @@ describe('a missing volume is refused with a message for the user', () => {
     await expect(refused).rejects.toThrow(message)
   })
 
+  test('a disk in an image whose name is the message of a full disk', async () => {
+    await mkdir(join(pod, 'images/root'), { recursive: true })
+    const image = { reference: 'disks/test:1', path: 'No space left on device' }
+    await expect(prepare({ name: 'root', image })).rejects.toThrow('has no "/No space left on device"')
+  })
+
   test('a disk in a claim that is a symbolic link to another file of the pod', async () => {
     await mount('root')
     await writeFile(join(pod, 'volumes/secret'), 'secret')
