@@ -36,7 +36,7 @@ export async function prepareAttachedClaim(directory: string, { isReadOnly, capa
   if (other !== undefined) throw new Error('the claim has no file disk.img, but other files')
   if (capacity === undefined || capacity <= 0n) throw new Error('the claim is empty, and its capacity is not known')
   await prepareLock(directory, isReadOnly)
-  const bytes = await sizeInFileSystem(directory, capacity, 0n)
+  const bytes = await sizeInFileSystem(directory, capacity)
   await fillFile(undefined, { directory, writer, bytes })
 }
 

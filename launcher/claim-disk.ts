@@ -100,7 +100,7 @@ async function prepareFile(task: Task): Promise<void> {
   const capacity = claim.capacity === undefined ? undefined : quantityValue(claim.capacity)
   if (isFilled) {
     if (capacity === undefined || claim.readOnly === true) return
-    return growFile(directory, await sizeInFileSystem(directory, capacity, 0n))
+    return growFile(directory, await sizeInFileSystem(directory, capacity))
   }
   // It has nothing to fill it with: a VM that has must not be disturbed.
   if (claim.source === undefined) return
@@ -118,7 +118,7 @@ async function prepareFile(task: Task): Promise<void> {
       refuse(`has a capacity of ${claim.capacity}, and ${source.name} is a disk of ${source.bytes} bytes`)
     }
     const smallest = source?.bytes ?? 0n
-    const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, smallest)
+    const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, source)
     const filled = source && { ...source, scratch: context.scratch, onPercent: reporter(task, source) }
     await writingTo({ name: fileSystem, directory, bytes: () => smallest }, () =>
       fillFile(filled, { directory, writer, bytes }),

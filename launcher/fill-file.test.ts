@@ -1,5 +1,5 @@
 import { syncBuiltinESMExports } from 'node:module'
-import fs, { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import fs, { mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -57,22 +57,43 @@ test('a file that can be neither linked nor renamed is an error', async () => {
   expect(await readdir(directory)).toEqual([])
 })
 
+describe('where 10 MiB are free, the disk has', () => {
+  const mebibyte = 1024 * 1024
+
+  test.each([
+    { room: 10, and: 'what another VM has not finished may stay', name: 'disk.img.vm-2.unfinished', isTemporary: false },
+    { room: 13, and: 'a download of this VM does not', name: 'disk.img.vm-1-source.unfinished', isTemporary: true },
+    { room: 13, and: 'it has 3 MiB itself', name: 'disk.img', isTemporary: false },
+  ])('$room MiB: $and', async ({ room, name, isTemporary }) => {
+    await writeFile(inClaim(name), Buffer.alloc(3 * mebibyte, 1))
+    replaceInNode({ statfs: async () => ({ bavail: 10n, bsize: BigInt(mebibyte) }) })
+    await using temporary = await open(inClaim(name))
+    const source = { path: inClaim(name), format: 'raw', isDevice: false, bytes: 0n, temporary } as const
+    const bytes = await sizeInFileSystem(directory, 1n << 60n, isTemporary ? source : undefined)
+    expect(bytes).toBe(BigInt(room * mebibyte))
+  })
+
+  test('the size of its source, even without room for that', async () => {
+    replaceInNode({ statfs: async () => ({ bavail: 10n, bsize: BigInt(mebibyte) }) })
+    const source = { path: '', format: 'raw', isDevice: false, bytes: 1n << 40n } as const
+    expect(await sizeInFileSystem(directory, 1n << 60n, source)).toBe(1n << 40n)
+  })
+})
+
 describe('a claim in which a guest has made many files', () => {
   // What it returns has all names.
   const arrange = () => replaceInNode({ readdir: () => Promise.reject(new Error('out of memory')) })
 
-  test('has its size without them, if it has a disk', async () => {
-    await writeFile(inClaim('disk.img'), '')
+  test('has its size without them', async () => {
     arrange()
     replaceInNode({ opendir: () => Promise.reject(new Error('too slow')) })
-    expect(await sizeInFileSystem(directory, 1024n, 2048n)).toBe(2048n)
+    expect(await sizeInFileSystem(directory, 1024n)).toBe(1024n)
   })
 
-  test('is looked through name by name, if it has none', async () => {
+  test('is looked through name by name, if it has no disk', async () => {
     await writeFile(inClaim('disk.img.other.unfinished'), '')
     arrange()
     await expect(prepareAttachedClaim(directory, { isReadOnly: false, capacity: 4096n })).rejects.toThrow('is filling')
-    expect(await sizeInFileSystem(directory, 1024n, 2048n)).toBe(2048n)
     await removeUnfinished(directory)
     await prepareAttachedClaim(directory, { isReadOnly: false, capacity: 4096n })
     expect((await stat(inClaim('disk.img'))).size).toBe(4096)

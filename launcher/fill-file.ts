@@ -112,20 +112,15 @@ async function synchronize(directory: string): Promise<void> {
 /**
  * The size in bytes of the disk in a file system: the capacity, or what the file system has room for if that is less.
  * A file system of 1 GiB has no room for a file of 1 GiB.
+ * @param source what a disk that does not exist is made from; it is at least as large
  */
-export async function sizeInFileSystem(directory: string, capacity: bigint, smallest: bigint): Promise<bigint> {
+export async function sizeInFileSystem(directory: string, capacity: bigint, source?: ConvertedDisk): Promise<bigint> {
   const { bavail, bsize } = await statfs(directory, { bigint: true })
-  // A running guest's disk is looked at often, and is all that counts once it exists.
-  let own = await storedBytes(join(directory, diskName))
-  if (own === undefined) {
-    own = 0n
-    for await (const name of namesIn(directory)) {
-      // Another VM with the claim can remove it meanwhile.
-      if (isUnfinished(name)) own += (await storedBytes(join(directory, name))) ?? 0n
-    }
-  }
+  // What others have not finished may stay, and a disk does not shrink. If it is removed, the disk grows later.
+  const own = (await storedBytes(join(directory, diskName))) ?? (await bytesOf(source?.temporary))
   const room = ((bavail * bsize + own) / mebibyte) * mebibyte
   const fitting = capacity < room ? capacity : room
+  const smallest = source?.bytes ?? 0n
   return fitting > smallest ? fitting : smallest
 }
 
@@ -135,6 +130,10 @@ const storedBytes = (path: string): Promise<bigint | undefined> =>
     ({ blocks }) => blocks * 512n,
     () => undefined,
   )
+
+/** The same of an open file. It becomes the disk, or is removed. */
+const bytesOf = async (file: FileHandle | undefined): Promise<bigint> =>
+  file === undefined ? 0n : (await file.stat({ bigint: true })).blocks * 512n
 
 /** Lets an existing `disk.img` grow to `bytes`; it never shrinks. */
 export async function growFile(directory: string, bytes: bigint): Promise<void> {

@@ -133,7 +133,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     readLostFilesystems: (domain) => lostFilesystems(domain, { pidFiles: settings.libvirtState, processes: '/proc' }),
     growDisks: createDiskGrowth({
       readSize: (dom, target) => readDiskSize(client, dom, target),
-      readRoom: (directory, capacity) => sizeInFileSystem(directory, capacity, 0n),
+      readRoom: sizeInFileSystem,
       resize: (dom, target, bytes) => resizeDisk(client, dom, target, bytes),
       log,
     }),
