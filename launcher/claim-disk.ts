@@ -9,7 +9,8 @@ import { quantityValue } from '../api/quantity.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { ConvertedDisk } from './convert-disk.ts'
 import { fillDevice, stateOfDevice } from './fill-device.ts'
-import { fillFile, growFile, removeUnfinished, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
+import { fillFile, growFile, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
+import { whileFilling } from './filling-lock.ts'
 import { downloadDisk } from './http-disk.ts'
 import { type HeldDevices, isHeld } from './held-device.ts'
 import { findImageDisk } from './image-disk.ts'
@@ -94,8 +95,8 @@ const fileSystem = 'its file system'
 const diskOfNode = 'the disk of the node, where the download is stored,'
 
 async function prepareFile(task: Task): Promise<void> {
-  const { claim, context, refuse } = task
-  const { directory, writer } = context
+  const { claim, context } = task
+  const { directory } = context
   const isFilled = (await kindOf(join(directory, 'disk.img'))) === 'file'
   const capacity = claim.capacity === undefined ? undefined : quantityValue(claim.capacity)
   if (isFilled) {
@@ -104,8 +105,12 @@ async function prepareFile(task: Task): Promise<void> {
   }
   // It has nothing to fill it with: a VM that has must not be disturbed.
   if (claim.source === undefined) return
-  // On a retry, what is there is of another VM, which may have the space that is missing here.
-  if (!context.isRetry) await removeUnfinished(directory)
+  await whileFilling(directory, context.isRetry, () => makeFile(task, capacity))
+}
+
+async function makeFile(task: Task, capacity: bigint | undefined): Promise<void> {
+  const { claim, context, refuse } = task
+  const { directory, writer } = context
   const target = {
     path: unfinishedPath(directory, `${writer}-source`),
     place: fileSystem,

@@ -29,13 +29,17 @@ interface FileSource extends ConvertedDisk {
 export const unfinishedPath = (directory: string, writer: string): string =>
   join(directory, `${diskName}.${writer}.unfinished`)
 
+/** The file that all who fill the claim have locked. */
+export const fillingLockPath = (directory: string): string => unfinishedPath(directory, 'filling')
+
 /** Whether a file in a claim is a disk that is being made, or was not made to the end. */
 export const isUnfinished = (name: string): boolean => unfinished.test(name)
 
-/** Removes the files that another attempt left; if that attempt is still running, it fails. */
+/** Removes the files that another attempt left, but not the lock; if that attempt is still running, it fails. */
 export async function removeUnfinished(directory: string): Promise<void> {
   for await (const name of namesIn(directory)) {
-    if (isUnfinished(name)) await rm(join(directory, name), { force: true })
+    const path = join(directory, name)
+    if (isUnfinished(name) && path !== fillingLockPath(directory)) await rm(path, { force: true })
   }
 }
 

@@ -135,13 +135,16 @@ describe('kill -9 while a claim is filled', () => {
   describe.each(['file', 'block'] as const)('%s', { concurrent: true }, (kind) => {
     const oneByOne = { concurrent: false }
     /** What a claim has of a disk that is not whole: the files, or whether the device has the mark. */
-    const leftIn = async (path: string) => (kind === 'block' ? marked(path) : readdir(join(path, '..')))
+    const leftIn = async (path: string) =>
+      kind === 'block' ? marked(path) : (await readdir(join(path, '..'))).toSorted()
     const expectedLeft = (...files: readonly string[]) => (kind === 'block' ? true : files)
+    /** The disk, and the lock of those who fill the claim. */
+    const filesOf = (uid: string) => [`disk.img.${uid}.unfinished`, 'disk.img.filling.unfinished']
     const claimFor = async (name: string): Promise<string> =>
       kind === 'block' ? claimDevice(name) : join(await claimDirectory(name), 'disk.img')
 
     test.each([
-      ['launcher', isLauncher, (uid: string) => [`disk.img.${uid}.unfinished`], /./],
+      ['launcher', isLauncher, filesOf, /./],
       ['qemu-img', isCopy, () => [], /^volume "root": the claim .* cannot be filled: qemu-img ended with SIGKILL$/],
     ] as const)('of %s: the VM fails, and the next one fills the claim again', oneByOne, async (of, is, left, why) => {
       const name = `${kind}-no-${of}`
@@ -163,7 +166,7 @@ describe('kill -9 while a claim is filled', () => {
       const path = await claimFor(name)
       const { vm, pid } = await stoppedCopy(name)
       kill(vm, isLibvirtd)
-      expect(await leftIn(path)).toEqual(expectedLeft(`disk.img.${vm.metadata.uid}.unfinished`))
+      expect(await leftIn(path)).toEqual(expectedLeft(...filesOf(vm.metadata.uid)))
       process.kill(pid, 'SIGCONT')
       const running = await cluster.untilVm(name, 'runs', inPhase('Running'))
       expect(running.status?.podUID).toBe(vm.status?.podUID)

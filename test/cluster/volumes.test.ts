@@ -271,12 +271,12 @@ test.concurrent('claimTemplates: a launcher that is killed during a download lea
   const filling = await cluster.untilVm('downloaded', 'has half of the disk', (one) => {
     return readyOf(one)?.reason === 'FillingDisk' && readyOf(one)?.message.endsWith(': 50 %') === true
   })
-  const files = await readdir(directory)
-  expect(files).toEqual([`disk.img.${filling.metadata.uid}-source.unfinished`])
+  const files = (await readdir(directory)).toSorted()
+  expect(files).toEqual([`disk.img.${filling.metadata.uid}-source.unfinished`, 'disk.img.filling.unfinished'])
   const pids = processesOfPod(filling.status?.podUID ?? 'no pod', isLauncher)
   for (const pid of pids) process.kill(pid, 'SIGKILL')
   await cluster.untilVm('downloaded', 'has failed', inPhase('Failed'))
-  expect(await readdir(directory)).toEqual(files)
+  expect((await readdir(directory)).toSorted()).toEqual(files)
   await vm('start', 'downloaded')
   await greets(await cluster.untilVm('downloaded', 'runs', inPhase('Running')))
   expect(await readdir(directory)).toEqual(['disk.img'])
