@@ -7,6 +7,7 @@ import { downloadFailed } from '../runtime/launcher-api.ts'
 import { type FileServer, sha256, startFileServer } from '../test/file-server.ts'
 import { HeldDevices } from './held-device.ts'
 import { type OnProgress, prepareClaim } from './claim-disk.ts'
+import { createAttemptWithMoreRoom } from './no-space.ts'
 
 const body = Buffer.alloc(300_000, 1)
 const victim = 'a file of the launcher that the guest of another VM cannot reach'
@@ -54,6 +55,7 @@ const prepare = (onProgress: OnProgress, isRetry = false) =>
       use: { isWriter: true, isShared: false },
       devices: new HeldDevices(clock),
       isRetry,
+      attemptWithMoreRoom: createAttemptWithMoreRoom(),
       clock,
       onProgress,
     },

@@ -9,20 +9,20 @@ import { quantityValue } from '../api/quantity.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { ConvertedDisk } from './convert-disk.ts'
 import { fillDevice, stateOfDevice } from './fill-device.ts'
-import { fillFile, growFile, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
+import { bytesOf, fillFile, growFile, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
 import { whileFilling } from './filling-lock.ts'
 import { downloadDisk } from './http-disk.ts'
 import { type HeldDevices, isHeld } from './held-device.ts'
 import { findImageDisk } from './image-disk.ts'
 import { heldDeviceMessage } from './locked-disk.ts'
-import { writingTo } from './no-space.ts'
+import { type AttemptWithMoreRoom, writingTo } from './no-space.ts'
 import { kindOf } from './path-kind.ts'
 import { downloadFailed, type fillingDisk, type noSpace } from '../runtime/launcher-api.ts'
 import { Refused } from './refused.ts'
 import { repeat } from './repeat.ts'
 import type { VolumeSource } from './render.ts'
 
-interface ClaimContext {
+export interface ClaimContext {
   /** The claim, if it is a file system. */
   readonly directory: string
   /** The claim, if it is a block volume. */
@@ -40,6 +40,8 @@ interface ClaimContext {
   readonly devices: HeldDevices
   /** Whether this launcher tried before, and there was no space. */
   readonly isRetry: boolean
+  /** Spares the web server downloads for which there is no space. */
+  readonly attemptWithMoreRoom: AttemptWithMoreRoom
   readonly clock: Clock
   readonly onProgress: OnProgress
 }
@@ -105,7 +107,19 @@ async function prepareFile(task: Task): Promise<void> {
   }
   // It has nothing to fill it with: a VM that has must not be disturbed.
   if (claim.source === undefined) return
-  await whileFilling(directory, context.isRetry, () => makeFile(task, capacity))
+  await whileFilling(directory, context.isRetry, () =>
+    sparingDownloads(task, directory, () => makeFile(task, capacity)),
+  )
+}
+
+/** @param directory where a download is stored */
+async function sparingDownloads(
+  { claim, context }: Task,
+  directory: string,
+  fill: () => Promise<void>,
+): Promise<void> {
+  const isDownload = claim.source?.http !== undefined && (await kindOf(context.sourceDirectory)) === 'directory'
+  return isDownload ? context.attemptWithMoreRoom(directory, fill) : fill()
 }
 
 async function makeFile(task: Task, capacity: bigint | undefined): Promise<void> {
@@ -125,9 +139,8 @@ async function makeFile(task: Task, capacity: bigint | undefined): Promise<void>
     const smallest = source?.bytes ?? 0n
     const bytes = capacity === undefined ? smallest : await sizeInFileSystem(directory, capacity, source)
     const filled = source && { ...source, scratch: context.scratch, onPercent: reporter(task, source) }
-    await writingTo({ name: fileSystem, directory, bytes: () => smallest }, () =>
-      fillFile(filled, { directory, writer, bytes }),
-    )
+    const place = { name: fileSystem, directory, bytes: () => smallest, stored: await bytesOf(source?.temporary) }
+    await writingTo(place, () => fillFile(filled, { directory, writer, bytes }))
   } finally {
     await removeTemporary(source)
   }
@@ -172,9 +185,14 @@ async function prepareBlock({ name, claim, context }: Task, fill: () => Promise<
 }
 
 async function prepareDevice(task: Task): Promise<void> {
-  const { context, refuse } = task
+  const { context } = task
   const state = await stateOfDevice(context.block)
   if (state === 'filled') return
+  await sparingDownloads(task, context.sourceDirectory, () => makeDevice(task, state))
+}
+
+async function makeDevice(task: Task, state: 'new' | 'unfinished'): Promise<void> {
+  const { context, refuse } = task
   const bytes = await sizeOfDevice(context.block)
   const path = join(context.sourceDirectory, 'download')
   const target = { path, place: diskOfNode, maxBytes: bytes, maxFileBytes: downloadBytes(bytes) }

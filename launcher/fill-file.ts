@@ -135,8 +135,8 @@ const storedBytes = (path: string): Promise<bigint | undefined> =>
     () => undefined,
   )
 
-/** The same of an open file. It becomes the disk, or is removed. */
-const bytesOf = async (file: FileHandle | undefined): Promise<bigint> =>
+/** The same of a file that becomes the disk, or is removed. */
+export const bytesOf = async (file: FileHandle | undefined): Promise<bigint> =>
   file === undefined ? 0n : (await file.stat({ bigint: true })).blocks * 512n
 
 /** Lets an existing `disk.img` grow to `bytes`; it never shrinks. */

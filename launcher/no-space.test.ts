@@ -1,7 +1,8 @@
-import { open } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+import fs, { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { expect, test } from 'vitest'
-import { isFull, writingTo } from './no-space.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createAttemptWithMoreRoom, isFull, writingTo } from './no-space.ts'
 
 const fill = async () => {
   await using full = await open('/dev/full', 'w')
@@ -52,4 +53,53 @@ test.each([
   ['no error', 'No space left on device', false],
 ])('%s', (_, error, expected) => {
   expect(isFull(error)).toBe(expected)
+})
+
+describe('an attempt that had no space', () => {
+  /** Attempts to write 100 bytes where so many are free, and so many files can be created. Returns how many were made. */
+  async function attempts(
+    free: readonly number[],
+    more: { readonly files?: readonly number[]; readonly stored?: bigint; readonly place?: string } = {},
+  ): Promise<number> {
+    const { statfs } = fs
+    onTestFinished(() => {
+      Object.assign(fs, { statfs })
+      syncBuiltinESMExports()
+    })
+    const attempt = createAttemptWithMoreRoom()
+    const place = { name: 'it', directory: more.place ?? directory, bytes: () => 100n, stored: more.stored ?? 0n }
+    let made = 0
+    for (const [index, bytes] of free.entries()) {
+      const ffree = BigInt(more.files?.[index] ?? 1000)
+      Object.assign(fs, { statfs: async () => ({ bavail: BigInt(bytes), bsize: 1n, ffree }) })
+      syncBuiltinESMExports()
+      const write = () => {
+        made++
+        return writingTo(place, fill)
+      }
+      await expect(attempt(directory, write)).rejects.toThrow('it is full')
+    }
+    return made
+  }
+
+  const hour = Array.from({ length: 12 }, () => 50)
+
+  test.each<[string, number, () => Promise<number>]>([
+    ['is not made again while as much is free', 1, () => attempts([50, 50, 50])],
+    ['nor while less is free than that attempt had', 1, () => attempts([50, 40, 49])],
+    ['is made again when more is free', 3, () => attempts([50, 51, 51, 52])],
+    ['is made again when more files can be created', 2, () => attempts([50, 50], { files: [0, 1] })],
+    ['is made again when enough is free, as if there is a quota', 3, () => attempts([100, 100, 100])],
+    ['is not when that would be enough without a download', 1, () => attempts([100, 100], { stored: 1n })],
+    ['is made again if something else was full', 2, () => attempts([50, 50], { place: '/dev' })],
+    ['is made again after twelve delays', 3, () => attempts([...hour, ...hour, 50])],
+  ])('%s', async (_, expected, made) => {
+    expect(await made()).toBe(expected)
+  })
+
+  test('is forgotten once there was space', async () => {
+    const attempt = createAttemptWithMoreRoom()
+    expect(await attempt(directory, async () => 1)).toBe(1)
+    expect(await attempt(directory, async () => 2)).toBe(2)
+  })
 })

@@ -7,14 +7,14 @@ import { quantityValue } from '../api/quantity.ts'
 import { sourceDeviceName } from '../api/claim-volume.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { noSpace } from '../runtime/launcher-api.ts'
-import { type OnProgress, prepareClaim } from './claim-disk.ts'
+import { type ClaimContext, type OnProgress, prepareClaim } from './claim-disk.ts'
 import { seedFiles, seedLabel } from './cloud-init.ts'
 import type { HeldDevices } from './held-device.ts'
 import { prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
 import { filesIn, longestLabel, makeIso } from './iso.ts'
 import { kindOf } from './path-kind.ts'
-import { isFull } from './no-space.ts'
+import { createAttemptWithMoreRoom, isFull } from './no-space.ts'
 import { Refused } from './refused.ts'
 import { repeat } from './repeat.ts'
 import type { VolumeSource } from './render.ts'
@@ -48,20 +48,21 @@ interface VolumeContext {
  * If there is no space for them, it is tried again until there is.
  * @throws Refused VolumeUnavailable or StartFailed, with a message for the user
  */
-export const prepareVolume = (volume: Volume, context: VolumeContext): Promise<VolumeSource> =>
-  repeat((isRetry) => attemptVolume(volume, context, isRetry), {
+export function prepareVolume(volume: Volume, context: VolumeContext): Promise<VolumeSource> {
+  const attemptWithMoreRoom = createAttemptWithMoreRoom()
+  return repeat((isRetry) => attemptVolume(volume, { ...context, isRetry, attemptWithMoreRoom }), {
     clock: context.clock,
     isTemporary: isFull,
     onRetry: (message, again) => context.onProgress(`${shorten(message, longestCause)}; ${again}`, noSpace),
   })
+}
 
 /** That of qemu-img can have its command line. */
 const longestCause = 1000
 
 async function attemptVolume(
   volume: Volume,
-  { directories, vm, use, devices, clock, onProgress }: VolumeContext,
-  isRetry: boolean,
+  { directories, vm, ...context }: VolumeContext & Pick<ClaimContext, 'isRetry' | 'attemptWithMoreRoom'>,
 ): Promise<VolumeSource> {
   const { name } = volume
   const directory = join(directories.files, name)
@@ -97,11 +98,7 @@ async function attemptVolume(
       sourceBlock: join(directories.blocks, sourceDeviceName(name)),
       scratch: directories.scratch,
       writer: vm.uid,
-      use,
-      devices,
-      isRetry,
-      clock,
-      onProgress,
+      ...context,
     })
   }
   throw new Refused('VolumeUnavailable', `volume "${name}" is of a kind that this launcher does not support`)

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { afterEach, expect, onTestFinished, test } from 'vitest'
 import type { ClaimSource } from '../../api/claim-volume.ts'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
-import { sha256, startFileServer } from '../file-server.ts'
+import { type FileServer, sha256, startFileServer } from '../file-server.ts'
 import { addBlockVolume, attachLoop, detachLoop, guestEchoes, inside, qemuImg } from './claim.ts'
 import { guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
@@ -69,15 +69,17 @@ async function makeImage(format: 'raw' | 'qcow2'): Promise<string> {
 /** Where what is downloaded for a block volume is stored. */
 const makeOwnedSources = async () => makeOwned(join(await launcher.inPod('sources'), 'root'))
 
-async function served(format: 'raw' | 'qcow2'): Promise<ClaimSource> {
+async function serve(format: 'raw' | 'qcow2'): Promise<{ readonly source: ClaimSource; readonly server: FileServer }> {
   const file = await readFile(await makeImage(format))
   await rm(join(launcher.images, 'root'), { recursive: true })
   const server = await startFileServer()
   onTestFinished(() => server.close())
   server.answers({ status: 200, body: file })
   await makeOwnedSources()
-  return { http: { url: `${server.url}/disk`, checksum: sha256(file) } }
+  return { source: { http: { url: `${server.url}/disk`, checksum: sha256(file) } }, server }
 }
+
+const served = async (format: 'raw' | 'qcow2'): Promise<ClaimSource> => (await serve(format)).source
 
 const sources = {
   'image, raw': () => makeImage('raw').then(() => ({ image: { reference: 'disks/test:1' } })),
@@ -149,6 +151,40 @@ test.each<[keyof typeof sources, number]>([
   expect(await readdir(directory)).not.toContain('disk.img')
   await bootsWithRoom(async () => join(directory, 'disk.img'), start, makeRoom)
   expect(await readdir(directory)).toEqual(['disk.img'])
+})
+
+const triedThreeTimes = ({ message = '' }: DomainReport) => message.endsWith('; trying again in 4 s')
+
+test.each([
+  ['raw', 2],
+  ['qcow2', 6],
+] as const)('a claim is downloaded to again only when more is free: %s', async (format, leftMiB) => {
+  launcher = await startLauncher({ volumesBytes: 16 * mebibyte })
+  const { source, server } = await serve(format)
+  const volumes = await launcher.inPod('volumes')
+  await makeOwned(join(volumes, 'root'))
+  const makeRoom = await fill(volumes, 16 * mebibyte, leftMiB * mebibyte)
+  const start = begin({ persistentVolumeClaim: { claimName: 'data', source } })
+  await launcher.reported('it was tried three times', triedThreeTimes)
+  expect(server.requests()).toHaveLength(1)
+  await makeRoom()
+  expect(await start).toMatchObject({ phase: 'Running' })
+  expect(server.requests()).toHaveLength(2)
+})
+
+test('the node of a block volume is downloaded to again only when more is free', async () => {
+  launcher = await startLauncher({ sourcesBytes: 8 * mebibyte })
+  const { source, server } = await serve('raw')
+  const folder = await makeRunDirectory(libvirtRootfs())
+  onTestFinished(() => rm(folder.outside, { recursive: true }))
+  await makeDevice(folder.outside)
+  const makeRoom = await fill(await launcher.inPod('sources'), 8 * mebibyte, 2 * mebibyte)
+  const start = begin({ persistentVolumeClaim: { claimName: 'data', source } })
+  await launcher.reported('it was tried three times', triedThreeTimes)
+  expect(server.requests()).toHaveLength(1)
+  await makeRoom()
+  expect(await start).toMatchObject({ phase: 'Running' })
+  expect(server.requests()).toHaveLength(2)
 })
 
 /** A file system that the test sees, too; a device in a file of it has room when its file system has. */
