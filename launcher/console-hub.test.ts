@@ -15,7 +15,9 @@ async function start({ isFailed = false } = {}) {
   const clock = fakeClock()
   const guests: Duplex[] = []
   const fail: { next: Error | undefined } = { next: undefined }
+  const opening: { next: Promise<void> } = { next: Promise.resolve() }
   const open = async () => {
+    await opening.next
     if (fail.next !== undefined) throw fail.next
     const [ours, theirs] = duplexPair()
     guests.push(theirs)
@@ -42,7 +44,7 @@ async function start({ isFailed = false } = {}) {
     await settle()
     return reader
   }
-  return { clock, hub, guests, print, join, fail }
+  return { clock, hub, guests, print, join, fail, opening }
 }
 
 test('a session gets the past that it asks for, and what follows', async () => {
@@ -191,6 +193,36 @@ test('the last output of a guest arrives before its sessions end', async () => {
   guests[0]?.end('powering off')
   await clock.advance(10)
   expect([reader.text, reader.hasEnded]).toEqual(['powering off', true])
+})
+
+test('the last output of a guest that ends while its console is opened again arrives', async () => {
+  const { clock, hub, guests, join, opening } = await start()
+  const reader = await join()
+  const opened = Promise.withResolvers<void>()
+  opening.next = opened.promise
+  guests[0]?.destroy()
+  guests[0]?.end()
+  await clock.advance(500)
+  void hub.end()
+  await clock.advance(100)
+  expect(reader.hasEnded).toBe(false)
+  opened.resolve()
+  await settle()
+  guests[1]?.end('powering off')
+  await clock.advance(10)
+  expect([reader.text, reader.hasEnded]).toEqual(['powering off', true])
+})
+
+test('a console that does not open delays the end of sessions by a second at most', async () => {
+  const { clock, hub, guests, join, opening } = await start()
+  const reader = await join()
+  opening.next = new Promise(() => {})
+  guests[0]?.destroy()
+  guests[0]?.end()
+  await clock.advance(500)
+  void hub.end()
+  await clock.advance(1000)
+  expect(reader.hasEnded).toBe(true)
 })
 
 test('the launcher waits until each reader has accepted the last output', async () => {

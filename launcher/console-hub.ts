@@ -56,6 +56,8 @@ export class ConsoleHub {
   #stream: Duplex | undefined
   /** The first attempt to open the console. */
   #opening: Promise<void> | undefined
+  /** The newest attempt, until its console has ended. */
+  #followed = Promise.resolve()
   #wasOpen = false
   #isEnded = false
   readonly #finished = Promise.withResolvers<void>()
@@ -81,7 +83,7 @@ export class ConsoleHub {
     if (this.#opening === undefined) {
       const first = Promise.withResolvers<void>()
       this.#opening = first.promise
-      void this.#follow(first.resolve)
+      this.#followed = this.#follow(first.resolve)
     }
     return this.#opening
   }
@@ -94,12 +96,10 @@ export class ConsoleHub {
     if (this.#isEnded) return this.#finished.promise
     this.#isEnded = true
     const { clock } = this.#options
-    const stream = this.#stream
-    // libvirt closes it after the last output.
-    if (stream === undefined || stream.destroyed) this.#finish()
-    else stream.once('close', () => this.#finish())
+    // libvirt closes the console after the last output. One that is just being opened, after libvirtd restarted, has it.
+    void this.#followed.then(() => this.#finish())
     clock.after(lastOutputMs, () => {
-      stream?.destroy()
+      this.#stream?.destroy()
       this.#finish()
     })
     // Whatever the stream and the readers do.
@@ -198,7 +198,7 @@ export class ConsoleHub {
     const retryMs = this.#backOff.next()
     log.info({ retryMs, wasOpen: this.#wasOpen, trouble: this.#trouble }, 'no console; opening it again')
     clock.after(retryMs, () => {
-      if (!this.#isEnded) void this.#follow(() => {})
+      if (!this.#isEnded) this.#followed = this.#follow(() => {})
     })
   }
 
