@@ -113,11 +113,7 @@ async function prepareFile(task: Task): Promise<void> {
 }
 
 /** @param directory where a download is stored */
-async function sparingDownloads(
-  { claim, context }: Task,
-  directory: string,
-  fill: () => Promise<void>,
-): Promise<void> {
+async function sparingDownloads({ claim, context }: Task, directory: string, fill: () => Promise<void>): Promise<void> {
   const isDownload = claim.source?.http !== undefined && (await kindOf(context.sourceDirectory)) === 'directory'
   return isDownload ? context.attemptWithMoreRoom(directory, fill) : fill()
 }

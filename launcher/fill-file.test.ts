@@ -61,7 +61,12 @@ describe('where 10 MiB are free, the disk has', () => {
   const mebibyte = 1024 * 1024
 
   test.each([
-    { room: 10, and: 'what another VM has not finished may stay', name: 'disk.img.vm-2.unfinished', isTemporary: false },
+    {
+      room: 10,
+      and: 'what another VM has not finished may stay',
+      name: 'disk.img.vm-2.unfinished',
+      isTemporary: false,
+    },
     { room: 13, and: 'a download of this VM does not', name: 'disk.img.vm-1-source.unfinished', isTemporary: true },
     { room: 13, and: 'it has 3 MiB itself', name: 'disk.img', isTemporary: false },
   ])('$room MiB: $and', async ({ room, name, isTemporary }) => {
