@@ -195,6 +195,17 @@ test('the last output of a guest arrives before its sessions end', async () => {
   expect([reader.text, reader.hasEnded]).toEqual(['powering off', true])
 })
 
+test('a session that begins after the guest has ended gets its last output, too', async () => {
+  const { clock, hub, guests, join } = await start()
+  void hub.end()
+  const reader = await join(withPast())
+  guests[0]?.end('powering off')
+  await clock.advance(10)
+  const late = await join(withPast())
+  expect([reader.text, reader.hasEnded]).toEqual(['powering off', true])
+  expect([late.text, late.hasEnded]).toEqual(['powering off', true])
+})
+
 test('the last output of a guest that ends while its console is opened again arrives', async () => {
   const { clock, hub, guests, join, opening } = await start()
   const reader = await join()

@@ -59,7 +59,10 @@ export class ConsoleHub {
   /** The newest attempt, until its console has ended. */
   #followed = Promise.resolve()
   #wasOpen = false
+  /** The guest has ended. */
   #isEnded = false
+  /** Its last output has arrived. */
+  #isWhole = false
   readonly #finished = Promise.withResolvers<void>()
   /** Why the console could not be opened. */
   #trouble = 'the guest does not run yet'
@@ -97,6 +100,8 @@ export class ConsoleHub {
     this.#isEnded = true
     const { clock } = this.#options
     // libvirt closes the console after the last output. One that is just being opened, after libvirtd restarted, has it.
+    // Linux discards what libvirtd has not read from the pty when QEMU ends: the last bytes of a guest that powers off
+    // within milliseconds can be missing.
     void this.#followed.then(() => this.#finish())
     clock.after(lastOutputMs, () => {
       this.#stream?.destroy()
@@ -143,7 +148,7 @@ export class ConsoleHub {
     among.add(socket)
     socket.once('close', () => among.delete(socket))
     socket.write(this.#past.from(Math.max(offset, this.#past.start)))
-    if (!isFollowing || this.#isEnded) {
+    if (!isFollowing || this.#isWhole) {
       socket.resume().end()
       return
     }
@@ -203,6 +208,7 @@ export class ConsoleHub {
   }
 
   #finish(): void {
+    this.#isWhole = true
     this.#send()
     const accepted = [...this.#sockets, ...this.#pastReaders].map(
       (socket) => new Promise((resolve) => socket.once('finish', resolve).once('close', resolve).end()),
