@@ -192,7 +192,8 @@ async function makeSmallFileSystem(): Promise<string> {
   const { outside } = await makeRunDirectory(libvirtRootfs())
   await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', `size=${8 * mebibyte}`, 'tmpfs', outside])
   onTestFinished(async () => {
-    await promisify(execFile)('umount', [outside])
+    // The kernel can detach a loop device of a file in it late.
+    await promisify(execFile)('umount', ['--lazy', outside])
     await rm(outside, { recursive: true })
   })
   return outside
