@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { unmetered } from '../api/steps.ts'
 import { smallStructure } from '../test/presets/small-domain.ts'
+import { comparison } from './comparison.ts'
 import { covers, coversAll, leafPaths, meaningOf, prune } from './cover.ts'
 import { structureAt } from './structure.ts'
 
@@ -21,13 +21,20 @@ describe('one value covers another', () => {
     ['or only the other has no object', { vcpu: 1 }, { vcpu: { value: 1 } }, false],
     ['by JSON where a key is not known', { new: { a: 1, b: 2 } }, { new: { b: 2, a: 1 } }, true],
     ['which must be equal', { new: { a: 1 } }, { new: { a: 1, b: 2 } }, false],
-  ])('%s', (_, part, whole, expected) => expect(covers(domain, part, whole, unmetered)).toBe(expected))
+  ])('%s', (_, part, whole, expected) => expect(covers(domain, part, whole, comparison())).toBe(expected))
 
   test('which takes one step for each value', () => {
     let count = 0
     const value = { title: 'a', words: ['a', 'b'] }
-    covers(domain, value, value, { spend: (steps) => (count += steps) })
+    covers(domain, value, value, comparison({ spend: (steps) => (count += steps) }))
     expect(count).toBe(1 + 1 + 1 + 1 + 2)
+  })
+
+  test('and for a long one the steps of its size, once', () => {
+    let count = 0
+    const by = comparison({ spend: (steps) => (count += steps) })
+    for (const title of ['a', 'b', 'c']) covers(domain, { title: 'a'.repeat(640) }, { title }, by)
+    expect(count).toBe(3 * 2 + 10)
   })
 })
 

@@ -1,41 +1,38 @@
 import { isRecord } from '../api/schema.ts'
-import type { Steps } from '../api/steps.ts'
+import { comparison, type Comparison } from './comparison.ts'
 import { jsonMeaning } from './meaning.ts'
-import type { Structure } from './structure.ts'
+import { asJson, type Structure } from './structure.ts'
 
 type Fields = { readonly [key: string]: unknown }
 
 /** Whether `whole` contains every leaf of `part` with the same meaning. `whole` may contain more. */
-export function covers(structure: Structure, part: unknown, whole: unknown, steps: Steps): boolean {
+export function covers(structure: Structure, part: unknown, whole: unknown, by: Comparison): boolean {
+  const { steps, meanings } = by
   steps.spend(1)
-  if (structure.kind === 'leaf') return structure.meaning(part) === structure.meaning(whole)
+  if (structure.kind === 'leaf') return meanings(structure, part, steps) === meanings(structure, whole, steps)
   if (structure.kind === 'list') {
     if (!Array.isArray(part) || !Array.isArray(whole)) return false
     const items: readonly unknown[] = whole
-    return part.every((one) => items.some((other) => covers(structure.item, one, other, steps)))
+    return part.every((one) => items.some((other) => covers(structure.item, one, other, by)))
   }
   if (!isRecord(part) || !isRecord(whole)) return false
-  return Object.keys(part).every((key) => {
-    if (!Object.hasOwn(whole, key)) return false
-    const field = structure.field(key)
-    return field === undefined
-      ? jsonMeaning(part[key]) === jsonMeaning(whole[key])
-      : covers(field, part[key], whole[key], steps)
-  })
+  return Object.keys(part).every(
+    (key) => Object.hasOwn(whole, key) && covers(structure.field(key) ?? asJson, part[key], whole[key], by),
+  )
 }
 
 /** Returns a text that is equal for two values if all their leaves have equal meanings. */
-export function meaningOf(structure: Structure, value: unknown): string {
-  if (structure.kind === 'leaf') return structure.meaning(value)
+export function meaningOf(structure: Structure, value: unknown, by = comparison()): string {
+  if (structure.kind === 'leaf') return by.meanings(structure, value, by.steps)
   if (structure.kind === 'list' && Array.isArray(value)) {
-    return `[${value.map((item) => meaningOf(structure.item, item)).join()}]`
+    return `[${value.map((item) => meaningOf(structure.item, item, by)).join()}]`
   }
   if (structure.kind !== 'object' || !isRecord(value)) return jsonMeaning(value)
   const members = Object.keys(value)
     .toSorted()
     .map((key) => {
       const field = structure.field(key)
-      const meaning = field === undefined ? jsonMeaning(value[key]) : meaningOf(field, value[key])
+      const meaning = field === undefined ? jsonMeaning(value[key]) : meaningOf(field, value[key], by)
       return `${JSON.stringify(key)}:${meaning}`
     })
   return `{${members.join()}}`

@@ -3,6 +3,7 @@ import { attribute, children, element } from '../api/domain/description.ts'
 import { integer, oneOf } from '../api/domain/scalar.ts'
 import { line } from '../api/domain/text.ts'
 import { domainOf, injectSmall, preset, vmWith } from '../test/presets/make.ts'
+import { comparison } from './comparison.ts'
 import { groupItems, keysOfItem, withoutStars } from './items.ts'
 import { byUser, rankOf, type Source, userRank } from './source.ts'
 import { structureAt, templateStructure, type ListStructure } from './structure.ts'
@@ -187,9 +188,11 @@ describe('items that are the same', () => {
 
   test('which takes the size of an item with * in steps for each item that it could match', () => {
     let count = 0
-    groupItems(cells, [users({ name: 'x' }, { name: 'y' }), from('p', 0, { name: '*', type: 'a' })], {
-      spend: (steps) => (count += steps),
-    })
+    groupItems(
+      cells,
+      [users({ name: 'x' }, { name: 'y' }), from('p', 0, { name: '*', type: 'a' })],
+      comparison({ spend: (steps) => (count += steps) }),
+    )
     expect(count).toBe(2 * 3)
   })
 })

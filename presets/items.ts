@@ -1,6 +1,7 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
-import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
+import { sizeOf } from '../api/steps.ts'
+import { comparison, type Comparison } from './comparison.ts'
 import { covers, meaningOf } from './cover.ts'
 import type { Source } from './source.ts'
 import { compareText, isUser } from './source.ts'
@@ -33,17 +34,17 @@ export interface Grouped {
  * Groups the sources' items that are the same item: the user's first, then those that presets add, strongest preset
  * first. The items of one source remain in their order.
  */
-export function groupItems(structure: ListStructure, sources: readonly Source[], steps = unmetered): Grouped {
+export function groupItems(structure: ListStructure, sources: readonly Source[], by = comparison()): Grouped {
   const users: Group[] = []
   const brought: Item[] = []
   const stars: Item[] = []
-  for (const { isUsers, items } of inOrder(structure, sources)) {
+  for (const { isUsers, items } of inOrder(structure, sources, by)) {
     if (isUsers) for (const item of items) users.push({ members: [item] })
     else for (const item of items) (isStar(structure, item.value) ? stars : brought).push(item)
   }
   const homes = indexHomes(users)
   const newcomers = brought.filter((item) => {
-    const home = isKeyless(structure, item) ? coveredBy(structure, item, users, steps) : homeOf(item, homes)
+    const home = isKeyless(structure, item) ? coveredBy(structure, item, users, by) : homeOf(item, homes)
     home?.members.push(item)
     return home === undefined
   })
@@ -55,7 +56,7 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   const groups = [...users, ...created]
   const homesOfStars = groups.map((group) => ({ group, keysAt: keysIn(structure, [...group.members]) }))
   for (const star of stars) {
-    steps.spend(groups.length * sizeOf(star.value))
+    by.steps.spend(groups.length * sizeOf(star.value))
     spread(structure, star, homesOfStars)
   }
   return { groups: groups.map(({ members }) => members), homeless }
@@ -65,22 +66,22 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
  * The items of each source, strongest source first. Sources of equal rank are ordered by the keys of their items, so
  * that neither names nor the given order matter.
  */
-const inOrder = (structure: ListStructure, sources: readonly Source[]) =>
+const inOrder = (structure: ListStructure, sources: readonly Source[], by: Comparison) =>
   sources
     .flatMap((source) => {
       if (!Array.isArray(source.value)) return []
-      const items = itemsOf(structure, source, source.value)
+      const items = itemsOf(structure, source, source.value, by)
       return [{ isUsers: isUser(source), rank: source.rank, items, text: JSON.stringify(items.map(({ ids }) => ids)) }]
     })
     .toSorted((left, right) => right.rank - left.rank || compareText(left.text, right.text))
 
 /** The items of one source. Equal items without a key in one preset are separate items, distinguished by number. */
-function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[]): Item[] {
+function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[], by: Comparison): Item[] {
   const seen = new Map<string, number>()
   return values.map((value) => {
     const ids = structure.keys.map((paths) => idOf(structure.item, paths, value))
     if (ids.some((id) => id !== undefined)) return { rank: source.rank, origin: source.origin, value, ids }
-    const meaning = meaningOf(structure.item, value)
+    const meaning = meaningOf(structure.item, value, by)
     const count = seen.get(meaning) ?? 0
     seen.set(meaning, count + 1)
     return { rank: source.rank, origin: source.origin, value, ids: [...ids, `${meaning}#${count}`] }
@@ -109,8 +110,8 @@ function idOf(structure: Structure, paths: readonly (readonly string[])[], value
 const isKeyless = ({ keys }: ListStructure, { ids }: Item): boolean => ids.length > keys.length
 
 /** The user's item that contains everything in a preset's item without a key. */
-const coveredBy = (structure: ListStructure, item: Item, users: readonly Group[], steps: Steps): Group | undefined =>
-  users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value, steps))
+const coveredBy = (structure: ListStructure, item: Item, users: readonly Group[], by: Comparison): Group | undefined =>
+  users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value, by))
 
 /**
  * An index of items by their identity keys. Two items are the same if they agree in the first alternative that both

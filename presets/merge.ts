@@ -1,6 +1,7 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
-import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
+import { unmetered } from '../api/steps.ts'
+import { createMeanings, type Comparison } from './comparison.ts'
 import { coversAll, leafPaths, prune } from './cover.ts'
 import { groupItems } from './items.ts'
 import type { Path } from '../api/path.ts'
@@ -34,21 +35,22 @@ export interface LongList {
   readonly sources: readonly Source[]
 }
 
-export interface Merge {
+export interface Merge extends Comparison {
   readonly conflicts: Conflict[]
   readonly longLists: LongList[]
   readonly skipped: Skip[]
   /** The user's values of a union branch that lost to another branch. */
   readonly lostBranches: { readonly path: Path; readonly source: Source }[]
-  readonly steps: Steps
 }
 
-export const emptyMerge = (steps = unmetered): Merge => ({
+/** @param meanings of values that another merge has read too */
+export const emptyMerge = (steps = unmetered, meanings = createMeanings()): Merge => ({
   conflicts: [],
   longLists: [],
   skipped: [],
   lostBranches: [],
   steps,
+  meanings,
 })
 
 /**
@@ -85,12 +87,11 @@ function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: P
     return { kind: 'leaf', value, origin, rank, stated: sources, lost: [] }
   }
   const group = sources.filter(({ rank }) => rank === top.rank)
-  merge.steps.spend(sources.reduce((sum, { value }) => sum + sizeOf(value), 0))
+  merge.steps.spend(sources.length)
   const user = sources.find(isUser)
-  // Each is determined once: that of a long set of CPUs takes milliseconds.
-  const meanings = new Map(sources.map((source) => [source, structure.meaning(source.value)]))
-  const meaning = meanings.get(top)
-  const isEqual = (source: Source) => meanings.get(source) === meaning
+  const meaningIn = ({ value }: Source) => merge.meanings(structure, value, merge.steps)
+  const meaning = meaningIn(top)
+  const isEqual = (source: Source) => meaningIn(source) === meaning
   if (!group.every(isEqual)) {
     merge.conflicts.push({ path, sources: group })
     return user === undefined ? undefined : unchanged(user.value)
@@ -304,7 +305,7 @@ function noteLoss(source: ObjectSource, isLost: (key: string) => boolean, path: 
 function mergeList(structure: ListStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const user = sources.find(isUser)
   if (user !== undefined && !Array.isArray(user.value)) return unchanged(user.value)
-  const { groups, homeless } = groupItems(structure, sources, merge.steps)
+  const { groups, homeless } = groupItems(structure, sources, merge)
   for (const { origin, label } of homeless) {
     merge.skipped.push({ origin, path: { parent: path, key: label }, reason: 'no-such-item' })
   }

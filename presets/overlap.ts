@@ -1,4 +1,5 @@
 import { sizeOf, within, type Steps } from '../api/steps.ts'
+import { createMeanings, type Comparison } from './comparison.ts'
 import type { CompiledPreset } from './compile.ts'
 import type { Conflict } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
@@ -53,16 +54,17 @@ export function* searchOverlaps(
 ): Generator<undefined, Overlaps> {
   const overlaps: Overlap[] = []
   const comparable = [...others].filter((other) => isComparable(preset, other))
+  const meanings = createMeanings()
   let left = maxSteps
   for (const other of comparable.toSorted((one, another) => compareText(one.id, another.id))) {
     const compare = (steps: Steps) => {
-      const overlap = overlapOf(preset, other, structure, {
+      const counted: Steps = {
         spend(count) {
           left -= count
           steps.spend(count)
         },
-      })
-      return { overlap }
+      }
+      return { overlap: overlapOf(preset, other, structure, { steps: counted, meanings }) }
     }
     const compared = within(left, compare, () => undefined)
     const isTooMany = compared?.overlap !== undefined && overlaps.length === most
@@ -89,8 +91,9 @@ function overlapOf(
   preset: CompiledPreset,
   other: CompiledPreset,
   structure: Structure,
-  steps: Steps,
+  by: Comparison,
 ): Overlap | undefined {
+  const { steps } = by
   steps.spend(1)
   const namespaceRequirements = namespaceSelectors(preset, other)
   steps.spend(selectorSize([preset.selector, other.selector, ...namespaceRequirements]))
@@ -99,7 +102,7 @@ function overlapOf(
   if (labels === undefined || namespaceLabels === undefined) return undefined
   const fields = [
     ...(isOneGroup(preset, other) ? ['exclusiveGroup'] : []),
-    ...(preset.rank === other.rank ? disputed(preset, other, structure, steps) : []),
+    ...(preset.rank === other.rank ? disputed(preset, other, structure, by) : []),
   ]
   if (fields.length === 0) return undefined
   const hasConditions = preset.conditions.length + other.conditions.length > 0
@@ -125,9 +128,14 @@ const namespaceSelectors = (...presets: readonly CompiledPreset[]): Selector[] =
   ])
 
 /** The leaves on which two presets of one rank conflict, determined by merging them. */
-function disputed(left: CompiledPreset, right: CompiledPreset, structure: Structure, steps: Steps): readonly string[] {
+function disputed(
+  left: CompiledPreset,
+  right: CompiledPreset,
+  structure: Structure,
+  { steps, meanings }: Comparison,
+): readonly string[] {
   steps.spend(sizeOf(left.content) + sizeOf(right.content))
-  const merge = emptyMerge(steps)
+  const merge = emptyMerge(steps, meanings)
   const sources = [left, right].map(({ rank, origin, content }) => ({ rank, origin, value: content }))
   mergeSources(structure, sources, rootPath, merge)
   return [...new Set(merge.conflicts.map(({ path }: Conflict) => pathText(path)))].toSorted(compareText)

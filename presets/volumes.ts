@@ -1,5 +1,4 @@
 import { isRecord } from '../api/schema.ts'
-import type { Steps } from '../api/steps.ts'
 import { covers, prune } from './cover.ts'
 import type { Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
@@ -60,7 +59,7 @@ export const concernsVolumes = (sources: readonly Source[]): boolean =>
  * each preset's device whose volume is missing.
  */
 export function pairVolumes(structure: ObjectStructure, sources: readonly Source[], merge: Merge): Paired {
-  const settled = settleVolumes(structure, sources, merge.steps)
+  const settled = settleVolumes(structure, sources, merge)
   const withoutLosers = sources.map((source) => {
     if (isUser(source)) return source
     const lost = new Set(
@@ -89,17 +88,17 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
 }
 
 /** Merges the volumes alone. If they are in conflict, none counts as lost, because the conflict is reported anyway. */
-function settleVolumes(structure: ObjectStructure, sources: readonly Source[], steps: Steps) {
+function settleVolumes(structure: ObjectStructure, sources: readonly Source[], { steps, meanings }: Merge) {
   const list = structureAt(structure, volumesPath)
   const stated = sources.map((source) => ({ ...source, value: listAt(source.value, volumesPath) }))
-  const merge = emptyMerge(steps)
+  const merge = emptyMerge(steps, meanings)
   const node = list === undefined ? undefined : mergeSources(list, stated, rootPath, merge)
   const settled = node === undefined ? [] : listAt({ list: emit(node, rootPath).value }, ['list'])
   const item = list?.kind === 'list' ? list.item : undefined
   const isUnsettled = merge.conflicts.length + merge.longLists.length > 0
   return {
     holds: (volume: unknown): boolean =>
-      item === undefined || isUnsettled || settled.some((one) => covers(item, volume, one, steps)),
+      item === undefined || isUnsettled || settled.some((one) => covers(item, volume, one, merge)),
   }
 }
 
