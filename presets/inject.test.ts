@@ -1217,7 +1217,12 @@ describe('many presets', () => {
       (index) => ({ priority: index, metadata: { annotations: { a: `${index}`, b: `${index}` } } }),
     ],
     ['a value in a conflict', {}, 2, (index) => ({ metadata: { annotations: { a: `${index}`, b: `${index}` } } })],
-    ['a skipped item', {}, 1, (index) => ({ domain: { devices: { disks: [{ target: { dev: `vd${index}` } }] } } })],
+    [
+      'a new item that is skipped',
+      {},
+      2,
+      (index) => ({ domain: { devices: { disks: [{ target: { dev: `vd${index}` } }] } } }),
+    ],
     [
       'a path to remove, at each level',
       { spec: { nodeSelector: { a: 'mine' } } },

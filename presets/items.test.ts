@@ -197,6 +197,35 @@ describe('items that are the same', () => {
   })
 })
 
+describe('items that join others, from the last to the first', () => {
+  const named = (index: number) => ({ name: `${index}` })
+  const placed = (row: number) => ({ row, column: 'a' })
+  const sourcesOf = (count: number) => {
+    const all = Array.from({ length: count }, (_, index) => index)
+    const joining = all.toReversed().flatMap((index) => [
+      { ...named(index), ...placed(index) },
+      { ...named(index), ...placed(index + 1) },
+    ])
+    const items = [...all.map(named), ...all.map(placed), ...joining, ...all.map(named)]
+    return items.map((item, index) => from(`p${index}`, -index, item))
+  }
+
+  test('are one item, in the order in which they were joined', () => {
+    const first = [named(0), placed(0), { ...named(0), ...placed(0) }]
+    const second = [named(1), placed(1), { ...named(1), ...placed(1) }, { ...named(1), ...placed(2) }]
+    expect(grouped(...sourcesOf(2))).toEqual([[...first, ...second, { ...named(0), ...placed(1) }, named(0), named(1)]])
+  })
+
+  test('in steps that are proportional to their number', () => {
+    const stepsOf = (count: number) => {
+      let spent = 0
+      groupItems(cells, sourcesOf(count), comparison({ spend: (steps) => (spent += steps) }))
+      return spent
+    }
+    expect([100, 200, 400].map(stepsOf)).toEqual([100, 200, 400].map((count) => 7 * count - 2))
+  })
+})
+
 describe("an item with '*'", () => {
   test.each<[string, Source[], unknown[][]]>([
     [

@@ -1,6 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
-import { sizeOf } from '../api/steps.ts'
+import { sizeOf, type Steps } from '../api/steps.ts'
 import { comparison, type Comparison } from './comparison.ts'
 import { covers, meaningOf } from './cover.ts'
 import type { Source } from './source.ts'
@@ -48,7 +48,7 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
     home?.members.push(item)
     return home === undefined
   })
-  const clusters = clusterItems(newcomers)
+  const clusters = clusterItems(newcomers, by.steps)
   const created = clusters.filter(({ members }) => canBegin(structure, members))
   const homeless = clusters
     .filter(({ members }) => !canBegin(structure, members))
@@ -172,30 +172,38 @@ function homeOf(item: Item, homes: ItemIndex<Home>): Group | undefined {
   return best?.group
 }
 
+/** An item of a cluster, and those behind it: two such lists are joined without moving items. */
+interface Member {
+  readonly item: Item
+  next?: Member
+}
+
 /** Items that belong to one group. `into` is set when it is merged into another cluster. */
 interface Cluster {
-  readonly members: Item[]
+  readonly head: Member
+  tail: Member
   into?: Cluster
   /** The index of its first item. */
-  first: number
+  readonly first: number
 }
 
 /** Groups items that are the same, transitively. */
-function clusterItems(items: readonly Item[]): Group[] {
+function clusterItems(items: readonly Item[], steps: Steps): Group[] {
   const index = emptyIndex<Cluster[]>()
   const clusters = new Set<Cluster>()
   for (const [place, item] of items.entries()) {
+    steps.spend(1)
     const keys = [...sameKeys(index, item)].map(([key]) => key)
-    const same = new Set(keys.flatMap((key) => index.byId.get(key) ?? []).map(current))
-    const [first = { members: [], first: place }, ...others] = [...same].toSorted(
-      (one, other) => one.first - other.first,
-    )
+    const found = keys.flatMap((key) => index.byId.get(key) ?? [])
+    const same = new Set(found.map((cluster) => current(cluster, steps)))
+    const own = newCluster(item, place)
+    const [first, ...others] = [...[...same].toSorted((one, other) => one.first - other.first), own]
     for (const other of others) {
-      for (const member of other.members) first.members.push(member)
+      first.tail.next = other.head
+      first.tail = other.tail
       other.into = first
       clusters.delete(other)
     }
-    first.members.push(item)
     clusters.add(first)
     // All clusters that these keys led to are now one.
     for (const key of keys) if (index.byId.has(key)) index.byId.set(key, [first])
@@ -205,12 +213,28 @@ function clusterItems(items: readonly Item[]): Group[] {
       else if (known.at(-1) !== first) known.push(first)
     }
   }
-  return [...clusters].toSorted((one, other) => one.first - other.first)
+  return [...clusters]
+    .toSorted((one, other) => one.first - other.first)
+    .map(({ head }) => ({ members: [...itemsFrom(head)] }))
 }
 
-function current(cluster: Cluster): Cluster {
+function newCluster(item: Item, first: number): Cluster {
+  const only: Member = { item }
+  return { head: only, tail: only, first }
+}
+
+function* itemsFrom(head: Member): Generator<Item> {
+  for (let at: Member | undefined = head; at !== undefined; at = at.next) yield at.item
+}
+
+/** Shortens the way for the next time. */
+function current(cluster: Cluster, steps: Steps): Cluster {
   let at = cluster
-  while (at.into !== undefined) at = at.into
+  while (at.into !== undefined) {
+    steps.spend(1)
+    at.into = at.into.into ?? at.into
+    at = at.into
+  }
   return at
 }
 
