@@ -229,6 +229,13 @@ test('a path to remove that resembles no field is refused without a suggestion',
 test.each([
   ['domain.devices.disks[0].drivr.cache', 'does not exist: no field "drivr"'],
   ['domain.devices.disks[0].driver.cach', 'does not exist: no field "cach"'],
+  ['domain.devices.disks[target.dve=vda]', 'does not exist: no field "dve"'],
+  ['domain.devices.disks[target.dev.a=vda]', 'does not exist: the part before "a" has no fields'],
+  ['domain.devices.disks[..a=vda]', 'does not exist: no field ""'],
+  [
+    'domain.cputune.cachetunes[monitors.level=3]',
+    'does not exist: the part before "level" is a list: select an item with [0] or [KEY=VALUE]',
+  ],
 ])('the path %s is refused below an item of a list', (path, message) => {
   expect(checkPreset(written(enforce(path))).causes.map((cause) => cause.message)).toEqual([message])
 })

@@ -222,7 +222,13 @@ function pathFault(
   structure: Structure | undefined,
   whole: readonly string[],
 ): { message: string; suggestion?: string } | undefined {
-  if (whole.includes(text)) return { message: `would remove the whole ${text}` }
+  return whole.includes(text) ? { message: `would remove the whole ${text}` } : stepsFault(steps, structure)
+}
+
+function stepsFault(
+  steps: RemovePath['steps'],
+  structure: Structure | undefined,
+): { message: string; suggestion?: string } | undefined {
   let at = structure
   for (const step of steps) {
     if (step.kind === 'key' && at?.kind === 'object') {
@@ -231,6 +237,12 @@ function pathFault(
       at = next
     } else if (step.kind !== 'key' && at?.kind === 'list') {
       at = at.item
+      const keys = step.kind === 'match' ? step.path : []
+      const fault = stepsFault(
+        keys.map((key) => ({ kind: 'key', key })),
+        at,
+      )
+      if (fault !== undefined) return fault
     } else {
       const form = at?.kind === 'list' ? 'is a list: select an item with [0] or [KEY=VALUE]' : 'has no fields'
       return { message: `does not exist: the part before "${stepText(step)}" ${form}` }
@@ -240,7 +252,7 @@ function pathFault(
 }
 
 const stepText = (step: RemovePath['steps'][number]): string =>
-  step.kind === 'key' ? step.key : step.kind === 'index' ? `[${step.index}]` : `[${step.path.join('.')}=${step.value}]`
+  step.kind === 'key' ? step.key : step.kind === 'index' ? `[${step.index}]` : `[${step.at}=${step.value}]`
 
 function unknownKey(key: string, keys: readonly string[]): { message: string; suggestion?: string } {
   const near = nearest(key, keys)

@@ -100,8 +100,11 @@ describe('a preset for objects is refused for', () => {
     ],
     [
       'a path that does not exist',
-      { strength: 'Enforce', remove: ['spec.partz[name=a]'] },
-      ['spec.remove[0]: does not exist: no field "partz" did you mean "parts"?'],
+      { strength: 'Enforce', remove: ['spec.partz[name=a]', 'spec.parts[nam=a]'] },
+      [
+        'spec.remove[0]: does not exist: no field "partz" did you mean "parts"?',
+        'spec.remove[1]: does not exist: no field "nam" did you mean "name"?',
+      ],
     ],
     ['the whole spec', { strength: 'Enforce', remove: ['spec'] }, ['spec.remove[0]: would remove the whole spec']],
     [

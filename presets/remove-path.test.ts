@@ -3,7 +3,12 @@ import { canRemove, parseRemovePath, type RemoveStep } from './remove-path.ts'
 
 const key = (name: string): RemoveStep => ({ kind: 'key', key: name })
 const index = (at: number): RemoveStep => ({ kind: 'index', index: at })
-const match = (path: readonly string[], value: string): RemoveStep => ({ kind: 'match', path, value })
+const match = (path: readonly string[], value: string): RemoveStep => ({
+  kind: 'match',
+  at: path.join('.'),
+  path,
+  value,
+})
 
 test.each<[string, RemoveStep[]]>([
   ['domain', [key('domain')]],

@@ -10,8 +10,16 @@ export type RemoveStep =
   | { readonly kind: 'key'; readonly key: string }
   /** An index into the list before any removal. */
   | { readonly kind: 'index'; readonly index: number }
-  /** `[target.dev=vdb]`: every item with this value at this path. */
-  | { readonly kind: 'match'; readonly path: readonly string[]; readonly value: string }
+  | MatchStep
+
+/** `[target.dev=vdb]`: every item with this value at this path. */
+export interface MatchStep {
+  readonly kind: 'match'
+  /** The path as text. */
+  readonly at: string
+  readonly path: readonly string[]
+  readonly value: string
+}
 
 const stepForm = /\.?([^.[\]]+)|\[([^\]]+)\]/y
 
@@ -38,7 +46,8 @@ function bracketStep(text: string): RemoveStep {
   if (/^\d{1,6}$/.test(text)) return { kind: 'index', index: Number(text) }
   const equals = text.indexOf('=')
   if (equals <= 0) return { kind: 'key', key: text }
-  return { kind: 'match', path: text.slice(0, equals).split('.'), value: text.slice(equals + 1) }
+  const at = text.slice(0, equals)
+  return { kind: 'match', at, path: at.split('.'), value: text.slice(equals + 1) }
 }
 
 /** Whether a path may name what one of these `remove` paths removed: the same keys, and an index for each item. */

@@ -4,7 +4,7 @@ import type { CompiledPreset } from './compile.ts'
 import { meaningOf } from './cover.ts'
 import type { Conflict } from './merge.ts'
 import type { Path } from '../api/path.ts'
-import type { RemoveStep } from './remove-path.ts'
+import type { MatchStep, RemoveStep } from './remove-path.ts'
 import type { Source } from './source.ts'
 import type { ListStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
@@ -93,8 +93,8 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
   const items: ListItem[] = []
   for (const [index, item] of node.items.entries()) {
     const readings = readingsOf(node.structure, item, work)
-    const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>
-      step !== undefined && isMeant(step, readings, index, work) ? [{ steps: rest, preset }] : [],
+    const inner = targets.flatMap(({ steps, preset }) =>
+      steps[0] !== undefined && isMeant(steps[0], readings, index, work) ? [{ steps: steps.slice(1), preset }] : [],
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
     if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item))) {
@@ -118,9 +118,9 @@ interface Reading {
 function readingsOf({ item: structure }: ListStructure, item: ListItem, work: Work) {
   const value = lazy(() => emit(item.node, item.path).value)
   const known = new Map<string, Reading | undefined>()
-  return (path: readonly string[]): Reading | undefined => {
-    const key = path.join('.')
-    if (known.has(key)) return known.get(key)
+  return ({ at, path }: MatchStep): Reading | undefined => {
+    if (known.has(at)) return known.get(at)
+    work.steps.spend(path.length)
     const found = valueAt(value(), path)
     const leaf = structureAt(structure, path)
     if (found !== undefined) work.steps.spend(sizeOf(found))
@@ -128,7 +128,7 @@ function readingsOf({ item: structure }: ListStructure, item: ListItem, work: Wo
       found === undefined || leaf === undefined
         ? undefined
         : { structure: leaf, meaning: meaningOf(leaf, found), json: JSON.stringify(found) }
-    known.set(key, reading)
+    known.set(at, reading)
     return reading
   }
 }
@@ -141,7 +141,7 @@ function isMeant(
 ): boolean {
   if (step.kind === 'key') return false
   if (step.kind === 'index') return step.index === index
-  const found = readings(step.path)
+  const found = readings(step)
   if (found === undefined) return false
   const meant = meanings.get(step) ?? meaningOf(found.structure, step.value)
   meanings.set(step, meant)

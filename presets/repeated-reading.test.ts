@@ -154,3 +154,14 @@ test('a large value of a preset is read once, however many presets it is compare
   expect(own && findOverlaps(own, others, structure).overlaps).toHaveLength(49)
   expect(counted.reads).toBe(1)
 })
+
+test('a long path in a path to remove takes the steps of its length for each item', () => {
+  const list: ListStructure = { kind: 'list', item: objectOf({ name: asJson }), maxItems: 99, keys: [[['name']]] }
+  const steps = parseRemovePath(`list[${'a.'.repeat(100)}a=x]`)?.steps ?? []
+  const node = unchanged({ list: times(50, (name) => ({ name })) })
+  let spent = 0
+  const spend = (count: number) => (spent += count)
+  const targets = times(3, () => ({ preset: preset('r', {}), steps }))
+  removePaths(node, objectOf({ list }), rootPath, targets, { spend })
+  expect(spent).toBe(3 + 50 * (3 + 101))
+})
