@@ -52,7 +52,7 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   const created = clusters.filter(({ members }) => canBegin(structure, members))
   const homeless = clusters
     .filter(({ members }) => !canBegin(structure, members))
-    .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value) })))
+    .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value, by) })))
   const groups = [...users, ...created]
   const homesOfStars = groups.map((group) => ({ group, keysAt: keysIn(structure, [...group.members]) }))
   for (const star of stars) {
@@ -301,8 +301,8 @@ function without(value: unknown, path: readonly string[]): unknown {
 }
 
 /** Identifies a preset's skipped item as in a path, without the brackets: `target.dev=vdb`. */
-function labelOf(structure: ListStructure, value: unknown): string {
+function labelOf(structure: ListStructure, value: unknown, by: Comparison): string {
   const paths = structure.keys.find((alternative) => alternative.every((path) => valueAt(value, path) !== undefined))
-  if (paths === undefined) return meaningOf(structure.item, value).slice(0, 64)
+  if (paths === undefined) return meaningOf(structure.item, value, by).slice(0, 64)
   return paths.map((path) => `${path.join('.')}=${textAt(value, path)}`).join()
 }

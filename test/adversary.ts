@@ -25,6 +25,8 @@ interface Attack {
    */
   readonly way: 'new' | 'again' | 'changed' | 'injected'
   readonly object: Json
+  /** For `injected`: the specs of more presets, and a part of the domain of the VM that all of them select. */
+  readonly more?: { readonly presets: readonly Json[]; readonly domain: Json }
 }
 
 export interface Cost {
@@ -336,12 +338,57 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
     ]
     Object.assign(spec, pick(parts))
   },
+  // Many presets of a namespace, and a VM with which they are compared.
+  (attack, { pick }) => {
+    const more = pick([keylessItems, joiningItems, longPaths])?.(pick([1, 4, 16]) ?? 1)
+    if (attack.way === 'injected' && more !== undefined) Object.assign(attack, { more })
+  },
   ({ object }, { pick }) => {
     const holder = pick(holdersOf(object['spec']))?.holder
     const key = isRecord(holder) ? pick(Object.keys(holder)) : undefined
     if (isRecord(holder) && key !== undefined) Reflect.deleteProperty(holder, key)
   },
 ]
+
+const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at))
+
+/** Items without a key are compared with each item of the VM, here by long sets of nodes. */
+function keylessItems(count: number): NonNullable<Attack['more']> {
+  const excluded = times(2200, (index) => `^${(7 * index) % 9999}`).join()
+  const pagesOf = (pages: readonly Json[]): Json => ({ memoryBacking: { hugepages: { pages } } })
+  const presets = times(count, (preset) => ({
+    domain: pagesOf(times(4, (index) => ({ nodeset: `${excluded},5-9,${4 * preset + index}` }))),
+  }))
+  return { presets, domain: pagesOf(times(256, (index) => ({ size: 2 + index, unit: 'MiB', nodeset: '0' }))) }
+}
+
+/** Disks with a target, with an alias, and with both: the last ones join the others, from the last to the first. */
+function joiningItems(count: number): NonNullable<Attack['more']> {
+  const target = (index: number): Json => ({ target: { dev: unique(index + 26, 'sda') } })
+  const alias = (index: number): Json => ({ alias: { name: `ua-${index}` } })
+  const all = times(400 * count, (index) => index)
+  const lists = [
+    all.map(target),
+    all.map(alias),
+    all.map((index) => ({ ...target(index), ...alias(index) })),
+    all.toReversed().map((index) => ({ ...target(index), ...alias(index + 1) })),
+  ]
+  const presets = lists.flatMap((disks) =>
+    times(Math.ceil(disks.length / 500), (at) => disks.slice(500 * at, 500 * at + 500)),
+  )
+  return { presets: presets.map((disks) => ({ domain: { devices: { disks } } })), domain: {} }
+}
+
+/** Paths to remove with long keys are compared with each item of the VM. */
+function longPaths(count: number): NonNullable<Attack['more']> {
+  const key = `${'backingStore.'.repeat(70)}type`
+  const presets = times(count, (preset) => ({
+    strength: 'Enforce',
+    remove: times(40, (index) => `domain.devices.disks[${key}=${preset}-${index}]`),
+  }))
+  const disks = times(255, (index) => ({ target: { dev: unique(index + 26, 'sda') } }))
+  return { presets, domain: { devices: { disks } } }
+}
 
 const deviceLists = [
   'disks',
@@ -426,18 +473,25 @@ const engineWith = (presets: readonly CompiledPreset[]) =>
     () => Promise.resolve(false),
   )
 
-const plainVm: Json = {
+const vmWith = (domain: Json): Json => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name: 'vm', namespace: 'default', labels: matchLabels },
-  spec: { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } } } },
-}
+  spec: { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } }, ...domain } },
+})
+
+const presetWith = (spec: Json, index: number): Json => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachinePreset',
+  metadata: { name: `p${index}`, namespace: 'default' },
+  spec: { selector: { matchLabels }, priority: -index, ...spec },
+})
 
 /** The most expensive of the requests of an attack. */
 export function costOf(attack: Attack, clock: () => number): Cost {
-  const { object, way, kind } = attack
-  const presets = way === 'injected' ? compiled(object) : []
-  const engine = engineWith(presets)
+  const { object, way, kind, more = { presets: [], domain: {} } } = attack
+  const presets = way === 'injected' ? [object, ...more.presets.map(presetWith)] : []
+  const engine = engineWith(presets.flatMap(compiled))
   let worst: Cost = { kilobytes: 0, cpuMs: 0 }
   const review = (text: string, handle: typeof mutate) => {
     const sinceMs = clock()
@@ -462,12 +516,12 @@ export function costOf(attack: Attack, clock: () => number): Cost {
   }
   if (way === 'changed' && !result.allowed) review(reviewText(object, { ...object, spec: {} }), mutate)
   if (way === 'injected') {
-    // The bytes of the preset count once, those of a VM for each VM.
-    const text = reviewText(plainVm)
+    // The bytes of the presets count once, those of a VM for each VM.
+    const text = reviewText(vmWith(more.domain))
     const before = worst
     worst = { kilobytes: 0, cpuMs: 0 }
     review(text, mutate)
-    const padded = { ...worst, kilobytes: Buffer.byteLength(sent) / 1024 }
+    const padded = { ...worst, kilobytes: Buffer.byteLength(JSON.stringify(presets)) / 1024 }
     worst = scoreOf(padded) > scoreOf(before) ? padded : before
   }
   return worst
@@ -498,7 +552,7 @@ function mutated(attack: Attack, random: Chance): Attack | undefined {
   const next = structuredClone(attack)
   for (let count = 1 + Math.floor(random.random() * 3); count > 0; count -= 1) {
     random.pick(mutations)?.(next, random)
-    if (textLength(next) > maxBytes) return undefined
+    if (textLength(next.object) > maxBytes) return undefined
   }
   return next
 }
