@@ -52,7 +52,9 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   const created = clusters.filter(({ members }) => canBegin(structure, members))
   const homeless = clusters
     .filter(({ members }) => !canBegin(structure, members))
-    .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value, by) })))
+    .flatMap(({ members }) =>
+      members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value, by) })),
+    )
   const groups = [...users, ...created]
   const homesOfStars = groups.map((group) => ({ group, keysAt: keysIn(structure, [...group.members]) }))
   for (const star of stars) {

@@ -10,7 +10,7 @@ import { findOverlaps } from './overlap.ts'
 import { parseRemovePath } from './remove-path.ts'
 import { removePaths } from './remove.ts'
 import { byUser, userRank } from './source.ts'
-import { asJson, objectOf, type LeafStructure, type ListStructure } from './structure.ts'
+import { asJson, objectOf, unionOf, type LeafStructure, type ListStructure } from './structure.ts'
 import { unchanged } from './tree.ts'
 import { pairVolumes } from './volumes.ts'
 
@@ -115,11 +115,22 @@ describe('a large value of an item without a key', () => {
     counted.reads = 0
     const refused = within(
       250,
-      (steps) => groupItems(list, [users, ...presets], comparison(steps)).groups.length,
+      (steps): unknown => groupItems(list, [users, ...presets], comparison(steps)).groups.length,
       () => 'refused',
     )
     expect([refused, counted.reads]).toEqual(['refused', 2])
   })
+})
+
+test('a large value of an item that is skipped is read once', () => {
+  const large = 'x'.repeat(6400)
+  const { counted, leaf } = counting((value) => value === large)
+  const item = objectOf({ name: asJson, text: leaf, file: asJson }, { union: unionOf(['file']) })
+  const list: ListStructure = { kind: 'list', item, maxItems: 9, keys: [[['name']]] }
+  expect(groupItems(list, [sourceOf('p', [{ text: large }])]).homeless).toMatchObject([
+    { label: JSON.stringify({ text: large }).slice(0, 64) },
+  ])
+  expect(counted.reads).toBe(1)
 })
 
 test('a large value of an item with * is read once, however many items it is merged into', () => {
