@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import type { Domain } from '../api/domain/domain.ts'
 import type { VirtualMachineSpec, VirtualMachine } from '../api/virtual-machine.ts'
@@ -5,6 +7,7 @@ import type { NodeProfile } from '../api/node-profile.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { emulatedCapabilities, nodeProfile, olderCapabilities } from '../test/node-profile.ts'
+import { until } from '../test/until.ts'
 import { bundledCapabilities } from './capabilities.ts'
 import { complete, type CompleteOptions } from './complete.ts'
 import { intersect } from './intersect.ts'
@@ -153,6 +156,23 @@ test('equal capabilities of several nodes become one object', () => {
   )
   expect(two).toBe(one)
   expect(three).toEqual(old)
+})
+
+test('capabilities that are no longer used take no memory', async () => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const share = shareCapabilities()
+  const small = { ...old, machines: [], devices: [], accelerators: {}, hyperv: [], words: {}, firmware: [] }
+  const heapUsed = () => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const before = heapUsed()
+  for (let index = 0; index < 40_000; index++) share({ ...small, version: `10.0.${index}` })
+  // 133 bytes for each would be 5 MB.
+  await until(() => heapUsed() - before < 1_000_000, undefined, { deadlineMs: 30_000 })
+  const again = share({ ...small, version: '10.0.1' })
+  expect(share({ ...small, version: '10.0.1' })).toBe(again)
 })
 
 describe('completion', () => {

@@ -102,14 +102,23 @@ export const equalNodes = (capabilities: Capabilities): NodeCapabilities => ({
   providedFor: () => ({ capabilities, groups: [], outliers: [] }),
 })
 
-/** Makes equal capabilities one object: nodes of one kind have the same, and each takes hundreds of kilobytes. */
+/**
+ * Makes equal capabilities one object: nodes of one kind have the same, and each takes hundreds of kilobytes. Remembers
+ * nothing of those that are no longer used, because a node can publish others again and again.
+ */
 export function shareCapabilities(): (capabilities: Capabilities) => Capabilities {
   const shared = new Map<string, WeakRef<Capabilities>>()
+  const collected = new FinalizationRegistry<string>((key) => {
+    // The same capabilities may have been published again since.
+    if (shared.get(key)?.deref() === undefined) shared.delete(key)
+  })
   return (capabilities) => {
     const key = digest(capabilities)
     const known = shared.get(key)?.deref()
-    if (known === undefined) shared.set(key, new WeakRef(capabilities))
-    return known ?? capabilities
+    if (known !== undefined) return known
+    shared.set(key, new WeakRef(capabilities))
+    collected.register(capabilities, key)
+    return capabilities
   }
 }
 
