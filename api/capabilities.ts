@@ -4,7 +4,7 @@ import type { Schema } from './schema.ts'
 /**
  * What the QEMU of a node can do, as data. Completion and the rules depend on nothing else of the node, so they stay
  * pure. A profile is read from a file or from what a node publishes. Lists are sorted, so that equal nodes have equal
- * profiles.
+ * profiles. `isCapabilities` checks this where it matters to other nodes.
  */
 export interface Capabilities {
   readonly architecture: 'x86_64'
@@ -44,8 +44,9 @@ export interface Accelerator {
 
 export interface MachineType {
   readonly name: string
-  /** `pc` and `q35` are aliases of the newest version of each. */
+  /** `pc` and `q35` are aliases of the newest version of each. At most one machine type has an alias. */
   readonly alias?: string
+  /** Of at most one. */
   readonly isDefault?: true
   readonly maxCpus: number
   /** The CPU model of a domain that does not set one. */
@@ -239,12 +240,42 @@ export const capabilitiesSchema: Schema = bounded(
  * programs.
  */
 export function readCapabilities(value: unknown): Capabilities {
-  if (!isCapabilities(value)) {
+  if (!conforms(value)) {
     const [first] = checkSchema(capabilitiesSchema, value, '')
     throw new Error(`not a profile of capabilities: ${first?.field ?? ''} ${first?.message ?? ''}`)
   }
+  if (!isDefinite(value))
+    throw new Error(
+      'not a profile of capabilities: machine types, CPU models and firmware must be sorted by name, each alias and the default be of one machine type, and each firmware have its files',
+    )
   return value
 }
 
-export const isCapabilities = (value: unknown): value is Capabilities =>
-  checkSchema(capabilitiesSchema, value, '').length === 0
+/** Whether these are capabilities that can be combined with those of other nodes. */
+export const isCapabilities = (value: unknown): value is Capabilities => conforms(value) && isDefinite(value)
+
+const conforms = (value: unknown): value is Capabilities => checkSchema(capabilitiesSchema, value, '').length === 0
+
+/**
+ * Whether nothing depends on which of two equal names counts, or on an order that differs between nodes. Otherwise, a
+ * node could have everything that the others have, and still change what they have in common.
+ */
+function isDefinite({ machines, accelerators: { kvm, qemu }, firmware: descriptors }: Capabilities): boolean {
+  const lists = [machines, descriptors, kvm?.cpuModels ?? [], qemu?.cpuModels ?? []]
+  const aliases = machines.flatMap(({ alias }) => (alias === undefined ? [] : [alias]))
+  return (
+    lists.every(isAscending) &&
+    new Set(aliases).size === aliases.length &&
+    machines.filter(({ isDefault }) => isDefault).length <= 1 &&
+    descriptors.every(hasFiles)
+  )
+}
+
+const isAscending = (list: readonly { readonly name: string }[]): boolean =>
+  list.every(({ name }, index) => index === 0 || (list[index - 1]?.name ?? '') < name)
+
+/** The schema does not state which fields belong together. */
+function hasFiles({ mapping }: Firmware): boolean {
+  if (mapping.device === 'memory') return 'path' in mapping
+  return 'code' in mapping && 'mode' in mapping && (mapping.mode !== 'split' || 'variables' in mapping)
+}

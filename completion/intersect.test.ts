@@ -49,6 +49,12 @@ describe('the capabilities of two nodes', () => {
       { machines: [q35('10.0', { alias: 'q35', isDefault: true }), q35('9.2')] },
     ],
     [
+      'point an alias to a version with more parts',
+      { machines: [q35('4.0'), q35('4.0.1'), q35('4.1', { alias: 'q35' })] },
+      { machines: [q35('4.0'), q35('4.0.1', { alias: 'q35' })] },
+      { machines: [q35('4.0'), q35('4.0.1', { alias: 'q35' })] },
+    ],
+    [
       'do not make an alias newer than on any node',
       { machines: [q35('10.0'), q35('9.2', { alias: 'q35' })] },
       { machines: [q35('10.0', { alias: 'q35' }), q35('9.2')] },

@@ -4,7 +4,8 @@ import type { Accelerator, Capabilities, CpuModel, MachineType } from '../api/ca
 /**
  * The capabilities that all nodes have. An alias of a machine type, and the default, move to the newest common version
  * that is not newer than the target on any node. If a node does not report something, the other nodes' report counts.
- * The result does not depend on order or repetition.
+ * The result does not depend on order or repetition, because `isCapabilities` accepts only lists that are sorted by
+ * name and without repetition.
  */
 export function intersect([first, ...rest]: readonly [Capabilities, ...Capabilities[]]): Capabilities {
   return rest.reduce(meet, first)
@@ -44,11 +45,12 @@ function common<T extends string | number>(a: readonly T[], b: readonly T[]): T[
 const agreed = <T extends object, K extends keyof T & string>(key: K, a: T, b: T): Given<K, T[K]> =>
   isDeepStrictEqual(a[key], b[key]) ? given(key, a[key]) : {}
 
-/** Orders `10.0.13` after `10.0.2`. */
+/** Orders `10.0.13` after `10.0.2`, and `4.0.1` after `4.0`. */
 export function compareVersions(a: string, b: string): number {
-  const [left, right] = [a, b].map((version) => version.split('.').map(Number))
-  const index = left?.findIndex((part, at) => part !== right?.[at]) ?? -1
-  return (left?.[index] ?? 0) - (right?.[index] ?? 0)
+  const [left = [], right = []] = [a, b].map((version) => version.split('.').map(Number))
+  const longer = left.length > right.length ? left : right
+  const index = longer.findIndex((_, at) => (left[at] ?? 0) !== (right[at] ?? 0))
+  return (left[index] ?? 0) - (right[index] ?? 0)
 }
 
 /** `pc-q35-10.0` is version 10.0 of `pc-q35`; `isapc` has none. */

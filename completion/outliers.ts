@@ -19,7 +19,8 @@ export const countNodes = (groups: readonly NodeGroup[]): number =>
 /**
  * Finds nodes without something of the launcher's image that nearly all others have. All nodes run the same image
  * except during a rollout; a node that alone has less is either the last to be updated, broken or reporting false
- * capabilities. Capabilities of the hardware (KVM, CPU features, huge pages) differ between healthy nodes and are
+ * capabilities. What a node alone has in addition is in no common profile, provided that its profile is valid
+ * (`isCapabilities`). Capabilities of the hardware (KVM, CPU features, huge pages) differ between healthy nodes and are
  * ignored. Returns at most `tolerated` nodes, those without the most first.
  */
 export function outliersOf(groups: readonly NodeGroup[]): readonly NodeGroup[] {

@@ -192,7 +192,7 @@ test.each([
   expect(inventory.capabilities().census().nodes).toBe(0)
 })
 
-test('a stored profile that exceeds the limits of its schema is ignored, whatever its size', async () => {
+test('a stored profile that is invalid is ignored, whatever its size', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())
   const kube = createKubeClient({ access: api.access, userAgent: 'test' })
@@ -207,6 +207,7 @@ test('a stored profile that exceeds the limits of its schema is ignored, whateve
   const [machine, ...others] = machines
   if (machine === undefined) throw new Error('no machine type')
   publish('wordy', { ...bundledCapabilities, machines: [{ ...machine, name: 'x'.repeat(65) }, ...others] })
+  publish('ambiguous', { ...bundledCapabilities, machines: [{ ...machine, alias: 'q35' }, ...others] })
   const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
   closing.push(() => inventory.stop())
   await inventory.synced()

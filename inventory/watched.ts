@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isCapabilities, type Capabilities } from '../api/capabilities.ts'
+import type { Capabilities } from '../api/capabilities.ts'
 import { loggedCauses } from '../api/causes.ts'
 import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import { resolveProfile, type NodeProfile, type PublishedProfile } from '../api/node-profile.ts'
@@ -25,7 +25,7 @@ import {
 } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
-import { capabilitiesOf } from './capability-sets.ts'
+import { capabilitiesOf, createUsable } from './capability-sets.ts'
 import { isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
 import { createSettled } from './settled.ts'
 
@@ -96,11 +96,10 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
       const published = profiles.store.get(name)
       const profile = published && resolveProfile(published, setOf)
       const before = counted.get(name)
-      const isCounted = profile !== undefined && isUsable(profile)
+      const isCounted = profile !== undefined && isUsable(profile.spec.capabilities)
       if (isCounted) counted.set(name, profile)
       else counted.delete(name)
-      if (profile !== undefined && !isCounted)
-        log.warn({ node: name }, 'a node profile that violates its schema is ignored')
+      if (profile !== undefined && !isCounted) log.warn({ node: name }, 'a node profile that is invalid is ignored')
       return !isSameProfile(before, counted.get(name))
     })
     if (changed.length === 0) return
@@ -164,19 +163,6 @@ const profileChanges: Rate = { perSecond: 1 / 60, burst: 10 }
 /** Of more nodes, those that change seldom are forgotten, and can change at once. */
 const mostNodes = 10_000
 
-/**
- * Whether a profile conforms to its schema, whose limits bound the work of combining profiles. The API server validates
- * a profile only when it is written, so one that was stored before a limit was added may violate it.
- */
-function createUsable(): (profile: NodeProfile) => boolean {
-  const known = new WeakMap<object, boolean>()
-  return ({ spec: { capabilities } }) => {
-    const isUsable = known.get(capabilities) ?? isCapabilities(capabilities)
-    known.set(capabilities, isUsable)
-    return isUsable
-  }
-}
-
 /** Whether VMs are completed for both alike. A profile that names the set with its own capabilities stays the same. */
 const isSameProfile = (one: NodeProfile | undefined, other: NodeProfile | undefined): boolean =>
   isDeepStrictEqual(one?.spec, other?.spec) && isDeepStrictEqual(one?.metadata.labels, other?.metadata.labels)
@@ -223,7 +209,10 @@ const slimProfile =
   (share: Share) =>
   (profile: Persisted<PublishedProfile>): Persisted<PublishedProfile> => {
     const { spec } = profile
-    const slim = { ...pick(profile, 'apiVersion', 'kind'), metadata: slimMetadata(profile.metadata, 'labels') }
+    const slim = {
+      ...pick(profile, 'apiVersion', 'kind'),
+      metadata: slimMetadata(profile.metadata, 'labels'),
+    }
     return 'capabilities' in spec
       ? { ...slim, spec: { ...spec, capabilities: share(spec.capabilities) } }
       : { ...slim, spec }
