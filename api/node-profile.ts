@@ -50,11 +50,16 @@ export interface Taint {
   readonly effect: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'
 }
 
-/** The profile with its capabilities; undefined if the set that it names is unknown. */
+/** Whether it is not being deleted. Its node may no longer exist then, whatever finalizer still keeps the profile. */
+export const isCurrent = ({ metadata }: Pick<PublishedProfile, 'metadata'>): boolean =>
+  metadata.deletionTimestamp === undefined
+
+/** The profile with its capabilities; undefined if it is being deleted, or the set that it names is unknown. */
 export function resolveProfile<T extends PublishedProfile>(
   profile: T,
   capabilitiesOf: (setName: string) => Capabilities | undefined,
 ): (Omit<T, 'spec'> & { readonly spec: NodeProfileSpec }) | undefined {
+  if (!isCurrent(profile)) return undefined
   const { spec } = profile
   if ('capabilities' in spec) return { ...profile, spec }
   const { capabilitySetName, ...own } = spec

@@ -15,11 +15,17 @@ const sharing = (capabilitySetName: string): PublishedProfile => {
 const changed = (over: Partial<Capabilities>) => nodeProfile('one', { ...bundledCapabilities, ...over })
 const { machines, firmware, accelerators } = bundledCapabilities
 const models = accelerators.kvm?.cpuModels ?? []
+const deleted = (profile: PublishedProfile): PublishedProfile => ({
+  ...profile,
+  metadata: { ...profile.metadata, deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['example.org/x'] },
+})
 
 test.each<[string, PublishedProfile, boolean]>([
   ['a profile with capabilities', nodeProfile('one'), true],
   ['a profile that names a set', sharing(name), true],
   ['not a profile that names no set', sharing('other'), false],
+  ['not a profile that is being deleted', deleted(nodeProfile('one')), false],
+  ['not one that names a set', deleted(sharing(name)), false],
   ['not a profile that violates its schema', changed({ emulator: '/bin/sh' }), false],
   [
     'not a profile with two aliases of one name',

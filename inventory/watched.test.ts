@@ -216,6 +216,32 @@ test('a stored profile that is invalid is ignored, whatever its size', async () 
   expect(capabilities).toEqual(bundledCapabilities)
 })
 
+test('a profile that is being deleted does not count, whatever finalizer keeps it', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const sessionEndpoint = { address: '10.0.0.1:8444', certificateSha256: 'AA' }
+  const publish = (more: object = {}) => {
+    const { kind, spec } = nodeProfile('one')
+    const metadata = { name: 'one', finalizers: ['example.org/x'], ...more }
+    api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata, spec: { ...spec, sessionEndpoint } })
+  }
+  publish()
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  const counted = () => [
+    inventory.capabilities().census().nodes,
+    inventory.profiles().length,
+    inventory.sessionEndpoint('one'),
+  ]
+  expect(counted()).toEqual([1, 1, sessionEndpoint])
+  publish({ deletionTimestamp: '2026-01-01T00:00:00Z' })
+  await until(() => inventory.capabilities().census().nodes === 0)
+  expect(counted()).toEqual([0, 0, undefined])
+})
+
 test('reports which namespace a change concerns, and no change that completion does not read', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Capabilities } from '../api/capabilities.ts'
 import { loggedCauses } from '../api/causes.ts'
 import type { SessionEndpoint } from '../api/session-endpoint.ts'
-import { resolveProfile, type NodeProfile, type PublishedProfile } from '../api/node-profile.ts'
+import { isCurrent, resolveProfile, type NodeProfile, type PublishedProfile } from '../api/node-profile.ts'
 import type { NodeCapabilitySet } from '../api/node-capability-set.ts'
 import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
@@ -54,7 +54,7 @@ export interface WatchedInventory extends Inventory {
    * namespace whose VMs it concerns; undefined: all.
    */
   onChange(listener: (namespace: string | undefined) => void): void
-  /** Every profile of a node and every set that profiles can name, as stored. */
+  /** Every profile that is not being deleted, and every set that profiles can name, as stored. */
   profiles(): readonly Persisted<PublishedProfile>[]
   capabilitySets(): readonly Persisted<NodeCapabilitySet>[]
   /** Where the handler of a node serves sessions with its guests, if it does. */
@@ -139,9 +139,12 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
       })
       listeners.push(listener)
     },
-    profiles: () => profiles.store.list(),
+    profiles: () => profiles.store.list().filter(isCurrent),
     capabilitySets: () => sets.store.list(),
-    sessionEndpoint: (node) => profiles.store.get(node)?.spec.sessionEndpoint,
+    sessionEndpoint(node) {
+      const profile = profiles.store.get(node)
+      return profile && isCurrent(profile) ? profile.spec.sessionEndpoint : undefined
+    },
     hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
     async synced(signal) {
       await Promise.all(reflectors.map((reflector) => reflector.synced(signal)))
@@ -211,7 +214,7 @@ const slimProfile =
     const { spec } = profile
     const slim = {
       ...pick(profile, 'apiVersion', 'kind'),
-      metadata: slimMetadata(profile.metadata, 'labels'),
+      metadata: slimMetadata(profile.metadata, 'labels', 'deletionTimestamp'),
     }
     return 'capabilities' in spec
       ? { ...slim, spec: { ...spec, capabilities: share(spec.capabilities) } }

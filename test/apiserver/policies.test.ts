@@ -13,6 +13,7 @@ import { excludeNodes } from '../../controller/exclude-nodes.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Pod } from '../../controller/pod.ts'
 import type { Persisted } from '../../runtime/resource.ts'
+import { nodeProfile } from '../node-profile.ts'
 import { storedVm } from '../stored-vm.ts'
 import { volumeOfEachKind } from '../volumes.ts'
 import { installKinds } from './kinds.ts'
@@ -29,18 +30,19 @@ interface Response {
 }
 
 const merge = 'application/merge-patch+json'
+const serverSideApply = 'application/apply-patch+yaml'
 
 async function ask(
   method: 'POST' | 'PATCH' | 'PUT' | 'GET' | 'DELETE',
   path: string,
   body: object = {},
-  as: { readonly token?: string; readonly user?: string; readonly group?: string } = {},
+  as: { readonly token?: string; readonly user?: string; readonly group?: string; readonly type?: string } = {},
 ): Promise<Response> {
   const answer = await request(api.server + path, {
     method,
     dispatcher: as.token === undefined ? admin : bearer,
     headers: {
-      'content-type': method === 'PATCH' ? merge : 'application/json',
+      'content-type': method === 'PATCH' ? (as.type ?? merge) : 'application/json',
       ...(as.token === undefined ? {} : { authorization: `Bearer ${as.token}` }),
       ...(as.user === undefined
         ? {}
@@ -504,6 +506,42 @@ describe('a handler', () => {
   ])('%s', async (_, who, path, patch, code, message) => {
     const response = await ask('PATCH', `${vms}/${path}`, patch, { token: tokens[who] ?? '' })
     expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  const owner = { apiVersion: 'v1', kind: 'Node', name: 'node1', uid: 'u' }
+  const second = { apiVersion: 'v1', kind: 'Namespace', name: 'node1', uid: 'v' }
+  const notOwned = 'only its Node owns the profile'
+  test.each<[string, string, object, number, string]>([
+    ['of its node', 'node1', {}, 200, ''],
+    ['not of another', 'node2', {}, 422, 'only the profile of its own node'],
+    ['not without the Node as owner', 'node1', { ownerReferences: [] }, 422, notOwned],
+    ['not owned by another Node', 'node1', { ownerReferences: [{ ...owner, name: 'node2' }] }, 422, notOwned],
+    ['not owned by another kind', 'node1', { ownerReferences: [{ ...owner, kind: 'Pod' }] }, 422, notOwned],
+    [
+      'not owned by a kind of this name',
+      'node1',
+      { ownerReferences: [{ ...owner, apiVersion: 'a.b/v1' }] },
+      422,
+      notOwned,
+    ],
+    ['not with a second owner', 'node1', { ownerReferences: [owner, second] }, 422, notOwned],
+    ['not with a finalizer', 'node1', { finalizers: ['a.b/c'] }, 422, 'cannot add a finalizer'],
+  ])('writes a profile: %s', async (_, who, metadata, code, message) => {
+    const path = '/apis/virtset.io/v1alpha1/nodeprofiles/node1'
+    const apply = (own: object, as: object = {}) => {
+      const body = { ...nodeProfile('node1'), metadata: { name: 'node1', ownerReferences: [owner], ...own } }
+      return ask('PATCH', `${path}?fieldManager=virtset-handler&force=true`, body, { ...as, type: serverSideApply })
+    }
+    const handler = { token: tokens[who] ?? '' }
+    const created = await apply(metadata, handler)
+    // Those of an administrator do not stop a handler.
+    await apply({})
+    await ask('PATCH', path, { metadata: { finalizers: ['example.org/kept'] } })
+    const updated = await apply(metadata, handler)
+    await ask('PATCH', path, { metadata: { finalizers: null } })
+    await ask('DELETE', path)
+    expect([created.code, updated.code]).toEqual(code === 200 ? [201, 200] : [code, code])
+    expect([created.message, updated.message]).toEqual([message, message].map((one) => expect.stringContaining(one)))
   })
 
   const label = 'cpu-model.virtset.io/EPYC'
