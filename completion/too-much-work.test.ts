@@ -114,7 +114,7 @@ test('lists that presets make too long are refused before rules check them', () 
 })
 
 test('presets in mode Warn or Audit never keep a VM from being completed: those that are too much are not tried', () => {
-  const domain = { cpu: { features: features(1000) } }
+  const domain = { cpu: { features: features(700) } }
   const many = times(80, (index) => preset(`p${index}`, { domain, mode: 'Audit' }, index))
   const outcome = completed({}, many)
   expect(outcome.outcome).toBe('completed')

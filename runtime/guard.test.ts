@@ -91,13 +91,15 @@ test('a connection that is reset, and opened again from its port, has a deadline
   const server = createServer()
   const { clock, accepted } = guard(server)
   const port = await listen(server, 0, '127.0.0.1')
-  const first = connect({ port, host: '127.0.0.1' })
+  // On an address of its own, no other process has taken the port meanwhile.
+  const from = { port, host: '127.0.0.1', localAddress: '127.0.0.9' }
+  const first = connect(from)
   await until(() => accepted.length === 1)
   const { localPort = 0 } = first
   let isClosed = false
   accepted[0]?.once('close', () => (isClosed = true))
   first.resetAndDestroy()
-  const second = connect({ port, host: '127.0.0.1', localPort })
+  const second = connect({ ...from, localPort })
   closing.push(() => second.destroy())
   await until(() => accepted.length === 2 && isClosed)
   expect(accepted.map(({ remotePort, destroyed }) => [remotePort, destroyed])).toEqual([
