@@ -1,11 +1,12 @@
-import { expect, test } from 'vitest'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
 import { deepFreeze } from '../api/deep-freeze.ts'
 import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } from '../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import { bundledCapabilities } from './capabilities.ts'
-import { complete, type Completed } from './complete.ts'
+import { complete, ungrantedReach, type Completed } from './complete.ts'
 import { originOf } from './origins.ts'
 import { decodeProvenance } from './provenance.ts'
 
@@ -43,13 +44,15 @@ function preset(name: string, spec: Partial<PresetSpec>, namespace?: string): Pr
   }
 }
 
+const optionsOf = (presets: readonly Preset[], uid: string) => ({
+  presets: createCandidates(presets.map(compileParsed)),
+  namespace: { name: 'default', labels: {} },
+  capabilities: bundledCapabilities,
+  entropy: { uid },
+})
+
 const run = (vm: VirtualMachine, presets: readonly Preset[] = [], uid = 'request-1') =>
-  complete(vm, {
-    presets: createCandidates(presets.map(compileParsed)),
-    namespace: { name: 'default', labels: {} },
-    capabilities: bundledCapabilities,
-    entropy: { uid },
-  })
+  complete(vm, optionsOf(presets, uid))
 
 function completed(vm: VirtualMachine, presets: readonly Preset[] = [], uid?: string): Completed {
   const outcome = run(vm, presets, uid)
@@ -82,6 +85,66 @@ test('completing a VM again, in the same request or another one, changes nothing
   const once = completed(vmWith(), [serial]).vm
   expect(completed(once, [serial]).vm).toEqual(once)
   expect(completed(once, [serial], 'request-2').vm).toEqual(once)
+})
+
+describe('a VM whose variable store is named after it', () => {
+  type Called = Pick<VirtualMachine['metadata'], 'name' | 'generateName'>
+  const called = ({ metadata, spec }: VirtualMachine, names: Called): VirtualMachine => {
+    const { name: _name, generateName: _prefix, ...others } = metadata
+    return deepFreeze({ ...structuredClone({ metadata: { ...others, ...names }, spec }), apiVersion, kind })
+  }
+  const { apiVersion, kind } = vmWith()
+  const efi = (names: Called) =>
+    called(vmWith({ features: { acpi: {} }, os: { type: { os: 'hvm' }, firmware: 'efi' } }), names)
+  const storeOf = ({ spec: { domain } }: VirtualMachine) => domain.os?.nvram?.value
+  /** Completes it as another replica does: nothing is refused, and nothing changes. */
+  const isUnchanged = (vm: VirtualMachine): void => {
+    const again = completed(vm, [serial], 'request-2').vm
+    expect(again.spec).toEqual(vm.spec)
+    expect(completed(again, [serial], 'request-3').vm).toEqual(again)
+    expect(ungrantedReach(vm, optionsOf([serial], 'request-4'))).toEqual([])
+  }
+  const generated = completed(efi({ generateName: 'gen-' }), [serial]).vm
+
+  test.each<[string, VirtualMachine]>([
+    ['before the API server has generated its name', generated],
+    ['after it', called(generated, { generateName: 'gen-', name: 'gen-x7k2p' })],
+    [
+      'that an earlier version named after the prefix',
+      called(completed(efi({ name: 'gen-' }), [serial]).vm, { generateName: 'gen-', name: 'gen-x7k2p' }),
+    ],
+    ['with a prefix and a name of its own', completed(efi({ generateName: 'gen-', name: 'gen-0' }), [serial]).vm],
+    ['copied under another name', called(completed(efi({ name: 'vm' }), [serial]).vm, { name: 'copy' })],
+    ['copied under a generated name', called(completed(efi({ name: 'vm' }), [serial]).vm, { generateName: 'copy-' })],
+    ['copied with the prefix, but under another name', called(generated, { generateName: 'gen-', name: 'copy' })],
+    ['copied without the prefix', called(generated, { name: 'copy' })],
+  ])('%s, is completed again to the same', (_, vm) => isUnchanged(vm))
+
+  test('of any names, when it is completed and afterwards, is completed again to the same', () => {
+    const names = fc.constantFrom('vm', 'web-', 'web-0', 'web-x7k2p')
+    const both = { name: names, generateName: names }
+    const either = fc.oneof(
+      ...(['name', 'generateName'] as const).map((key) => fc.record(both, { requiredKeys: [key] })),
+    )
+    fc.assert(
+      fc.property(either, either, (before, after) => {
+        isUnchanged(called(completed(efi(before), [serial]).vm, after))
+      }),
+      { numRuns: 50 },
+    )
+  })
+
+  test('has its own one, even if another VM has the same prefix', () => {
+    const other = completed(efi({ generateName: 'gen-' }), [serial], 'request-2').vm
+    expect(storeOf(generated)).toMatch(/\/gen-[0-9a-f]{12}_VARS\.qcow2$/)
+    expect(storeOf(other)).not.toBe(storeOf(generated))
+  })
+
+  test('records the name as a default, also when it is completed again before the API server has generated one', () => {
+    const named = called(generated, { generateName: 'gen-', name: 'gen-x7k2p' })
+    for (const vm of [efi({ generateName: 'gen-' }), generated, named])
+      expect(originOf(completed(vm, [serial]).origins, 'spec.domain.name')).toEqual({ by: 'default', rule: 'name' })
+  })
 })
 
 test('the same request gives the same identity, and another request another', () => {

@@ -16,6 +16,7 @@ import { relatedTo } from '../api/path.ts'
 import { inOrderOf, reproduce } from './reproduce.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
+import { domainName } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { enforcedValues } from './enforced.ts'
 import { defaultsAlone, draftedGrants, injectedGrants, statedGrants, type Grants } from './grants.ts'
@@ -184,12 +185,12 @@ function withDefaults(
 }
 
 function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
-  const { uuid, devices: { interfaces = [] } = {} } = vm.spec.domain
-  const previous = { uuid, macs: interfaces.map(({ mac }) => mac?.address) }
+  const { name, uuid, devices: { interfaces = [] } = {} } = vm.spec.domain
+  const previous = { name, uuid, macs: interfaces.map(({ mac }) => mac?.address) }
   // The whole search counts as one phase.
   const { onPhase: _onPhase, ...rest } = given
   const options = { ...rest, entropy: { ...given.entropy, previous } }
-  return reproduce(vm, claim, function* (input) {
+  return reproduce(vm, withForeignName(vm, claim), function* (input) {
     const first = draft(input, options)
     yield first
     const { injection, provided } = first
@@ -197,6 +198,15 @@ function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOp
     others.delete(provided.capabilities)
     for (const one of others) yield withDefaults(injection, provided, one, options)
   })
+}
+
+/**
+ * The claim, in which a name that the VM would not give to its domain is the user's: that of a VM of which this one is
+ * a copy, for example. Other values follow from the name, such as the path of the variable store.
+ */
+function withForeignName({ metadata, spec: { domain } }: VirtualMachine, claim: Provenance): Provenance {
+  if (domain.name === domainName(metadata, domain.uuid, domain.name)) return claim
+  return { ...claim, origins: new Map([...claim.origins, ['spec.domain.name', byUser]]) }
 }
 
 /**
@@ -311,7 +321,6 @@ export function contextOf(
   capabilities: Capabilities,
   { entropy, namespace, isStored = false, isMacTaken }: CompleteOptions,
 ): Context {
-  const called = name ?? generateName
   return {
     capabilities,
     entropy,
@@ -321,7 +330,8 @@ export function contextOf(
     ports,
     taps,
     ...(volumes === undefined ? {} : { imageVolumes: imageVolumesOf(volumes) }),
-    ...(called === undefined ? {} : { name: called }),
+    ...(name === undefined ? {} : { name }),
+    ...(generateName === undefined ? {} : { generateName }),
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }
 }

@@ -37,8 +37,8 @@ import * as watchdog from './watchdog.ts'
 
 /** All rules, in libvirt's order: a rule reads what earlier rules filled in. */
 export const rules: readonly Rule[] = [
-  identity.name,
   identity.uuid,
+  identity.name,
   identity.generationId,
   os.architecture,
   os.machine,

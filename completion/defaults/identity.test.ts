@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { applied, testContext } from '../../test/applied.ts'
+import type { Context } from './rule.ts'
 import { drawMac, drawUuid, generationId, macAddress, name, uuid } from './identity.ts'
 
 const first = 'a94b4335-6a14-8bc4-d6da-f7ea590b6816'
@@ -85,6 +86,48 @@ test.each<[string, NonNullable<Domain['sysinfos']>, string]>([
   ['generated if that of SMBIOS is invalid', [shows('nonsense')], drawUuid(testContext, 'uuid')],
 ])('the UUID is the one %s', (_, sysinfos, expected) => {
   expect(applied([uuid], { sysinfos }).uuid).toBe(expected)
+})
+
+describe('the name of the domain', () => {
+  const context = (called: Pick<Context, 'name' | 'generateName'>, previous?: string) => ({
+    ...called,
+    ...(previous === undefined
+      ? {}
+      : { entropy: { uid: 'other', previous: { name: previous, uuid: first, macs: [] } } }),
+  })
+  const named = (uuid: string, ...given: Parameters<typeof context>) =>
+    applied([name], { uuid }, context(...given)).name
+  const generateName = 'web-'
+  const generated = named(first, { generateName })
+
+  test.each<[string, Parameters<typeof context>, string | undefined]>([
+    ['that of the VM', [{ name: 'vm' }], 'vm'],
+    ['absent if the VM has none', [{}], undefined],
+    ['that of the VM, if it had a name before its completion', [{ name: 'web-x7k2p', generateName }], 'web-x7k2p'],
+    ['the generated one, before the VM has a name', [{ generateName }, generated], generated],
+    [
+      'the generated one, after the API server has generated one for the VM',
+      [{ name: 'web-x7k2p', generateName }, generated],
+      generated,
+    ],
+    ['not another one with this prefix', [{ name: 'web-x7k2p', generateName }, 'web-0123456789ab'], 'web-x7k2p'],
+    ['not the generated one of another prefix', [{ name: 'api-x7k2p', generateName: 'api-' }, generated], 'api-x7k2p'],
+  ])('is %s', (_, given, expected) => {
+    expect(named(first, ...given)).toBe(expected)
+    expect(named(first.toUpperCase(), ...given)).toBe(expected)
+  })
+
+  test('differs between VMs with the same prefix, which is cut so that it has 63 characters', () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-z][a-z0-9.-]{0,99}$/), fc.uuid(), fc.uuid(), (prefix, one, other) => {
+        fc.pre(one !== other)
+        const found = named(one, { generateName: prefix }) ?? ''
+        expect(found).toMatch(/[0-9a-f]{12}$/)
+        expect([found.slice(0, -12), found.length <= 63]).toEqual([prefix.slice(0, 51), true])
+        expect(named(other, { generateName: prefix })).not.toBe(found)
+      }),
+    )
+  })
 })
 
 test('uuid, generation ID and name are added if they are missing or empty', () => {

@@ -72,9 +72,37 @@ export const virtualPort: Rule = {
     }),
 }
 
-export const name = rule('name', 'The name of the domain is the name of the VM.', (_, context) =>
-  context.name === undefined ? undefined : { name: context.name },
+export const name = rule(
+  'name',
+  'The name of the domain is the name of the VM. If the API server has yet to generate it, it is `generateName` with a suffix derived from the UUID.',
+  ({ uuid: own }, context) => {
+    const found = domainName(context, own, context.entropy.previous?.name)
+    return found === undefined ? undefined : { name: found }
+  },
 )
+
+/**
+ * The name of a VM's domain. libvirt names files after it, so VMs with the same `generateName` need different ones.
+ * @param previous the name that the domain has if it was completed before, perhaps when the VM had no name yet
+ */
+export function domainName(
+  vm: Pick<Context, 'name' | 'generateName'>,
+  own: string | undefined,
+  previous: string | undefined,
+): string | undefined {
+  const generated = vm.generateName === undefined ? undefined : generatedName(vm.generateName, own)
+  return vm.name === undefined || (generated !== undefined && previous === generated) ? generated : vm.name
+}
+
+/** The longest name that the API server generates. */
+const maxGeneratedName = 63
+const suffixLength = 12
+
+/** Derived from stored values, so that it can be checked after the API server has generated the name of the VM. */
+const generatedName = (prefix: string, own = ''): string => {
+  const suffix = hash('sha256', `name\n${own.toLowerCase()}`, 'hex').slice(0, suffixLength)
+  return `${prefix.slice(0, maxGeneratedName - suffixLength)}${suffix}`
+}
 
 export const macAddress: Rule = {
   name: 'interface-mac',

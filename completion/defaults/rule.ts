@@ -14,6 +14,7 @@ export interface Entropy {
 }
 
 export interface PreviousIdentity {
+  readonly name: string | undefined
   readonly uuid: string | undefined
   /** By the index of the interface. */
   readonly macs: readonly (string | undefined)[]
@@ -25,6 +26,8 @@ export interface Context {
   readonly entropy: Entropy
   /** The name of the VM, for a domain without a name. */
   readonly name?: string
+  /** The prefix of the name that the API server generates for a VM without a name. */
+  readonly generateName?: string
   /** The namespace of the VM, if it has one. */
   readonly namespace?: string
   /**

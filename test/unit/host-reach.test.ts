@@ -188,6 +188,44 @@ describe('a claim grants nothing', () => {
     expect(refused(forged, [grant])).toEqual(usbFields(0))
   })
 
+  const variables = (name: string, format: string) => `/var/lib/libvirt/qemu/nvram/${name}_VARS.${format}`
+  test.each<[string, VirtualMachine['metadata'], Domain, string[]]>([
+    [
+      'that a variable store was named after the VM',
+      { name: 'vm' },
+      { name: 'vm', os: { nvram: { value: variables('other', 'qcow2') } } },
+      ['os.nvram.value'],
+    ],
+    [
+      'that one outside of the VM was named after its domain',
+      { name: 'vm' },
+      { name: 'other', os: { nvram: { value: '/srv/other_VARS.qcow2' } } },
+      ['os.nvram.value'],
+    ],
+    [
+      'that one was named after the prefix of a generated name',
+      { name: 'gen-x7k2p', generateName: 'gen-' },
+      { name: 'gen-x7k2p', os: { nvram: { value: variables('gen-', 'qcow2') } } },
+      ['os.nvram.value'],
+    ],
+    [
+      'that the format of a template was chosen, for a domain with the name of another VM',
+      { name: 'vm' },
+      { name: 'other', os: { nvram: { template: '/srv/vars', templateFormat: 'qcow2' } } },
+      ['os.nvram.template', 'os.nvram.templateFormat'],
+    ],
+  ])('%s', (_, metadata, { name = '', os }, expected) => {
+    const efi = { features: { acpi: {} }, os: { ...base.os, firmware: 'efi' as const } }
+    const { vm } = completed({ ...vmWith(efi), metadata: { ...metadata, namespace: 'team' } }, [])
+    const nvram = { ...vm.spec.domain.os?.nvram, value: variables(name, 'qcow2'), ...os?.nvram }
+    const domain = { ...vm.spec.domain, name, os: { ...vm.spec.domain.os, nvram } }
+    const forged = { ...vm, spec: { ...vm.spec, domain } }
+    expect(refused(forged, [])).toEqual(expect.arrayContaining(expected))
+    expect(ungrantedReach(forged, options([])).map(({ field }) => field)).toEqual(
+      expect.arrayContaining(expected.map((field) => `spec.domain.${field}`)),
+    )
+  })
+
   test('that the id of a switch port was derived', () => {
     const type = 'openvswitch'
     const lan = {
