@@ -217,3 +217,33 @@ test('does not adopt a pod that a user created in place of the launcher’s', as
   const events = () => field('{.items[*].reason}', 'events', '--field-selector', `involvedObject.uid=${uid}`)
   await eventually(async () => (await events()).includes('PodNotOwn'), events)
 })
+
+test('accepts the variable store of a VM that is named after its completion, or copied, in each replica and the controller', async () => {
+  await processes.startWebhooks('webhooks-2')
+  const domain = { features: { acpi: {} }, os: { type: { os: 'hvm' }, firmware: 'efi' } }
+  const { spec, ...object } = vm('original', {})
+  const efi = (metadata: object) => ({
+    ...object,
+    metadata: { namespace: 'default', labels: { efi: 'yes' }, ...metadata },
+    spec: { domain: { ...spec.domain, ...domain } },
+  })
+  const createAll = async (...items: readonly object[]) => {
+    const { code, err } = await create({ apiVersion: 'v1', kind: 'List', items })
+    expect(code, err).toBe(0)
+  }
+  // Each replica completes some that the other one validates.
+  const generated = Array.from({ length: 12 }, () => efi({ generateName: 'generated-' }))
+  await createAll(efi({ name: 'original' }), ...generated)
+  const original = JSON.parse((await kubectl(undefined, 'get', 'vm', 'original', '-o', 'json')).out)
+  const { labels, annotations } = original.metadata
+  const copies = ['copy-0', 'copy-1'].map((name) => ({ ...efi({ name, labels, annotations }), spec: original.spec }))
+  await createAll(...copies)
+  const names = (await field('{.items[*].metadata.name}', 'vms', '-l', 'efi=yes')).split(' ')
+  expect(names).toHaveLength(15)
+  await eventually(
+    async () => (await Promise.all(names.map(podOf))).every((pod) => pod !== ''),
+    () => field('{.items[*].status}', 'vms', '-l', 'efi=yes'),
+  )
+  const stores = (await field('{.items[*].spec.domain.os.nvram.value}', 'vms', '-l', 'efi=yes')).split(' ')
+  expect(new Set(stores).size).toBe(13)
+})
