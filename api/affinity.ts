@@ -258,7 +258,49 @@ function checkPodTerm(term: PodTerm, field: string): Cause[] {
     ),
     ...checkKeys(matchLabelKeys, 'matchLabelKeys'),
     ...checkKeys(mismatchLabelKeys, 'mismatchLabelKeys'),
+    ...checkLabelKeys(term, field),
   ]
+}
+
+/**
+ * The API server adds a requirement to the selector for each key of a label that the pod has, and then refuses a
+ * selector with two for a key of `matchLabelKeys`. Presets can add the label, so the key is refused without it, too.
+ */
+function checkLabelKeys(
+  { labelSelector, matchLabelKeys = [], mismatchLabelKeys = [] }: PodTerm,
+  field: string,
+): Cause[] {
+  const rule = 'label-keys'
+  if (labelSelector === undefined) {
+    return Object.entries({ matchLabelKeys, mismatchLabelKeys })
+      .filter(([, keys]) => keys.length > 0)
+      .map(([name]) => ({
+        rule,
+        field: `${field}.${name}`,
+        reason: 'FieldValueForbidden',
+        message: 'must not be set without labelSelector',
+        suggestion: 'labelSelector: {} selects all pods',
+      }))
+  }
+  const { matchLabels = {}, matchExpressions = [] } = labelSelector
+  const selected = new Set([...Object.keys(matchLabels), ...matchExpressions.map(({ key }) => key)])
+  const mismatched = new Set(mismatchLabelKeys)
+  const seen = new Set<string>()
+  return each(matchLabelKeys, `${field}.matchLabelKeys`, (key, at) => {
+    const twice = seen.has(key)
+      ? [{ rule, field: at, value: key, reason: 'FieldValueDuplicate' as const, message: 'is already in the list' }]
+      : []
+    seen.add(key)
+    const others = { mismatchLabelKeys: mismatched, labelSelector: selected }
+    const elsewhere = Object.entries(others).filter(([, keys]) => keys.has(key))
+    return [
+      ...twice,
+      ...elsewhere.map(([name]) => ({
+        ...invalidValue(rule, at, key, `must not be in ${name} too`),
+        suggestion: 'remove it from one of them',
+      })),
+    ]
+  })
 }
 
 const checkKey = (key: string, field: string): Cause[] =>

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { PodTerm } from './affinity.ts'
 import type { VirtualMachineSpec } from './virtual-machine.ts'
 import { checkPlacement } from './placement.ts'
+import { renderCause } from './refusal.ts'
 
 const nodes = 'spec.affinity.nodeAffinity'
 const preference = `${nodes}.preferredDuringSchedulingIgnoredDuringExecution[0].preference`
@@ -84,8 +86,12 @@ describe('a placement', () => {
                 topologyKey: 'kubernetes.io/hostname',
                 namespaces: ['a'],
                 namespaceSelector: {},
+                labelSelector: { matchLabels: { a: 'x' }, matchExpressions: [{ key: 'c', operator: 'Exists' }] },
                 matchLabelKeys: ['b'],
+                mismatchLabelKeys: ['a', 'c', 'd', 'd'],
               },
+              { topologyKey: 'a', labelSelector: {}, matchLabelKeys: ['b'] },
+              { topologyKey: 'a', matchLabelKeys: [], mismatchLabelKeys: [] },
             ],
           },
         },
@@ -162,7 +168,45 @@ describe('a placement', () => {
         `namespace-name ${pods}.namespaces[0]`,
         `label-key ${pods}.matchLabelKeys[0]`,
         `label-key ${pods}.mismatchLabelKeys[0]`,
+        `label-keys ${pods}.matchLabelKeys[0]`,
       ],
     ],
   ])('%s', (_, spec, expected) => expect(problems(spec)).toEqual(expected))
+
+  const withoutSelector = 'Forbidden: must not be set without labelSelector; labelSelector: {} selects all pods'
+  test.each<[string, Omit<PodTerm, 'topologyKey'>, string[]]>([
+    ['without a selector', { matchLabelKeys: ['a'] }, [`matchLabelKeys: ${withoutSelector}`]],
+    [
+      'of both lists, without a selector',
+      { matchLabelKeys: ['a'], mismatchLabelKeys: ['a'] },
+      [`matchLabelKeys: ${withoutSelector}`, `mismatchLabelKeys: ${withoutSelector}`],
+    ],
+    [
+      'in both lists',
+      { labelSelector: {}, matchLabelKeys: ['a', 'b'], mismatchLabelKeys: ['c', 'b'] },
+      ['matchLabelKeys[1]: Invalid value: "b": must not be in mismatchLabelKeys too; remove it from one of them'],
+    ],
+    [
+      'in the selector',
+      {
+        labelSelector: { matchLabels: { a: 'x' }, matchExpressions: [{ key: 'b', operator: 'Exists' }] },
+        matchLabelKeys: ['a', 'b', 'c'],
+      },
+      [
+        'matchLabelKeys[0]: Invalid value: "a": must not be in labelSelector too; remove it from one of them',
+        'matchLabelKeys[1]: Invalid value: "b": must not be in labelSelector too; remove it from one of them',
+      ],
+    ],
+    [
+      'twice',
+      { labelSelector: {}, matchLabelKeys: ['a', 'b', 'a'] },
+      ['matchLabelKeys[2]: Duplicate value: "a": is already in the list'],
+    ],
+  ])('with keys of labels %s', (_, term, expected) => {
+    const terms = { requiredDuringSchedulingIgnoredDuringExecution: [{ topologyKey: 'a', ...term }] }
+    const causes = checkPlacement({ affinity: { podAntiAffinity: terms } }, 'spec')
+    expect(causes.map((cause) => `${cause.field}: ${renderCause(cause)}`)).toEqual(
+      expected.map((text) => `${pods}.${text}`),
+    )
+  })
 })
