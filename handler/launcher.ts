@@ -16,6 +16,7 @@ import {
 import type { Bucket } from '../runtime/bucket.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { Held } from '../runtime/fair-limit.ts'
+import { joinChunks } from '../runtime/joined-chunks.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
 import { costOf, deliverPiecewise } from '../runtime/untrusted-response.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
@@ -251,19 +252,19 @@ async function readAll(
   response: IncomingMessage,
   charge: (bytes: number) => void,
 ): Promise<{ readonly status: number; readonly text: string }> {
-  const chunks: Buffer[] = []
+  const joined = joinChunks()
   let bytes = 0
   const ended = drain(response, (chunk) => {
     bytes += costOf(chunk)
     charge(costOf(chunk))
     if (bytes > maxResponseBytes)
       throw new InvalidLauncherResponse(`its response is longer than ${maxResponseBytes} bytes`)
-    chunks.push(chunk)
+    joined.add(chunk)
   })
   await ended.catch((error: unknown) => {
     if (!response.complete) throw error
   })
-  return { status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }
+  return { status: response.statusCode ?? 0, text: joined.text() }
 }
 
 /**

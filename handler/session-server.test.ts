@@ -6,10 +6,11 @@ import { type Duplex, duplexPair } from 'node:stream'
 import { connect as connectPlain } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { afterEach, expect, test } from 'vitest'
-import { systemClock } from '../runtime/clock.ts'
+import { systemClock, type Clock } from '../runtime/clock.ts'
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
 import { sessionsPerVm } from '../runtime/session-api.ts'
+import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { startSessionServer, type SessionServer } from './session-server.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
@@ -31,7 +32,13 @@ afterEach(async () => {
 })
 
 /** A session server for launchers whose ends are in `launchers`; `ask` opens a session as the webhooks do. */
-async function start(given: { readonly open?: () => Promise<LauncherSession>; readonly mostSessions?: number } = {}) {
+async function start(
+  given: {
+    readonly open?: () => Promise<LauncherSession>
+    readonly mostSessions?: number
+    readonly clock?: Clock
+  } = {},
+) {
   const launchers: Duplex[] = []
   const reviewed: string[] = []
   const asked: unknown[] = []
@@ -53,7 +60,7 @@ async function start(given: { readonly open?: () => Promise<LauncherSession>; re
       return { socket: ours, position: { epoch: '0123abcd', offset: 7 } }
     },
     log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
-    clock: systemClock,
+    clock: given.clock ?? systemClock,
     ...(given.mostSessions === undefined ? {} : { mostSessions: given.mostSessions }),
   })
   const port = Number(server.published.address.split(':')[1])
@@ -132,6 +139,45 @@ test('refused clients that keep their connections do not exclude the webhooks', 
     })
   for (let count = 0; count < 66; count++) await isRefused()
   expect((await ask()).status).toBe(101)
+})
+
+/** Asks for a session as `text` says, on a connection that stays open until the handler closes it. */
+async function askRaw(port: number, text: string) {
+  const kept = connectPlain({ port, host: '127.0.0.1', allowHalfOpen: true })
+  const socket = connect({ socket: kept, rejectUnauthorized: false })
+  opened.push(socket, kept)
+  await once(socket.on('error', () => {}), 'secureConnect')
+  socket.write(text)
+  return socket
+}
+
+const headOf = (uid: string, token: string) =>
+  `GET /pods/${uid}/console HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: virtset\r\n` +
+  `Authorization: Bearer ${token}\r\n\r\n`
+
+test('closes the connection of a refused client that does not close it', async () => {
+  const { port } = await start({ clock: fakeClock() })
+  const socket = await askRaw(port, headOf(otherPod, 'bad'))
+  const [refusal] = await once(socket, 'data')
+  expect(String(refusal)).toContain('404 Refused')
+  // Waits for every connection.
+  await server.close()
+})
+
+test.each([
+  ['with its request', 'x'],
+  ['while the launcher is asked', ''],
+])('disconnects a client that sends a byte %s', async (_, more) => {
+  const opening = Promise.withResolvers<LauncherSession>()
+  const { port, asked } = await start({ open: () => opening.promise })
+  const socket = await askRaw(port, `${headOf(podUID, 'good')}${more}`)
+  const received = text(socket).catch(() => '')
+  await until(() => asked.length === 1)
+  if (more === '') socket.write('x')
+  expect(await received).toBe('')
+  const [ours] = duplexPair()
+  opening.resolve({ socket: ours })
+  await until(() => ours.destroyed && server.sessions() === 0)
 })
 
 test.each([

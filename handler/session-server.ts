@@ -5,6 +5,7 @@ import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import { carry } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
+import { refuseEarlyBytes } from '../runtime/early-bytes.ts'
 import { parseEndpointPath } from '../runtime/handler-sessions.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import { createGuardedServer } from '../runtime/guarded-server.ts'
@@ -135,7 +136,7 @@ export async function startSessionServer(options: SessionServerOptions): Promise
     }
   }
 
-  const connect = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+  const connect = async (request: IncomingMessage, socket: Duplex, accept: () => void): Promise<void> => {
     const checked = await check(request)
     if ('reason' in checked) return refuse(socket, checked)
     const { podUID, target } = checked
@@ -148,10 +149,10 @@ export async function startSessionServer(options: SessionServerOptions): Promise
         return
       }
       const position = inner.position === undefined ? '' : `${positionHeader}: ${formatPosition(inner.position)}\r\n`
+      accept()
       socket.write(
         `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${sessionProtocol}\r\n${position}\r\n`,
       )
-      if (head.length > 0) socket.unshift(head)
       const { sent, received } = await carry(socket, inner.socket, clock)
       log.debug({ podUID, kind: target.kind, sent, received }, 'a session ended')
     } finally {
@@ -161,7 +162,7 @@ export async function startSessionServer(options: SessionServerOptions): Promise
 
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
-    connect(request, socket, head).catch((error: unknown) => {
+    connect(request, socket, refuseEarlyBytes(socket, head)).catch((error: unknown) => {
       const refusal = refusalOf(error)
       const path = request.url ?? ''
       const namespace = options.namespaceOf(parseEndpointPath(path)?.podUID ?? '') ?? ''
@@ -234,5 +235,6 @@ function refusalOf(error: unknown): Refusal {
 function refuse(socket: Duplex, { status, reason, message }: Refusal): void {
   const body = JSON.stringify({ error: { reason, message: message.slice(0, 1024) } })
   const head = `Connection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}`
-  socket.end(`HTTP/1.1 ${status} Refused\r\n${head}\r\n\r\n${body}`)
+  // A client that does not close its side would send more.
+  socket.end(`HTTP/1.1 ${status} Refused\r\n${head}\r\n\r\n${body}`, () => socket.destroy())
 }

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream'
 import { probeNames, type ProbeName } from '../api/probe.ts'
 import { shorten } from '../api/shorten.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { joinChunks } from '../runtime/joined-chunks.ts'
 import {
   type CapabilitiesCache,
   type DomainReport,
@@ -249,13 +250,13 @@ function explain(error: unknown): { reason: LauncherErrorReason; message: string
 }
 
 async function readBody(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = []
+  const joined = joinChunks()
   let length = 0
   for await (const chunk of request) {
     if (!Buffer.isBuffer(chunk)) throw new Error('a chunk of a request is not a Buffer')
     length += chunk.length
     if (length > maxMessageBytes) throw new Refused('BadRequest', `the body is longer than ${maxMessageBytes} bytes`)
-    chunks.push(chunk)
+    joined.add(chunk)
   }
-  return parseJson(Buffer.concat(chunks).toString())
+  return parseJson(joined.text())
 }

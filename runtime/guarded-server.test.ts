@@ -38,3 +38,27 @@ test.each([
   for (const response of responses) response.setHeader('connection', 'close').end()
   expect((await sent).split('\r\n')[0]).toBe(end)
 })
+
+test.each(['content-length: 1', 'transfer-encoding: chunked'])(
+  'closes the connection of a request with a body (%s)',
+  async (header) => {
+    let requests = 0
+    const { server } = createGuardedServer({
+      name: 'localhost',
+      minVersion: 'TLSv1.3',
+      limits,
+      clock: systemClock,
+      respond: () => void requests++,
+    })
+    const port = await listen(server, 0, '127.0.0.1')
+    const client = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
+    onTestFinished(() => {
+      client.destroy()
+      server.close()
+    })
+    await once(client, 'secureConnect')
+    client.write(`GET / HTTP/1.1\r\nhost: localhost\r\n${header}\r\n\r\n`)
+    await once(client, 'close')
+    expect(requests).toBe(0)
+  },
+)

@@ -37,7 +37,11 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
   const proven = new WeakSet<Socket>()
   const responding = new WeakSet<Socket>()
   const server = createServer({ ...certificate, minVersion }, (request, response) => {
-    const { socket } = request
+    const { socket, headers } = request
+    // No client sends one, and Node would store it while a token is reviewed.
+    if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
+      return void socket.destroy()
+    }
     // While a token is reviewed, one connection could send thousands of requests.
     if (responding.has(socket) && !proven.has(socket)) return void socket.destroy()
     responding.add(socket)

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import { joinChunks } from './joined-chunks.ts'
 
 /** More than the head of a response has. */
 const pieceBytes = 4096
@@ -40,19 +41,19 @@ const smallestCost = 1024
  */
 export function textOf(response: IncomingMessage, maxCost: number): Promise<string | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<string | undefined>()
-  const chunks: Buffer[] = []
+  const joined = joinChunks()
   let cost = 0
   response.on('data', (chunk: Buffer) => {
     // Node delivers the rest of what it has read even then.
     if (response.destroyed) return
     cost += costOf(chunk)
-    if (cost <= maxCost) return void chunks.push(chunk)
+    if (cost <= maxCost) return joined.add(chunk)
     resolve(undefined)
     response.destroy()
   })
   // Until the first read, Node buffers what arrives.
   response.read(0)
-  response.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')))
+  response.once('end', () => resolve(joined.text()))
   response.once('error', reject)
   response.once('close', () => reject(new Error('the connection was closed during the response')))
   return promise

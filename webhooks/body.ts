@@ -1,3 +1,5 @@
+import { joinChunks } from '../runtime/joined-chunks.ts'
+import { costOf } from '../runtime/untrusted-response.ts'
 import type { Pass } from './gate.ts'
 
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
@@ -15,25 +17,26 @@ export class BodyRejected extends Error {
 }
 
 /**
- * Reads a body as text. A rejected body is still read to its end and dropped, because a client may miss a response that
+ * Reads a body as text. Each chunk counts with its cost, at least 1 KiB, because a user decides in which pieces the API
+ * server forwards a body. A rejected body is still read to its end and dropped, because a client may miss a response that
  * arrives while it sends. The caller limits the time.
  *
  * @throws BodyRejected
  */
 export async function readBody(payload: AsyncIterable<unknown>, maxBytes: number, pass: Pass): Promise<string> {
-  let chunks: Buffer[] = []
+  const joined = joinChunks()
   let size = 0
   let rejection: BodyRejected['reason'] | undefined
   for await (const chunk of payload) {
     if (!Buffer.isBuffer(chunk)) continue
     size += chunk.length
     if (size > maxBytes) rejection = 'too-large'
-    else if (rejection === undefined && !pass.hold(chunk.length)) rejection = 'overloaded'
-    if (rejection === undefined) chunks.push(chunk)
-    else chunks = []
+    else if (rejection === undefined && !pass.hold(costOf(chunk))) rejection = 'overloaded'
+    if (rejection === undefined) joined.add(chunk)
+    else joined.clear()
   }
   if (rejection !== undefined) throw new BodyRejected(rejection)
-  return Buffer.concat(chunks).toString('utf8')
+  return joined.text()
 }
 
 /** @throws MalformedBody */

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import type { Clock } from '../../runtime/clock.ts'
+import { joinChunks } from '../../runtime/joined-chunks.ts'
 import { maxNetworkBytes } from '../../runtime/network-api.ts'
 import { shownText } from '../../runtime/shown-text.ts'
 
@@ -92,15 +93,15 @@ function statusOf(child: ChildProcess): Promise<number | string> {
 
 /** What a stream begins with; calls `onOverflow` if that is not all. */
 function head(stream: Readable, onOverflow: () => void): () => string {
-  const chunks: Buffer[] = []
+  const joined = joinChunks()
   let bytes = 0
   stream.on('error', () => {})
   stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length
     if (bytes > maxNetworkBytes) onOverflow()
-    else chunks.push(chunk)
+    else joined.add(chunk)
   })
-  return () => Buffer.concat(chunks).toString('utf8')
+  return () => joined.text()
 }
 
 /** What a stream ends with. */

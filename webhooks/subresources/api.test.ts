@@ -1,8 +1,10 @@
 import { X509Certificate } from 'node:crypto'
-import type { IncomingHttpHeaders } from 'node:http'
+import { once } from 'node:events'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import type { AddressInfo } from 'node:net'
+import { connect } from 'node:tls'
 import fastify from 'fastify'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
@@ -113,7 +115,7 @@ async function start(given: Partial<ApiOptions> = {}) {
       .end(body)
     return promise
   }
-  return { post, performed, checked, port: (app.server.address() as AddressInfo).port }
+  return { post, performed, checked, server: app.server, port: (app.server.address() as AddressInfo).port }
 }
 
 async function send(given?: Partial<ApiOptions>, sent?: Sent) {
@@ -280,18 +282,58 @@ test('the service accounts of a namespace have one share until their requests ar
   expect((await Promise.all([...held, ...others])).map(({ code }) => code)).toEqual([202, 202, 202, 202])
 })
 
+/** Sends what a client could send itself, through the front proxy. */
+async function sendRaw(port: number, ...parts: readonly string[]) {
+  const tls = { ca: authority.certificate, cert: proxy.certificate, key: proxy.key }
+  const socket = connect({ host: '127.0.0.1', port, ...tls }).on('error', () => {})
+  closing.push(async () => socket.destroy())
+  await once(socket, 'secureConnect')
+  for (const part of parts) await new Promise((resolve) => socket.write(part, resolve))
+  return socket
+}
+
+const headOf = (method: string, path: string, ...lines: readonly string[]) =>
+  [`${method} ${path} HTTP/1.1`, 'host: a', 'x-remote-user: jane', ...lines, '', ''].join('\r\n')
+
+test.each([
+  [64, 'HTTP/1.1 202 Accepted'],
+  [65, 'HTTP/1.1 429 Too Many Requests'],
+])('a body of %i chunks of one byte takes as much of the limit as one of so many KiB', async (count, status) => {
+  const { port } = await start()
+  const chunks = `1\r\n{\r\n${'1\r\n \r\n'.repeat(count - 2)}1\r\n}\r\n0\r\n\r\n`
+  const head = headOf('POST', stopWeb, 'transfer-encoding: chunked', 'connection: close')
+  const socket = await sendRaw(port, head, chunks)
+  expect((await text(socket)).split('\r\n')[0]).toBe(status)
+})
+
+test('the body of a GET is not stored while its user is being authorized', async () => {
+  const allowing = Promise.withResolvers<boolean>()
+  let received: IncomingMessage | undefined
+  const { port, server } = await start({ mayAccess: () => allowing.promise })
+  server.on('request', (message: IncomingMessage) => (received = message))
+  const chunks = `1\r\nx\r\n`.repeat(2000)
+  const end = '0\r\n\r\n'
+  const socket = await sendRaw(port, headOf('GET', stopWeb, 'transfer-encoding: chunked'), chunks, end)
+  await until(() => received?.complete === true)
+  expect(received?.readableLength).toBe(0)
+  allowing.resolve(true)
+  const [answer] = await once(socket, 'data')
+  expect(String(answer)).toContain('202 Accepted')
+})
+
 describe('an upgrade', () => {
   const consoleOf = (name: string) =>
     `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/attach/console`
   const attached: unknown[] = []
   const sessions: Sessions = {
     respond: () => Promise.reject(new Error('not an upgrade')),
-    async attach(user, wanted, _, socket) {
+    async attach(user, wanted, _, socket, accept) {
       attached.push([user.username, wanted.kind, wanted.name])
       if (wanted.name === 'off') {
         throw new SessionRefusal({ code: 409, reason: 'Conflict', message: 'its phase is Pending' })
       }
       if (wanted.name === 'broken') throw new ApiUnreachable('GET /')
+      accept()
       socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
     },
     end: () => {},
@@ -349,10 +391,10 @@ describe('an upgrade', () => {
     let asked = 0
     const waiting: Sessions = {
       ...sessions,
-      async attach(user, wanted, request, socket, head) {
+      async attach(user, wanted, request, socket, accept) {
         asked++
         await opening.promise
-        return sessions.attach(user, wanted, request, socket, head)
+        return sessions.attach(user, wanted, request, socket, accept)
       },
     }
     const { port } = await start({ sessions: waiting, share: 2 })
@@ -365,6 +407,16 @@ describe('an upgrade', () => {
     opening.resolve()
     expect((await Promise.all([...held, other])).map(({ code }) => code)).toEqual([101, 101, 101])
     expect((await inTeam('c')).code).toBe(101)
+  })
+
+  test.each([
+    ['with the request', (head: string) => [`${head}x`]],
+    ['while the session opens', (head: string) => [head, 'x']],
+  ])('of a client that sends a byte %s is disconnected', async (_, partsOf) => {
+    const { port } = await start({ sessions: { ...sessions, attach: () => new Promise(() => {}) } })
+    const head = headOf('GET', consoleOf('web'), 'connection: Upgrade', 'upgrade: websocket')
+    const socket = await sendRaw(port, ...partsOf(head))
+    expect(await text(socket).catch(() => '')).toBe('')
   })
 
   test('of a client that is not the front proxy is refused', async () => {

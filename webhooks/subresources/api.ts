@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../../runtime/clock.ts'
+import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
 import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { readBody } from '../body.ts'
@@ -85,6 +86,7 @@ export function createApi(options: ApiOptions): Api {
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     // An error without a listener would end the process.
     socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
+    const accept = refuseEarlyBytes(socket, head)
     const refuse = (status: Failure) => refuseUpgrade(socket, status)
     const user = callerOf(request, frontProxy(), clock.now())
     if (user === undefined) return refuse(unauthorized)
@@ -100,7 +102,7 @@ export function createApi(options: ApiOptions): Api {
       return refuse(tooMany)
     }
     sessions
-      .attach(user, found.request, request, socket, head)
+      .attach(user, found.request, request, socket, accept)
       .catch((error: unknown) => {
         const status = statusOf(error)
         if (status.code >= 500) {
@@ -134,6 +136,8 @@ export function createApi(options: ApiOptions): Api {
           const pass = gate.enter()
           if (pass === undefined) return send(reply, tooMany)
           admitted.set(request.raw, { user, pass })
+          // Fastify does not read their bodies, and Node would store them until the response.
+          if (['GET', 'HEAD', 'TRACE'].includes(request.method)) request.raw.resume()
           reply.raw.once('close', pass.leave)
           return undefined
         })

@@ -8,6 +8,7 @@ import { Registry } from 'prom-client'
 import { afterEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { ApiError } from '../../runtime/api-error.ts'
+import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { maxMetricsBytes, maxScreenshotBytes } from '../../runtime/session-api.ts'
 import { fakeClock, settle } from '../../test/fake-clock.ts'
@@ -129,7 +130,7 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
     }),
   )
   app.server.on('upgrade', (request, socket, head) => {
-    sessions.attach(userOf(request), wantedOf(request), request, socket, head).catch((error: unknown) => {
+    sessions.attach(userOf(request), wantedOf(request), request, socket, refuseEarlyBytes(socket, head)).catch((error: unknown) => {
       const [code, message] =
         error instanceof SessionRefusal
           ? [error.status.code, error.message]

@@ -48,8 +48,17 @@ export interface SessionOptions {
 export interface Sessions {
   /** Responds to a request that is not an upgrade. */
   respond(user: User, wanted: SessionRequest, reply: FastifyReply): Promise<unknown>
-  /** Upgrades the request to a WebSocket. Rejects before the upgrade if the session is refused. */
-  attach(user: User, wanted: SessionRequest, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
+  /**
+   * Upgrades the request to a WebSocket. Rejects before the upgrade if the session is refused.
+   * @param accept called before the upgrade: from then on, the client may send
+   */
+  attach(
+    user: User,
+    wanted: SessionRequest,
+    request: IncomingMessage,
+    socket: Duplex,
+    accept: () => void,
+  ): Promise<void>
   /** Ends all sessions; their clients connect to another replica. */
   end(): void
 }
@@ -239,14 +248,15 @@ export function createSessions(options: SessionOptions): Sessions {
   const toWebSocket = (
     request: IncomingMessage,
     socket: Duplex,
-    head: Buffer,
+    accept: () => void,
     { position }: EndpointSession,
   ): Promise<WebSocket> =>
     new Promise((resolve, reject) => {
       if (socket.destroyed) return reject(notWebSocket)
       socket.once('close', () => reject(notWebSocket))
       if (position !== undefined) positions.set(request, position)
-      server.handleUpgrade(request, socket, head, resolve)
+      accept()
+      server.handleUpgrade(request, socket, Buffer.alloc(0), resolve)
     })
 
   return {
@@ -274,13 +284,13 @@ export function createSessions(options: SessionOptions): Sessions {
       return undefined
     },
 
-    async attach(user, wanted, request, socket, head) {
+    async attach(user, wanted, request, socket, accept) {
       if (contents[wanted.kind] !== undefined || request.headers.upgrade?.toLowerCase() !== 'websocket')
         throw notWebSocket
       const auditID = auditOf(request)
       const opened = await counted(user, wanted, auditID, socket)
       try {
-        const client = await toWebSocket(request, socket, head, opened)
+        const client = await toWebSocket(request, socket, accept, opened)
         const { ended: running, close } = bridge(client, opened.socket, {
           clock,
           endingOf: () => endingOf(wanted, opened),
