@@ -27,13 +27,14 @@ export function createBodyDeadlines({
     return caller !== undefined && isApiServer(caller)
   }
 
-  /** Closes the connection unless 64 KiB of the body, or its end, arrive within each deadline. */
+  /** Closes the connection unless the end of the body, or 64 KiB of an admission request, arrive within each deadline. */
   const expectBody = (message: IncomingMessage, path: string, deadlines = forwarded): void => {
     const { socket } = message
     const before = socket.bytesRead
     const cancel = deadlines.start(() => {
       if (message.complete || message.destroyed) return
-      if (socket.bytesRead - before >= freeBytes) return expectBody(message, path)
+      // Only an admission request can have more than that.
+      if (path !== 'other' && socket.bytesRead - before >= freeBytes) return expectBody(message, path)
       const isExtended = deadlines === fromApiServer
       if (!isExtended && path !== 'other' && isOfApiServer(message)) return expectBody(message, path, fromApiServer)
       metrics.rejected(path, 'deadline')
