@@ -66,6 +66,10 @@ test.each([
   ['https://198.51.100.1:6443', 'web.team.198.51.100.1-6443'],
   ['https://api.example.com', 'web.team.api.example.com'],
   ['https://[2001:db8::1]:6443', 'web.team.-2001-db8-1-6443'],
+  ['https://example.com/', 'web.team.example.com'],
+  ['https://example.com/k8s/clusters/c-aaaa', 'web.team.example.com_k8s_clusters_c-aaaa'],
+  ['https://example.com/k8s/clusters/c-bbbb/', 'web.team.example.com_k8s_clusters_c-bbbb'],
+  ['https://example.com/A_b,*%20', 'web.team.example.com_+41+5fb+2c+2a+2520'],
 ])('the key of a VM in the cluster at %s is stored as that of %s', async (server, alias) => {
   const { spawned } = await run(['ssh', 'web'], 0, server)
   expect(spawned[0]).toContain(`HostKeyAlias=${alias}`)

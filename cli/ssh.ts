@@ -75,8 +75,17 @@ function optionsFor(vm: string, flags: SshFlags, cluster: Cluster, { self }: Ssh
   return [...options.flatMap((option) => ['-o', option]), ...given('-i', flags.identityFile)]
 }
 
-/** VMs of different clusters can have the same name. Of the address, only what `known_hosts` does not interpret. */
-const clusterName = ({ server }: Cluster): string => new URL(server).host.replaceAll(/[^a-z0-9.]+/g, '-')
+/**
+ * VMs of different clusters can have the same name. Of the address, only what `known_hosts` does not interpret. Some
+ * proxies serve several clusters at one host, so a path counts as well, and different paths give different names.
+ */
+function clusterName({ server }: Cluster): string {
+  const { host, pathname } = new URL(server)
+  const path = pathname.replace(/\/+$/, '').replaceAll(/[^a-z0-9.-]/g, escaped)
+  return host.replaceAll(/[^a-z0-9.]+/g, '-') + path
+}
+
+const escaped = (character: string): string => (character === '/' ? '_' : `+${character.charCodeAt(0).toString(16)}`)
 
 /** A word for the shell that runs a ProxyCommand, in which ssh replaces `%`. */
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`).replaceAll('%', '%%')}'`
