@@ -228,6 +228,23 @@ describe('all creates of a user get a response while another user', () => {
     }
     expect(webhooks.usage().oomKills).toBe(0)
   })
+
+  test('sends bodies in chunks and records of one byte through the API server', async () => {
+    const head = `POST ${subresource} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`
+    const sendChunks = async (count: number) => {
+      const socket = send(dialApiServer().on('error', () => {}), head)
+      for (let sent = 0; sent < count && socket.writable; sent++) {
+        await new Promise((resolve) => socket.write('1\r\n \r\n', resolve))
+      }
+      return socket
+    }
+    const sending = Promise.all(times(12, () => sendChunks(64_000)))
+    expect(await createVms(20)).toEqual({ '201': 20 })
+    for (const socket of await sending) socket.destroy()
+    const { oomKills, peakBytes } = webhooks.usage()
+    expect(oomKills).toBe(0)
+    expect(peakBytes).toBeLessThan(256 * 1024 * 1024)
+  })
 })
 
 const times = <T>(count: number, make: (index: number) => T): T[] =>

@@ -4,7 +4,9 @@ import { openSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { connect } from 'node:tls'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { freePort } from '../apiserver/free-port.ts'
 import { confine, limitsOf, type Confinement } from '../confinement.ts'
 import { startFakeApiServer, type FakeApiServer } from '../fake-apiserver.ts'
 import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
@@ -12,8 +14,8 @@ import { behaviors, startHostileLauncher } from '../hostile-launcher.ts'
 import { until } from '../until.ts'
 
 /**
- * The handler as a process inside the limits of its manifest, among launchers that attack it. The API server is a fake
- * one: it is not attacked.
+ * The handler as a process inside the limits of its manifest, among launchers, and pods, that attack it. The API server
+ * is a fake one: it is not attacked.
  */
 
 const collection = '/apis/virtset.io/v1alpha1/virtualmachines'
@@ -46,7 +48,7 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-function startHandler(): void {
+function startHandler(more: Readonly<Record<string, string>> = {}): void {
   const kubeconfig = join(root, 'kubeconfig')
   const config = {
     clusters: [{ name: 'c', cluster: { server: api.url, 'insecure-skip-tls-verify': true } }],
@@ -58,7 +60,7 @@ function startHandler(): void {
   const log = openSync(join(root, 'handler.log'), 'a')
   const env = { NODE_NAME: 'node1', KUBELET_ROOT: root, HEALTH_PORT: '0', KUBECONFIG: kubeconfig, LOG_LEVEL: 'warn' }
   const [program, ...rest] = confinement.wrap([process.execPath, 'handler/main.ts'])
-  handler = spawn(program, rest, { stdio: ['ignore', log, log], env: { ...process.env, ...env } })
+  handler = spawn(program, rest, { stdio: ['ignore', log, log], env: { ...process.env, ...env, ...more } })
 }
 
 function schedule(namespace: string, name: string, uid: string): void {
@@ -147,6 +149,29 @@ test('100 launchers that report a different domain of the largest size each time
   const isStored = (index: number) =>
     JSON.stringify(api.find(collection, 'hostile', `largeststoreddomain-${index}`)?.['status']).includes('"list"')
   await timed(() => Array.from({ length: 100 }, (_, index) => index).every(isStored))
+  const times = await startAndEnd(0)
+  mustBeAlive()
+  expect(times.filter((ms) => ms > soonMs)).toEqual([])
+})
+
+/** Asks for a session without being the webhooks, and sends `count` bytes in a TLS record each after the refusal. */
+async function sendRecords(port: number, count: number): Promise<void> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2', rejectUnauthorized: false })
+  closing.push({ close: async () => void socket.destroy() })
+  await once(socket.on('error', () => {}), 'secureConnect')
+  const path = `/pods/${idOf(1, 0)}/console`
+  const headers = 'host: a\r\nconnection: Upgrade\r\nupgrade: virtset\r\nauthorization: Bearer bad'
+  socket.write(`GET ${path} HTTP/1.1\r\n${headers}\r\n\r\n`)
+  for (let sent = 0; sent < count && socket.writable; sent++) {
+    await new Promise((resolve) => socket.write('x', resolve))
+  }
+}
+
+test('12 connections of a pod that sends 64 KiB in records of one byte do not crash the handler', async () => {
+  const port = await freePort()
+  startHandler({ SESSION_PORT: String(port), POD_IP: '127.0.0.1', LOG_LEVEL: 'info' })
+  await timed(() => logged().includes('serving sessions'))
+  await Promise.all(Array.from({ length: 12 }, () => sendRecords(port, 66_000)))
   const times = await startAndEnd(0)
   mustBeAlive()
   expect(times.filter((ms) => ms > soonMs)).toEqual([])
