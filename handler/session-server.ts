@@ -14,6 +14,7 @@ import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import { listen } from '../runtime/listen.ts'
 import type { Logger } from '../runtime/log.ts'
+import { limitRecords } from '../runtime/record-limit.ts'
 import {
   formatPosition,
   poolOf,
@@ -162,6 +163,7 @@ export async function startSessionServer(options: SessionServerOptions): Promise
 
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
+    limitRecords(request.socket, clock)
     connect(request, socket, refuseEarlyBytes(socket, head)).catch((error: unknown) => {
       const refusal = refusalOf(error)
       const path = request.url ?? ''

@@ -5,6 +5,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
 import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { Logger } from '../../runtime/log.ts'
+import { limitRecords } from '../../runtime/record-limit.ts'
 import { readBody } from '../body.ts'
 import { callerOf } from '../caller.ts'
 import { withRetryAfter } from '../respond.ts'
@@ -20,6 +21,7 @@ import { route } from './route.ts'
 import type { PowerRequest } from './route.ts'
 import type { Sessions } from './sessions.ts'
 import { createShares } from '../../runtime/shares.ts'
+import { deliverPiecewise } from '../../runtime/untrusted-response.ts'
 import { userTenant } from '../tenant-requests.ts'
 import { tenantOf } from './tenant.ts'
 
@@ -86,6 +88,9 @@ export function createApi(options: ApiOptions): Api {
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
     // An error without a listener would end the process.
     socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
+    deliverPiecewise(request.socket)
+    limitRecords(request.socket, clock)
+    // Opening the session takes up to 15 s.
     const accept = refuseEarlyBytes(socket, head)
     const refuse = (status: Failure) => refuseUpgrade(socket, status)
     const user = callerOf(request, frontProxy(), clock.now())

@@ -6,6 +6,7 @@ import { parseEndpointAddress, type SessionEndpoint } from '../../api/session-en
 import type { Clock } from '../../runtime/clock.ts'
 import { endpointPath } from '../../runtime/handler-sessions.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
+import { limitRecords } from '../../runtime/record-limit.ts'
 import {
   parsePosition,
   positionHeader,
@@ -96,6 +97,7 @@ function connectTo(node: string, { address, certificateSha256 }: SessionEndpoint
     )
   // The certificate is compared below: it is self-signed.
   const socket = connect({ ...to, rejectUnauthorized: false, minVersion: 'TLSv1.3' })
+  limitRecords(socket, clock)
   const cancel = clock.after(connectMs, () => {
     reject(unreachable(`no connection within ${connectMs / 1000} s`))
     socket.destroy()

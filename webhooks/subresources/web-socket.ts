@@ -32,17 +32,21 @@ export const closeMs = 5000
  * A frame costs CPU time whatever its size, so small ones are limited, far above the speed of typing. A client that
  * sends more is not read for as long as its debt.
  */
-const frames = { perSecond: 500, burst: 1000 }
+const frames = { perSecond: 500, burst: 500 }
 /** A client can send pings as fast as it likes, but does not get more answers than this. */
 const pongs = { perSecond: 2, burst: 10 }
 
 /** More than this waits for a client only in its launcher. */
 const maxWaitingBytes = 256 * 1024
 
+const maxPayload = 256 * 1024
+
 /** The options of the WebSocket server. A terminal sends a key, or a paste, in one frame of one fragment. */
 export const webSocketOptions = {
   noServer: true,
-  maxPayload: 256 * 1024,
+  maxPayload,
+  // An incomplete frame is buffered as the chunks in which it arrives, however small they are.
+  maxBufferedChunks: maxPayload / 1024,
   maxFragments: 16,
   perMessageDeflate: false,
   autoPong: false,
