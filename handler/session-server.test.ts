@@ -2,15 +2,16 @@ import type { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
-import { type Duplex, duplexPair } from 'node:stream'
+import { type Duplex, duplexPair, Readable } from 'node:stream'
 import { connect as connectPlain } from 'node:net'
-import { connect, type TLSSocket } from 'node:tls'
-import { afterEach, expect, test } from 'vitest'
+import { connect, TLSSocket } from 'node:tls'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
 import { sessionsPerVm } from '../runtime/session-api.ts'
 import { fakeClock } from '../test/fake-clock.ts'
+import { dial } from '../test/records.ts'
 import { until } from '../test/until.ts'
 import { startSessionServer, type SessionServer } from './session-server.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
@@ -102,6 +103,27 @@ test('connects the webhooks with the launcher of a pod', async () => {
   expect([heard, typed]).toEqual(['login: ', 'root\r'])
 })
 
+test('buffers what the webhooks send in chunks of its size, not in one for each record', async () => {
+  const { launchers, port } = await start()
+  const wire = dial(port)
+  const client = connect({ socket: wire, rejectUnauthorized: false }).on('error', () => {})
+  opened.push(client)
+  const headers = 'Connection: Upgrade\r\nUpgrade: virtset\r\nAuthorization: Bearer good\r\nHost: a\r\n'
+  client.write(`GET /pods/${podUID}/console HTTP/1.1\r\n${headers}\r\n`)
+  await once(client, 'data')
+  const push = vi.spyOn(Readable.prototype, 'push')
+  onTestFinished(() => void vi.restoreAllMocks())
+  await wire.sendEach(client, 'x'.repeat(900))
+  let typed = ''
+  launchers[0]?.on('data', (chunk: Buffer) => (typed += chunk.toString()))
+  await until(() => typed.length === 900)
+  const single = push.mock.contexts.filter((to, index) => {
+    const [chunk] = push.mock.calls[index] ?? []
+    return to instanceof TLSSocket && Buffer.isBuffer(chunk) && chunk.length === 1
+  })
+  expect(single.length).toBeLessThan(10)
+})
+
 test('publishes the digest of the certificate that it serves', async () => {
   const { port } = await start()
   const certificate = await new Promise<X509Certificate | undefined>((resolve, reject) => {
@@ -146,7 +168,10 @@ async function askRaw(port: number, text: string) {
   const kept = connectPlain({ port, host: '127.0.0.1', allowHalfOpen: true })
   const socket = connect({ socket: kept, rejectUnauthorized: false })
   opened.push(socket, kept)
-  await once(socket.on('error', () => {}), 'secureConnect')
+  await once(
+    socket.on('error', () => {}),
+    'secureConnect',
+  )
   socket.write(text)
   return socket
 }

@@ -2,9 +2,10 @@ import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { request } from 'node:https'
+import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { AddressInfo } from 'node:net'
-import { connect } from 'node:tls'
+import { connect, type TLSSocket } from 'node:tls'
 import fastify from 'fastify'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
@@ -13,6 +14,7 @@ import { systemClock } from '../../runtime/clock.ts'
 import { createLogger } from '../../runtime/log.ts'
 import type { Access } from '../admission/permission.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
+import { dial, type Wire } from '../../test/records.ts'
 import { until } from '../../test/until.ts'
 import { userTenant, type Requester } from '../tenant-requests.ts'
 import { createApi, type ApiOptions } from './api.ts'
@@ -417,6 +419,36 @@ describe('an upgrade', () => {
     const head = headOf('GET', consoleOf('web'), 'connection: Upgrade', 'upgrade: websocket')
     const socket = await sendRaw(port, ...partsOf(head))
     expect(await text(socket).catch(() => '')).toBe('')
+  })
+
+  test.each<[string, (wire: Wire, client: TLSSocket) => unknown, number]>([
+    ['records of one byte are joined', (wire, client) => wire.sendEach(client, 'x'.repeat(900)), 900],
+    // Node parses all frames of a chunk, whatever is done meanwhile.
+    ['a record of 16 KiB is divided', (_, client) => client.write('x'.repeat(16_384)), 16_384],
+  ])('of what the client sends once it is accepted, %s', async (_, send, bytes) => {
+    const opening = Promise.withResolvers<Duplex>()
+    const { port } = await start({
+      sessions: {
+        ...sessions,
+        attach: async (_user, _wanted, _request, socket, accept) => {
+          accept()
+          opening.resolve(socket)
+        },
+      },
+    })
+    const wire = dial(port)
+    const client = connect({ socket: wire, cert: proxy.certificate, key: proxy.key, rejectUnauthorized: false })
+    closing.unshift(async () => client.destroy())
+    const headers = 'Connection: Upgrade\r\nUpgrade: websocket\r\nHost: a\r\nX-Remote-User: jane\r\n'
+    client.on('error', () => {}).write(`GET ${consoleOf('web')} HTTP/1.1\r\n${headers}\r\n`)
+    const socket = await opening.promise
+    await send(wire, client)
+    await until(() => socket.readableLength > 0)
+    const chunks: number[] = []
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk.length))
+    await until(() => chunks.reduce((sum, length) => sum + length, 0) === bytes)
+    expect(chunks.length).toBeLessThan(10)
+    expect(Math.max(...chunks)).toBeLessThanOrEqual(4096)
   })
 
   test('of a client that is not the front proxy is refused', async () => {

@@ -4,7 +4,7 @@ import { ClientRequest, IncomingMessage } from 'node:http'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { type Duplex, duplexPair } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
-import { createServer as createTlsServer } from 'node:tls'
+import { createServer as createTlsServer, TLSSocket } from 'node:tls'
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { startSessionServer, type SessionServer } from '../../handler/session-server.ts'
 import { LauncherRefusal } from '../../handler/launcher.ts'
@@ -13,6 +13,7 @@ import { systemClock } from '../../runtime/clock.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { createSelfSigned } from '../../runtime/self-signed.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
+import { wireOf } from '../../test/records.ts'
 import { until } from '../../test/until.ts'
 import { createSessionClient } from './session-client.ts'
 
@@ -165,6 +166,29 @@ test('parses nothing of what arrives before the request', async () => {
   }
   await expect(createSessionClient(token, systemClock)(wanted)).rejects.toThrow('bytes before the request')
   expect(parsed.interim()).toBe(0)
+})
+
+test('buffers what a node sends in chunks of its size, not in one for each record', async () => {
+  const certificate = createSelfSigned('virtset-handler', Date.now())
+  server = createServer((socket) => {
+    const wire = wireOf(socket)
+    const tls = new TLSSocket(wire, { isServer: true, ...certificate }).on('error', () => {})
+    tls.once('data', () => {
+      tls.write('HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: virtset\r\n\r\n')
+      void wire.sendEach(tls, 'x'.repeat(900))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const { fingerprint256 } = new X509Certificate(certificate.cert)
+  const endpoint = { address: `127.0.0.1:${port}`, certificateSha256: fingerprint256 }
+  const { socket } = await client({ node: 'n1', endpoint, podUID, target })
+  await until(() => socket.readableLength > 0)
+  const chunks: number[] = []
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk.length))
+  await until(() => chunks.reduce((sum, length) => sum + length, 0) === 900)
+  expect(chunks.length).toBeLessThan(10)
+  socket.destroy()
 })
 
 test('does not read an endless refusal', async () => {

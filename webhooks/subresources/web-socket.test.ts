@@ -199,6 +199,40 @@ test('an endless message of small fragments is refused', async () => {
   expect(await (await bridged).ended).toMatchObject({ toGuest: 0 })
 })
 
+test('a message in chunks of single bytes is refused before they take more memory than its bytes', async () => {
+  const { port, bridged } = await start()
+  const socket = await raw(port)
+  socket.setNoDelay(true).resume()
+  let isOver = false
+  void (await bridged).ended.then(() => (isOver = true))
+  // A frame of 256 KiB.
+  socket.write(Buffer.from([binary, 0xff, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0]))
+  let sent = 0
+  await until(
+    () => isOver || sent === 2000,
+    async () => {
+      socket.write('x')
+      sent++
+      await settle()
+    },
+  )
+  expect(sent).toBeLessThan(400)
+})
+
+test('a message of 256 KiB in chunks of 1.4 KiB, as in packets, is accepted', async () => {
+  const { guest, port, bridged } = await start()
+  const typed = collect(guest)
+  const socket = await raw(port)
+  await bridged
+  socket.setNoDelay(true).write(Buffer.from([binary, 0xff, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0]))
+  const text = 'x'.repeat(256 * 1024)
+  for (let start = 0; start < text.length; start += 1400) {
+    socket.write(text.slice(start, start + 1400))
+    await settle()
+  }
+  await until(() => typed().length === text.length)
+})
+
 test('frames that arrive together reach the guest together', async () => {
   const { guest, port, bridged } = await start()
   const socket = await raw(port)
