@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { get } from 'node:https'
 import { duplexPair, type Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { connect } from 'node:tls'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -18,6 +19,7 @@ import { kubeconfigAccess } from '../../runtime/access.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
+import { dial } from '../records.ts'
 import { until } from '../until.ts'
 import { serveScreen } from '../fake-screen.ts'
 import { barriersOf, openPage } from '../page.ts'
@@ -257,6 +259,44 @@ test('50 consoles at once show the past, and each reaches its guest', async () =
     heard().startsWith('booting') && typed.every((text, other) => heard().includes(text) === (other % 4 === index % 4))
   await until(() => sessions.every(shows))
   for (const { client } of sessions) client.close()
+})
+
+test('users who send frames in records of one byte do not exhaust the memory of the webhooks', async () => {
+  const { port, hostname } = new URL(api.server)
+  await createVms('flooded')
+  startHub(podUID.replace(/..$/, 'b0'))
+  await runs('flooded', podUID.replace(/..$/, 'b0'))
+  const before = webhooks.usage().peakBytes
+  const clients = await Promise.all(
+    Array.from({ length: 4 }, async () => {
+      const wire = dial(Number(port))
+      const client = connect({ socket: wire, host: hostname, ...tls() }).on('error', () => {})
+      const { 'impersonate-user': user, 'impersonate-group': group } = headersOf('edit')
+      client.write(
+        `GET ${pathOf('flooded', 'attach/console')} HTTP/1.1\r\nHost: ${hostname}\r\n` +
+          `Impersonate-User: ${user}\r\nImpersonate-Group: ${group}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+          'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n',
+      )
+      const [response] = await once(client, 'data')
+      expect(String(response)).toMatch(/^HTTP\/1.1 101 /)
+      client.resume()
+      // A frame of 256 KiB, which never ends.
+      client.write(Buffer.from([0x82, 0xff, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0]))
+      let isSent = false
+      void wire.sendEach(client, 'x'.repeat(60_000)).then(() => (isSent = true))
+      return { client, isSent: () => isSent }
+    }),
+  )
+  await until(() => clients.every(({ isSent }) => isSent()))
+  // What is sent on the way of the records arrives after them, unless they wait.
+  const session = await attach('many-0')
+  for (let count = 0; count < 50; count++) {
+    session.client.send(`<echo ${count}>`)
+    await until(() => session.heard().includes(`<ECHO ${count}>`))
+  }
+  session.client.close()
+  for (const { client } of clients) client.destroy()
+  expect(webhooks.usage().peakBytes - before).toBeLessThan(32 * 1024 * 1024)
 })
 
 test('the log of a console is a plain response', async () => {
