@@ -5,6 +5,7 @@ import { type Duplex, duplexPair } from 'node:stream'
 import { afterEach, expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { systemClock, type Clock } from '../../runtime/clock.ts'
+import { deliverPiecewise } from '../../runtime/untrusted-response.ts'
 import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import { bridge, closeMs, pingMs, webSocketOptions, type Bridge, type Ending } from './web-socket.ts'
@@ -27,6 +28,7 @@ async function start(
   const frames = { count: 0 }
   const sockets = new WebSocketServer(webSocketOptions)
   server = createServer().on('upgrade', (request, socket, head) => {
+    deliverPiecewise(request.socket)
     sockets.handleUpgrade(request, socket, head, (client) => {
       client.on('message', () => frames.count++)
       bridged.resolve(bridge(client, ours, { clock, endingOf }))
@@ -188,6 +190,23 @@ test.each([
   )
   // What the kernel and Node buffer.
   expect(written()).toBeLessThan(16 * 1024 * 1024)
+})
+
+test('of small frames that arrive at once, those beyond the limit wait, but for the rest of a piece', async () => {
+  const clock = fakeClock()
+  const { guest, port, frames, bridged } = await start(clock)
+  guest.resume()
+  const socket = await raw(port)
+  await bridged
+  const count = 2300
+  socket.write(Buffer.concat(Array.from({ length: count }, () => frame(binary, 'x'))))
+  await until(() => frames.count > 0)
+  for (let turns = 0; turns < 10; turns++) await settle()
+  expect(frames.count).toBeLessThan(500 + 4096 / 7)
+  await until(
+    () => frames.count === count,
+    () => clock.advance(1000),
+  )
 })
 
 test('an endless message of small fragments is refused', async () => {
