@@ -5,6 +5,7 @@ import { afterEach, expect, test } from 'vitest'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import { dial } from '../test/records.ts'
 import { until } from '../test/until.ts'
+import { pauseMs, readPaced } from './carry.ts'
 import { limitRecords } from './record-limit.ts'
 import { createSelfSigned } from './self-signed.ts'
 
@@ -63,6 +64,25 @@ test('what arrives slowly while the socket is paused is buffered in few chunks',
   socket.resume()
   await until(() => chunks.join('').length === text.length)
   expect(chunks).toEqual([text[0], text.slice(1)])
+})
+
+test('a paced reader gets what has arrived slowly during a pause as one chunk', async () => {
+  const { clock, socket, client } = await start()
+  const chunks: string[] = []
+  readPaced(
+    socket,
+    (ms, run) => clock.after(ms, run),
+    (chunk) => void chunks.push(chunk.toString()),
+  )
+  for (const byte of 'abcd') {
+    const arrived = socket.bytesRead
+    client.write(byte)
+    await until(() => socket.bytesRead > arrived)
+    await settle()
+  }
+  expect(chunks).toEqual(['a'])
+  await clock.advance(pauseMs)
+  expect(chunks).toEqual(['a', 'bcd'])
 })
 
 test('a peer that sends too many small records is not read until it has paid for them', async () => {

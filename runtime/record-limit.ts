@@ -21,8 +21,9 @@ const freeBytes = smallChunkBytes / 2
 export function limitRecords(socket: Socket, clock: Pick<Clock, 'after' | 'monotonic'>): void {
   const bucket = createBucket(records.perSecond, records.burst, clock)
   const push = socket.push.bind(socket)
-  const read = socket._read.bind(socket)
-  let joined = none
+  const read = socket.read.bind(socket)
+  const readMore = socket._read.bind(socket)
+  let joined: Buffer = none
   let length = 0
   let isScheduled = false
   let isHeld = false
@@ -38,7 +39,7 @@ export function limitRecords(socket: Socket, clock: Pick<Clock, 'after' | 'monot
       if (wanted === undefined) return
       const size = wanted
       wanted = undefined
-      read(size)
+      readMore(size)
     })
   }
   const flush = () => {
@@ -69,7 +70,12 @@ export function limitRecords(socket: Socket, clock: Pick<Clock, 'after' | 'monot
 
   socket._read = (size) => {
     if (isHeld) wanted = size
-    else read(size)
+    else readMore(size)
+  }
+  socket.read = (size?: number): unknown => {
+    // 0 only lets Node read more.
+    if (size !== 0) flush()
+    return read(size)
   }
   socket.push = (chunk: Buffer | null) => {
     if (chunk === null) {
@@ -86,7 +92,7 @@ export function limitRecords(socket: Socket, clock: Pick<Clock, 'after' | 'monot
     const acceptsMore = push(chunk)
     return acceptsMore && !isHeld
   }
-  socket.on('resume', flush).once('close', () => cancel())
+  socket.once('close', () => cancel())
 }
 
 const none = Buffer.alloc(0)
