@@ -1,8 +1,10 @@
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
-import { connect as connectTls, TLSSocket } from 'node:tls'
+import { Duplex } from 'node:stream'
+import { connect as connectTls, TLSSocket, type ConnectionOptions } from 'node:tls'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { lastLines, run } from '../../cluster/command.ts'
@@ -207,7 +209,7 @@ describe('all creates of a user get a response while a client without an account
 
 describe('all creates of a user get a response while another user', () => {
   const subresource = '/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/x/start'
-  const dialApiServer = () =>
+  const dialApiServer = (more: ConnectionOptions = {}) =>
     connectTls({
       host: '127.0.0.1',
       port: Number(new URL(api.server).port),
@@ -215,6 +217,7 @@ describe('all creates of a user get a response while another user', () => {
       cert: api.clientCertificate,
       key: api.clientKey,
       ALPNProtocols: ['http/1.1'],
+      ...more,
     })
 
   test('sends bodies byte by byte through the API server', async () => {
@@ -231,16 +234,32 @@ describe('all creates of a user get a response while another user', () => {
 
   test('sends bodies in chunks and records of one byte through the API server', async () => {
     const head = `POST ${subresource} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`
-    const sendChunks = async (count: number) => {
-      const socket = send(dialApiServer().on('error', () => {}), head)
-      for (let sent = 0; sent < count && socket.writable; sent++) {
-        await new Promise((resolve) => socket.write('1\r\n \r\n', resolve))
-      }
-      return socket
-    }
-    const sending = Promise.all(times(12, () => sendChunks(64_000)))
-    expect(await createVms(20)).toEqual({ '201': 20 })
-    for (const socket of await sending) socket.destroy()
+    // Encrypted before they are sent, so that they arrive within the deadline of a body.
+    const prepared = await Promise.all(
+      times(16, async () => {
+        const wire = connect({ host: '127.0.0.1', port: Number(new URL(api.server).port) }).on('error', () => {})
+        const records: Buffer[] = []
+        let isPrepared = false
+        const stream = new Duplex({
+          read: () => {},
+          write(record: Buffer, _, done) {
+            if (isPrepared) records.push(record)
+            else wire.write(record)
+            done()
+          },
+        })
+        wire.on('data', (chunk) => stream.push(chunk))
+        const socket = dialApiServer({ socket: stream }).on('error', () => {})
+        await once(socket, 'secureConnect')
+        isPrepared = true
+        send(socket, head)
+        for (let count = 0; count < 64_000; count++) await new Promise((done) => socket.write('1\r\n \r\n', done))
+        return { wire, bytes: Buffer.concat(records) }
+      }),
+    )
+    for (const { wire, bytes } of prepared) wire.write(bytes)
+    expect(await createVms(40)).toEqual({ '201': 40 })
+    for (const { wire } of prepared) wire.destroy()
     const { oomKills, peakBytes } = webhooks.usage()
     expect(oomKills).toBe(0)
     expect(peakBytes).toBeLessThan(256 * 1024 * 1024)
