@@ -465,6 +465,20 @@ describe('the server', () => {
       expect((await post(`${admissionPath}/mutate`, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
     })
 
+    test('reads 1,015 groups of a user', async () => {
+      const { post, authority, proxy } = await begin()
+      const agent = await agentOf(authority, proxy)
+      const groups = Array.from({ length: 1015 }, (_, n) => `${'g'.repeat(96)}${String(n).padStart(4, '0')}`)
+      const headers = { 'x-remote-user': 'system:apiserver', 'x-remote-group': [...groups, 'system:masters'] }
+      expect((await post('/mutate', reviewOf({}), agent, headers)).body).toEqual(allowed)
+    })
+
+    test('reads no larger head of a client that is not authenticated', async () => {
+      const { post } = await start(() => ({ allowed: true }))
+      const answer = await post('/mutate', reviewOf({}), undefined, { x: 'y'.repeat(20_000) }).catch(String)
+      expect(answer).toMatchObject({ code: 431 })
+    })
+
     test.each<[string, Headers, number]>([
       ['closes a connection 1.25 s after a body that the API server forwards began', { 'x-remote-user': 'jane' }, 5],
       ['waits 5 s longer for a body of the API server itself', apiServer, 25],

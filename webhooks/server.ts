@@ -29,6 +29,13 @@ export const connectionLimits: ConnectionLimits = {
  */
 const keepAliveTimeoutMs = 95_000
 
+/**
+ * The API server sends the groups of a user in a header each: 1,015 groups, as many as an access token of Windows can
+ * have, of 100 characters. Node's default is 16 KiB, and 1,000 headers. Only the front proxy can send as much: the
+ * handshake fails for every other client. A user has at most 64 requests in progress at the API, whose heads have 8 MiB.
+ */
+const headLimits = { bytes: 128 * 1024, headers: 1200 }
+
 export interface Certificate {
   readonly key: string
   /** The leaf and its intermediate certificates. */
@@ -79,6 +86,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
       ...(api === undefined && frontProxy === undefined
         ? {}
         : { requestCert: true, rejectUnauthorized: frontProxy !== undefined }),
+      ...(frontProxy === undefined ? {} : { maxHeaderSize: headLimits.bytes }),
       // Node also counts the time before the first byte. A request that has begun to arrive has a deadline below.
       headersTimeout: keepAliveTimeoutMs,
     },
@@ -88,6 +96,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return503OnClosing: false,
     logger: false,
   })
+  if (frontProxy !== undefined) app.server.maxHeadersCount = headLimits.headers
   guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
     provenBy: 'handshake',
