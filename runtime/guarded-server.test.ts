@@ -40,7 +40,7 @@ test.each([
 })
 
 test.each(['content-length: 1', 'transfer-encoding: chunked'])(
-  'closes the connection of a request with a body (%s)',
+  'closes the connection of a client that sends a body before it is authenticated (%s)',
   async (header) => {
     let requests = 0
     const { server } = createGuardedServer({

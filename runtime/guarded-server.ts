@@ -38,8 +38,9 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
   const responding = new WeakSet<Socket>()
   const server = createServer({ ...certificate, minVersion }, (request, response) => {
     const { socket, headers } = request
-    // No client sends one, and Node would store it while a token is reviewed.
-    if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
+    // An honest client sends none, and Node would store it while a token is reviewed.
+    const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+    if (hasBody && !proven.has(socket)) {
       return void socket.destroy()
     }
     // While a token is reviewed, one connection could send thousands of requests.

@@ -51,6 +51,8 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     return [200, await registry.metrics()]
   }
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    // Node would store a body.
+    request.resume()
     const reply = (code: number, body: string) =>
       response.writeHead(code, { 'content-type': code === 200 ? registry.contentType : 'text/plain' }).end(body)
     respond(request).then(

@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { openSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { connect as connectPlain } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
@@ -156,9 +157,13 @@ test('100 launchers that report a different domain of the largest size each time
 
 /** Asks for a session without being the webhooks, and sends `count` bytes in a TLS record each after the refusal. */
 async function sendRecords(port: number, count: number): Promise<void> {
-  const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2', rejectUnauthorized: false })
-  closing.push({ close: async () => void socket.destroy() })
-  await once(socket.on('error', () => {}), 'secureConnect')
+  const wire = connectPlain({ port, host: '127.0.0.1', localAddress: '127.0.0.2' })
+  const socket = connect({ socket: wire, rejectUnauthorized: false })
+  closing.push({ close: async () => void wire.destroy() })
+  await once(
+    socket.on('error', () => {}),
+    'secureConnect',
+  )
   const path = `/pods/${idOf(1, 0)}/console`
   const headers = 'host: a\r\nconnection: Upgrade\r\nupgrade: virtset\r\nauthorization: Bearer bad'
   socket.write(`GET ${path} HTTP/1.1\r\n${headers}\r\n\r\n`)

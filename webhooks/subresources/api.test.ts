@@ -323,6 +323,33 @@ test('the body of a GET is not stored while its user is being authorized', async
   expect(String(answer)).toContain('202 Accepted')
 })
 
+test('of all requests in progress, the user with the most loses the latest one to a user with fewer', async () => {
+  const ending = Promise.withResolvers<PowerResponse>()
+  const performing: string[] = []
+  const { post } = await start({
+    limits: { requests: 4, bytes: 0 },
+    mayAccess: async ({ username }) => performing.push(username) > 0,
+    power: () => ending.promise,
+  })
+  const first = [post({ user: 'busy' }), post({ user: 'busy' })]
+  await until(() => performing.length === 2)
+  const latest = post({ user: 'busy' })
+  await until(() => performing.length === 3)
+  const other = post({ user: 'calm' })
+  expect((await latest).code).toBe(429)
+  expect((await post({ user: 'busy' })).code).toBe(429)
+  await until(() => performing.includes('calm'))
+  ending.resolve(accepted)
+  expect((await Promise.all([...first, other])).map(({ code }) => code)).toEqual([202, 202, 202])
+})
+
+test('the API can be discovered while it has too many requests', async () => {
+  const { port } = await start({ limits: { requests: 0, bytes: 0 } })
+  const path = '/apis/subresources.virtset.io/v1alpha1'
+  const socket = await sendRaw(port, headOf('GET', path, 'connection: close'))
+  expect((await text(socket)).split('\r\n')[0]).toBe('HTTP/1.1 200 OK')
+})
+
 describe('an upgrade', () => {
   const consoleOf = (name: string) =>
     `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/attach/console`
@@ -409,6 +436,30 @@ describe('an upgrade', () => {
     opening.resolve()
     expect((await Promise.all([...held, other])).map(({ code }) => code)).toEqual([101, 101, 101])
     expect((await inTeam('c')).code).toBe(101)
+  })
+
+  test('loses its place to one of a user that has fewer', async () => {
+    let asked = 0
+    const opening = Promise.withResolvers<void>()
+    const waiting: Sessions = {
+      ...sessions,
+      async attach(...given) {
+        asked++
+        await opening.promise
+        return sessions.attach(...given)
+      },
+    }
+    const { port } = await start({ sessions: waiting, limits: { requests: 4, bytes: 0 } })
+    const first = [upgradeAt(port, consoleOf('web'), 'busy'), upgradeAt(port, consoleOf('web'), 'busy')]
+    await until(() => asked === 2)
+    const latest = upgradeAt(port, consoleOf('web'), 'busy')
+    await until(() => asked === 3)
+    const other = upgradeAt(port, consoleOf('web'), 'calm')
+    expect((await latest).code).toBe(429)
+    expect((await upgradeAt(port, consoleOf('web'), 'busy')).code).toBe(429)
+    await until(() => asked === 4)
+    opening.resolve()
+    expect((await Promise.all([...first, other])).map(({ code }) => code)).toEqual([101, 101, 101])
   })
 
   test.each([

@@ -6,7 +6,7 @@ import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
 import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { limitRecords } from '../../runtime/record-limit.ts'
-import { readBody } from '../body.ts'
+import { BodyRejected, readBody } from '../body.ts'
 import { callerOf } from '../caller.ts'
 import { withRetryAfter } from '../respond.ts'
 import { createGate } from '../gate.ts'
@@ -38,6 +38,13 @@ export interface ApiOptions {
   readonly share?: number
 }
 
+interface Admitted {
+  readonly user: User
+  readonly pass: Pass
+  /** Aborts when the request loses its place to one of a tenant that has fewer. */
+  readonly displaced: AbortSignal
+}
+
 /** Serves an aggregated API on the webhooks' port, beside admission. */
 export interface Api {
   readonly register: (app: FastifyInstance) => void
@@ -59,26 +66,31 @@ export function createApi(options: ApiOptions): Api {
   const { share = defaultShare } = options
   const tenants = createShares(share)
   const namespaces = createShares(share)
-  const admitted = new WeakMap<IncomingMessage, { readonly user: User; readonly pass: Pass }>()
+  const admitted = new WeakMap<IncomingMessage, Admitted>()
 
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
-    const user = admitted.get(request.raw)?.user
-    if (user === undefined) return send(reply, unauthorized)
     const found = route(request.method, request.url, typeof request.body === 'string' ? request.body : '')
     if (found.kind === 'document') return found.document
+    const { user, displaced } = admitted.get(request.raw) ?? {}
+    if (user === undefined || displaced === undefined) return send(reply, unauthorized)
+    displaced.throwIfAborted()
     if (found.kind === 'refused') return send(reply, found.status)
     if (found.kind === 'session') {
-      return sessions === undefined ? send(reply, noSessions) : sessions.respond(user, found.request, reply)
+      if (sessions === undefined) return send(reply, noSessions)
+      return unlessAborted(displaced, sessions.respond(user, found.request, reply))
     }
     const wanted = found.request
     const disconnected = new AbortController()
     reply.raw.once('close', () => disconnected.abort())
-    const { signal } = disconnected
-    const isAllowed = await mayAccess(user, accessOf(wanted), { tenant: userTenant(user), signal })
+    const signal = AbortSignal.any([disconnected.signal, displaced])
+    const isAllowed = await unlessAborted(
+      displaced,
+      mayAccess(user, accessOf(wanted), { tenant: userTenant(user), signal }),
+    )
     if (!isAllowed) return send(reply, forbidden(user, wanted))
     const leave = namespaces.take(wanted.namespace)
     if (leave === undefined) return send(reply, tooMany)
-    const response = await power(wanted, signal).finally(leave)
+    const response = await unlessAborted(displaced, power(wanted, signal).finally(leave))
     const code = 'refused' in response ? response.refused.code : response.code
     limitedLog(tenantOf(user), { ...wanted, user: user.username, code }, 'subresource request')
     return sendResponse(reply, wanted, response)
@@ -92,7 +104,9 @@ export function createApi(options: ApiOptions): Api {
     limitRecords(request.socket, clock)
     // Opening the session takes up to 15 s.
     const accept = refuseEarlyBytes(socket, head)
-    const refuse = (status: Failure) => refuseUpgrade(socket, status)
+    const refuse = (status: Failure) => {
+      if (!socket.writableEnded) refuseUpgrade(socket, status)
+    }
     const user = callerOf(request, frontProxy(), clock.now())
     if (user === undefined) return refuse(unauthorized)
     const found = route(request.method ?? '', request.url ?? '', '')
@@ -106,6 +120,8 @@ export function createApi(options: ApiOptions): Api {
       leave()
       return refuse(tooMany)
     }
+    pass.assign(tenantOf(user), () => refuse(tooMany))
+    if (socket.writableEnded) return leave()
     sessions
       .attach(user, found.request, request, socket, accept)
       .catch((error: unknown) => {
@@ -135,15 +151,24 @@ export function createApi(options: ApiOptions): Api {
         own.addHook('onRequest', async (request, reply) => {
           const user = callerOf(request.raw, frontProxy(), clock.now())
           if (user === undefined) return send(reply, unauthorized)
+          // Fastify does not read their bodies, and Node would store them until the response.
+          if (['GET', 'HEAD', 'TRACE'].includes(request.method)) request.raw.resume()
+          // Clients do without the whole API if they cannot discover it, and it takes no time.
+          if (route(request.method, request.url, '').kind === 'document') return undefined
           const leave = tenants.take(tenantOf(user))
           if (leave === undefined) return send(reply, tooMany)
           reply.raw.once('close', leave)
           const pass = gate.enter()
           if (pass === undefined) return send(reply, tooMany)
-          admitted.set(request.raw, { user, pass })
-          // Fastify does not read their bodies, and Node would store them until the response.
-          if (['GET', 'HEAD', 'TRACE'].includes(request.method)) request.raw.resume()
           reply.raw.once('close', pass.leave)
+          const displaced = new AbortController()
+          pass.assign(tenantOf(user), () => {
+            displaced.abort(new BodyRejected('overloaded'))
+            // A response that has begun, such as a log, cannot become a refusal.
+            if (reply.raw.headersSent) reply.raw.destroy()
+          })
+          if (displaced.signal.aborted) return send(reply, tooMany)
+          admitted.set(request.raw, { user, pass, displaced: displaced.signal })
           return undefined
         })
         own.setErrorHandler((error, request, reply) => {
@@ -158,6 +183,18 @@ export function createApi(options: ApiOptions): Api {
         for (const path of ['/apis', '/apis/*', '/openapi/*']) own.all(path, handle)
       })
     },
+  }
+}
+
+/** Resolves like `work`, or rejects with the reason of the signal. */
+async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const abort = () => reject(signal.reason)
+  signal.addEventListener('abort', abort)
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', abort)
   }
 }
 

@@ -130,13 +130,15 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
     }),
   )
   app.server.on('upgrade', (request, socket, head) => {
-    sessions.attach(userOf(request), wantedOf(request), request, socket, refuseEarlyBytes(socket, head)).catch((error: unknown) => {
-      const [code, message] =
-        error instanceof SessionRefusal
-          ? [error.status.code, error.message]
-          : [500, error instanceof Error ? error.message : '']
-      socket.end(`HTTP/1.1 ${code} Refused\r\nConnection: close\r\n\r\n${message}`)
-    })
+    sessions
+      .attach(userOf(request), wantedOf(request), request, socket, refuseEarlyBytes(socket, head))
+      .catch((error: unknown) => {
+        const [code, message] =
+          error instanceof SessionRefusal
+            ? [error.status.code, error.message]
+            : [500, error instanceof Error ? error.message : '']
+        socket.end(`HTTP/1.1 ${code} Refused\r\nConnection: close\r\n\r\n${message}`)
+      })
   })
   const connections: Socket[] = []
   app.server.on('connection', (socket) => connections.push(socket))
