@@ -1,6 +1,8 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { IncomingMessage } from 'node:http'
 import { Counter, Registry } from 'prom-client'
-import { Agent, request } from 'undici'
-import { afterEach, expect, test } from 'vitest'
+import { Agent, Client, request } from 'undici'
+import { afterEach, expect, onTestFinished, test } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { createLogger } from './log.ts'
@@ -101,4 +103,24 @@ test('a client with invented tokens does not make it busy for good', async () =>
   for (const answer of slow) answer()
   expect(await Promise.all(waiting.slice(0, 2))).toEqual(['401 unauthenticated\n', '401 unauthenticated\n'])
   expect(await ask('Bearer good')).toMatch(/^200 /)
+})
+
+test('the body of an authenticated client is not stored while another token is reviewed', async () => {
+  const { ask, slow } = await setUp()
+  let received: IncomingMessage | undefined
+  const channel = 'http.server.request.start'
+  const see = (message: unknown) => (received = (message as { readonly request: IncomingMessage }).request)
+  subscribe(channel, see)
+  onTestFinished(() => void unsubscribe(channel, see))
+  const client = new Client(`https://127.0.0.1:${server?.port}`, { connect: { rejectUnauthorized: false } })
+  onTestFinished(() => client.close())
+  const get = (token: string, body: string | null = null) =>
+    client.request({ path: '/metrics', method: 'GET', headers: { authorization: `Bearer ${token}` }, body })
+  await (await get('good')).body.dump()
+  const answered = get('slow', 'x'.repeat(20_000))
+  await until(() => slow.length === 1 && received?.complete === true)
+  expect(received?.readableLength).toBe(0)
+  slow[0]?.()
+  expect((await answered).statusCode).toBe(401)
+  expect(await ask('Bearer good')).toContain('things 3')
 })
