@@ -70,6 +70,13 @@ export function relatedTo(paths: Iterable<string>): (path: string) => boolean {
   return (path) => whole.has(path) || above.has(path) || ancestorsOf(path, lengths).some((one) => whole.has(one))
 }
 
+/** The paths themselves and all above them. */
+export function withPathsAbove(paths: Iterable<string>): ReadonlySet<string> {
+  const all = new Set<string>()
+  for (const path of paths) for (let at = path; at !== '' && !all.has(at); at = parentPath(at)) all.add(at)
+  return all
+}
+
 /** Longer than any path in a domain. A longer path ends in a key that a user chose. */
 const longestPath = 4096
 

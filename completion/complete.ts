@@ -12,7 +12,7 @@ import { inject, type InjectOptions, type Injection } from '../presets/inject.ts
 import type { LostValue } from '../presets/origins.ts'
 import { canRemove } from '../presets/remove-path.ts'
 import { byUser } from '../presets/source.ts'
-import { relatedTo } from '../api/path.ts'
+import { parentPath, relatedTo } from '../api/path.ts'
 import { inOrderOf, reproduce } from './reproduce.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
@@ -27,7 +27,14 @@ import { tooMuchWork } from './too-much-work.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
 import { objectSizeCauses } from './object-size.ts'
 import { allOrigins, originOf, originWithin, ruleAt, valueAtPath } from './origins.ts'
-import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
+import {
+  decodeProvenance,
+  encodeProvenance,
+  type Attribution,
+  type DecodedProvenance,
+  type Origins,
+  type Provenance,
+} from './provenance.ts'
 import { imageFormat } from './rules/image-format.ts'
 import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
@@ -151,7 +158,10 @@ function needsNoGrant({ spec }: VirtualMachine, options: CompleteOptions): boole
   return hostPaths({ ...spec, domain }).every(isEmulator)
 }
 
-function takeClaim(vm: VirtualMachine): { readonly bare: VirtualMachine; readonly claim: Provenance | undefined } {
+function takeClaim(vm: VirtualMachine): {
+  readonly bare: VirtualMachine
+  readonly claim: DecodedProvenance | undefined
+} {
   const { [completedByAnnotation]: text, ...annotations } = vm.metadata.annotations ?? {}
   if (text === undefined) return { bare: vm, claim: undefined }
   return { bare: { ...vm, metadata: { ...vm.metadata, annotations } }, claim: decodeProvenance(text) }
@@ -227,7 +237,7 @@ export const providedFor = (
   'providedFor' in capabilities ? capabilities.providedFor(spec) : { capabilities, groups: [], outliers: [] }
 
 /** A completed VM as it is stored and shown. */
-type Shown = Pick<Attribution, 'origins' | 'overridden' | 'removed' | 'added'> & { readonly vm: VirtualMachine }
+type Shown = Pick<Attribution, 'origins' | 'overridden' | 'removed' | 'shortened' | 'added'> & { readonly vm: VirtualMachine }
 
 function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions): Completed | Refused {
   const { injection, added } = made
@@ -270,10 +280,10 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
 /**
  * A VM that was completed again, as it was shown before: in the same order, and with the values that presets removed or
  * overrode, which the VM itself no longer shows. Only for display. A claim is shown only if the preset that it names
- * takes part and does that.
+ * takes part and does that, or, for a value of another branch of a union, enforces what is beside it.
  */
-function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, added }: Draft, { spend }: Steps): Shown {
-  const { origins, overridden, removed, participants } = injection
+function displayed(sent: VirtualMachine, claim: DecodedProvenance, { vm, injection, added }: Draft, { spend }: Steps): Shown {
+  const { origins, overridden, removed, shortened, participants } = injection
   const presets = new Map(participants.map(({ preset }) => [originKey(preset.origin), preset]))
   const presetOf = (origin: Origin) => presets.get(originKey(origin))
   const hasRemoved = ([path, origin]: [string, Origin]): boolean => {
@@ -284,16 +294,32 @@ function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, add
   const isUnknown = ([path, lost]: [string, readonly LostValue[]]): boolean =>
     presetOf(origins.get(path) ?? byUser)?.strength === 'Enforce' &&
     lost.some(({ origin, value }) => origin.by === 'user' && value === undefined)
-  const unknown = [{ origin: byUser, value: undefined }]
+  const isUsers = ({ origin }: LostValue): boolean => origin.by === 'user'
+  const withUnknown = ([path]: [string, unknown]): [string, readonly LostValue[]] => {
+    const lost = overridden.get(path) ?? []
+    return [path, lost.some(isUsers) ? lost : [...lost, { origin: byUser, value: undefined }]]
+  }
+  const isEnforced = ([, origin]: [string, Origin]): boolean => presetOf(origin)?.strength === 'Enforce'
+  const besideEnforced = new Set([...origins].filter(isEnforced).map(([path]) => parentPath(path)))
+  const isOfLostBranch = ([path, lost]: [string, readonly LostValue[]]): boolean =>
+    besideEnforced.has(parentPath(path)) &&
+    valueAtPath(vm, path) === undefined &&
+    lost.every(isUsers)
   return {
     // The same values in another order.
     vm: inOrderOf(vm, sent) as VirtualMachine,
     origins: allOrigins(origins, added, vm.spec.domain),
     overridden: new Map([
-      ...[...claim.overridden].filter(isUnknown).map(([path]) => [path, unknown] as const),
+      ...[...claim.overridden].filter(isOfLostBranch),
       ...overridden,
+      ...[...claim.overridden].filter(isUnknown).map(withUnknown),
     ]),
     removed: new Map([...[...claim.removed].filter(hasRemoved), ...removed]),
+    // Only presets of strength Enforce remove items. What a claim says about them allows its user to send these again,
+    // which changes nothing.
+    shortened: participants.some(({ preset }) => preset.strength === 'Enforce')
+      ? new Map([...shortened, ...claim.shortened])
+      : shortened,
   }
 }
 

@@ -119,6 +119,27 @@ test('omits values first if space is short', () => {
   expect(decoded?.skipped).toEqual(provenance.skipped)
 })
 
+test('records the items that a list lost', () => {
+  const shortened = new Map([
+    ['spec.volumes', { length: 2, missing: new Map([[0, '0011223344556677']]) }],
+    ['spec.domain.devices.disks[1].source.hosts', { length: 1, missing: new Map([[0, '8899aabbccddeeff']]) }],
+  ])
+  const { text } = encodeProvenance({ ...nothing, shortened }, vm)
+  expect(JSON.parse(text)).toEqual({
+    v: 1,
+    by: [],
+    less: {
+      spec: {
+        volumes: [2, [0, '0011223344556677']],
+        domain: { devices: { disks: { 1: { source: { hosts: [1, [0, '8899aabbccddeeff']] } } } } },
+      },
+    },
+  })
+  expect(decodeProvenance(text)?.shortened).toEqual(shortened)
+  const cut = encodeProvenance({ ...nothing, shortened }, vm, text.length - 1)
+  expect([decodeProvenance(cut.text)?.shortened, cut.left]).toEqual([new Map(), 2])
+})
+
 test.each(['', '{', '[]', '"x"', '{"v":2,"by":[]}', '{"v":1}', '{"v":1,"by":"x"}'])(
   '%s is not a valid annotation',
   (text) => {
@@ -130,7 +151,7 @@ test.each([
   ['longer than the limit', `{"v":1,"by":["${'x'.repeat(32 * 1024)}"]}`, undefined],
   ['nested deeper than any VM', `{"v":1,"by":["=r"],"at":${'{"a":'.repeat(5000)}0${'}'.repeat(5000)}}`, nothing],
 ])('one that is %s claims nothing', (_, text, decoded) => {
-  expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, enforced: new Map(), left: 0 })
+  expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, enforced: new Map(), shortened: new Map(), left: 0 })
 })
 
 test.each([
@@ -141,14 +162,15 @@ test.each([
 ])('a claim that %s expands to little or nothing', (_, key, expected) => {
   const below = Object.fromEntries(Array.from({ length: 200 }, (_item, index) => [`k${index}`, 0]))
   const text = JSON.stringify({ v: 1, by: ['=r'], at: { spec: { [key]: below } } })
-  expect(decodeProvenance(text)).toEqual(expected && { ...expected, enforced: new Map(), left: 0 })
+  expect(decodeProvenance(text)).toEqual(expected && { ...expected, enforced: new Map(), shortened: new Map(), left: 0 })
 })
 
 test('invalid parts of an annotation are ignored', () => {
-  const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]]}'
+  const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":{"spec":{"a":[],"b":["x"],"c":7,"e":[2,7,[1],["0","d"],[1,"d"]]}}}'
   expect(decodeProvenance(text)).toEqual({
     ...nothing,
     enforced: new Map(),
+    shortened: new Map([['spec.e', { length: 2, missing: new Map([[1, 'd']]) }]]),
     origins: new Map([
       ['spec.c', { by: 'default', rule: 'r' }],
       ['spec.__proto__', { by: 'default', rule: 'r' }],

@@ -2,7 +2,7 @@ import type { Origin } from '../api/cause.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Subject } from '../presets/kind.ts'
-import type { LostValue, Origins, Provenance, Skipped } from '../presets/origins.ts'
+import type { LostValue, Origins, Provenance, Shortened, Skipped } from '../presets/origins.ts'
 import { put } from '../presets/tree.ts'
 import { joinPath, pathKeys } from '../api/path.ts'
 import { isHolder, type Added } from './defaults/apply.ts'
@@ -26,7 +26,8 @@ export const maxProvenanceBytes = 32 * 1024
  * or `user`. `at` is a tree of paths whose leaves are indexes into `by`; if all leaves of a subtree have one origin,
  * the tree ends there. Anything that it does not contain is the user's. `over` and `gone` are such trees for overridden
  * and removed values, `lock` for labels, annotations and media that presets enforce, and `skip` is a list of [by, path,
- * reason]. `over` also holds the user's value if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it.
+ * reason]. `over` also holds the user's value if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it. `less` is a
+ * tree whose leaves are lists that lost items of the user: `[3, [1, "0f1e…"]]` if the second of three.
  */
 interface Encoded {
   readonly v: 1
@@ -35,6 +36,7 @@ interface Encoded {
   readonly over?: Tree
   readonly gone?: Tree
   readonly lock?: Tree
+  readonly less?: Tree
   readonly skip?: readonly (readonly [number, string, string])[]
   /** The number of entries omitted because of the size limit. */
   readonly more?: number
@@ -51,6 +53,8 @@ export interface Attribution extends Provenance {
   readonly domain?: Domain
   /** Labels, annotations and media that presets enforce. Never omitted from the annotation. */
   readonly enforced?: Origins
+  /** Lists that lost items of the user. */
+  readonly shortened?: ReadonlyMap<string, Shortened>
 }
 
 export interface EncodedProvenance {
@@ -72,8 +76,8 @@ export function encodeProvenance(
   object: Subject,
   maxBytes = maxProvenanceBytes,
 ): EncodedProvenance {
-  const extras = provenance.overridden.size + provenance.removed.size
-  const empty = { overridden: new Map(), removed: new Map(), skipped: [] }
+  const extras = provenance.overridden.size + provenance.removed.size + (provenance.shortened?.size ?? 0)
+  const empty = { overridden: new Map(), removed: new Map(), shortened: new Map(), skipped: [] }
   const shorter = [
     { stored: { ...provenance, overridden: withoutValues(provenance.overridden) }, left: 0 },
     {
@@ -178,6 +182,10 @@ function textOf(provenance: Attribution, object: Subject, left: number): string 
   )
   const gone = trieOf(provenance.removed, placeOf)
   const lock = trieOf(provenance.enforced ?? new Map<string, Origin>(), placeOf)
+  const less = trieOf(provenance.shortened ?? new Map<string, Shortened>(), ({ length, missing }) => [
+    length,
+    ...missing,
+  ])
   const skip = provenance.skipped.map(({ origin, path, reason }) => [placeOf(origin), path, reason] as const)
   return JSON.stringify({
     v: 1,
@@ -186,6 +194,7 @@ function textOf(provenance: Attribution, object: Subject, left: number): string 
     ...(over === undefined ? {} : { over }),
     ...(gone === undefined ? {} : { gone }),
     ...(lock === undefined ? {} : { lock }),
+    ...(less === undefined ? {} : { less }),
     ...(skip.length === 0 ? {} : { skip }),
     ...(left === 0 ? {} : { more: left }),
   } satisfies Encoded)
@@ -304,6 +313,8 @@ export interface DecodedProvenance extends Provenance {
   readonly left: number
   /** Labels, annotations and media that presets enforce. */
   readonly enforced: Origins
+  /** Lists that lost items of the user. */
+  readonly shortened: ReadonlyMap<string, Shortened>
 }
 
 /**
@@ -326,17 +337,29 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
           return origin === undefined ? [] : [{ origin, value }]
         })
       : undefined
-  const { at, over, gone, lock } = encoded
-  const isShown = isShort(expansionOf({ at, over, gone }))
+  const { at, over, gone, lock, less } = encoded
+  const isShown = isShort(expansionOf({ at, over, gone, less }))
   const shown = <T>(tree: unknown, decode: (end: unknown) => T | undefined) => pathsOf(isShown ? tree : {}, decode)
   return {
     origins: shown(at, one),
     overridden: shown(over, many),
     removed: shown(gone, one),
     enforced: pathsOf(isShort(expansionOf({ lock })) ? lock : {}, one),
+    shortened: shown(less, shortenedOf),
     skipped: skipsOf(encoded['skip'], one),
     left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
   }
+}
+
+function shortenedOf(end: unknown): Shortened | undefined {
+  if (!Array.isArray(end)) return undefined
+  const [length, ...entries]: readonly unknown[] = end
+  if (typeof length !== 'number') return undefined
+  const missing = entries.flatMap((entry) => {
+    const [index, digest]: readonly unknown[] = Array.isArray(entry) ? entry : []
+    return typeof index === 'number' && typeof digest === 'string' ? [[index, digest] as const] : []
+  })
+  return { length, missing: new Map(missing) }
 }
 
 function parseJson(text: string): unknown {
@@ -371,7 +394,8 @@ function expansionOf({
   over,
   gone,
   lock,
-}: { readonly [part in 'at' | 'over' | 'gone' | 'lock']?: unknown }): Expansion {
+  less,
+}: { readonly [part in 'at' | 'over' | 'gone' | 'lock' | 'less']?: unknown }): Expansion {
   const sum = { keys: 0, characters: 0 }
   const visit = (tree: unknown, depth: number, length: number): void => {
     if (depth > maxDepth) return
@@ -381,7 +405,7 @@ function expansionOf({
     // The dot or the brackets of a key count as two.
     for (const [key, member] of Object.entries(tree)) visit(member, depth + keysIn(key), length + key.length + 2)
   }
-  for (const tree of [at, over, gone, lock]) visit(tree, 0, 0)
+  for (const tree of [at, over, gone, lock, less]) visit(tree, 0, 0)
   return sum
 }
 

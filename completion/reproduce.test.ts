@@ -74,6 +74,26 @@ describe('a VM is reproduced', () => {
   })
 })
 
+describe('what a preset overrode is restored', () => {
+  const memory = { unit: 'MiB', value: 64 } as const
+  /** Memory of at least 1 GiB, if the user states some. */
+  const complete = (vm: ReturnType<typeof vmWith>) => {
+    const { domain } = vm.spec
+    const added = domain.memory === undefined ? {} : { memory: { unit: 'GiB', value: 1 } }
+    return [{ input: domain, vm: vmWith({ ...domain, ...added }) }]
+  }
+  const given = (unit: string) => vmWith({ type: 'kvm', memory: { unit, value: 1 } })
+  const lost = { 'spec.domain.memory': memory }
+
+  test.each<[string, string, Record<string, Origin>, object]>([
+    ['with its unit', 'GiB', { 'spec.domain.memory': small }, memory],
+    ['unless a part of it is the user’s', 'GiB', { 'spec.domain.memory.value': small }, { unit: 'GiB' }],
+    ['unless completion gives another VM', 'TiB', { 'spec.domain.memory': small }, { unit: 'TiB', value: 1 }],
+  ])('%s', (_, unit, origins, expected) =>
+    expect(reproduce(given(unit), claim(origins, lost), complete).input.memory).toEqual(expected),
+  )
+})
+
 test('a value ordered like another has its additional keys last', () => {
   const ordered = inOrderOf({ c: 1, b: [{ y: 1, x: 2 }], a: { d: 1 } }, { a: {}, z: 1, b: [{ x: 0, y: 0 }] })
   expect(JSON.stringify(ordered)).toBe('{"a":{"d":1},"b":[{"x":2,"y":1}],"c":1}')

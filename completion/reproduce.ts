@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
-import { joinPath, parentPath, relatedTo } from '../api/path.ts'
+import { joinPath, parentPath, relatedTo, withPathsAbove } from '../api/path.ts'
 import { isHolder } from './defaults/apply.ts'
 import { originOf } from './origins.ts'
 import type { Provenance } from './provenance.ts'
@@ -34,7 +34,14 @@ export function reproduce<T extends { readonly vm: VirtualMachine }>(
 ): T {
   const leaves = leavesOf(vm)
   const claimed = new Set([...leaves.keys()].filter((path) => originOf(claim.origins, path).by !== 'user'))
-  const lost = new Map([...lostByUser(claim)].filter(([path, value]) => claimed.has(path) && value !== undefined))
+  // A value and its unit are overridden together.
+  const withClaimed = withPathsAbove(claimed)
+  const withOthers = withPathsAbove([...leaves.keys()].filter((path) => !claimed.has(path)))
+  const lost = new Map(
+    [...lostByUser(claim)].filter(
+      ([path, value]) => withClaimed.has(path) && !withOthers.has(path) && value !== undefined,
+    ),
+  )
   for (let round = 0; round < maxRounds && claimed.size > 0; round += 1) {
     let unmet: readonly string[] | undefined
     for (const outcome of complete(inputOf(vm, claimed, lost))) {
@@ -47,10 +54,9 @@ export function reproduce<T extends { readonly vm: VirtualMachine }>(
       if (round > 0) break
     }
     const places = new Set(unmet?.map(placeOf))
-    for (const path of [...claimed].filter((one) => places.has(placeOf(one)))) {
-      claimed.delete(path)
-      lost.delete(path)
-    }
+    const dropped = [...claimed].filter((one) => places.has(placeOf(one)))
+    for (const path of dropped) claimed.delete(path)
+    for (const path of withPathsAbove(dropped)) lost.delete(path)
   }
   const [first] = complete(vm)
   if (first === undefined) throw new Error('a VM was not completed at all')
@@ -77,8 +83,9 @@ const maxRounds = 3
 /** The overridden values come from the annotation and may be anything, so the result must be a valid VM. */
 function inputOf(vm: VirtualMachine, claimed: ReadonlySet<string>, lost: ReadonlyMap<string, unknown>): VirtualMachine {
   if (lost.size > 0) {
+    const isLost = relatedTo(lost.keys())
     const input = withValues(
-      withoutLeaves(vm, (path) => claimed.has(path) && !lost.has(path)),
+      withoutLeaves(vm, (path) => claimed.has(path) && !isLost(path)),
       lost,
     )
     if ('vm' in parseVirtualMachine(input)) return input

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { labelSelector } from '../api/affinity.ts'
 import type { Cause, Origin } from '../api/cause.ts'
 import { deepFreeze } from '../api/deep-freeze.ts'
@@ -6,12 +5,12 @@ import { checkSelector } from '../api/label.ts'
 import type { LabelSelector, ObjectMeta } from '../api/object.ts'
 import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
-import { checkSchema, isDeeper, isRecord, mostLevels } from '../api/schema.ts'
+import { checkSchema, isRecord } from '../api/schema.ts'
 import { specKeys, type VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { checkPreset, specBytes } from './check.ts'
 import type { Condition } from './condition.ts'
 import { compileCondition } from './condition.ts'
-import { jsonMeaning } from './meaning.ts'
+import { digestOf } from './digest.ts'
 import type { RemovePath } from './remove-path.ts'
 import { parseRemovePath } from './remove-path.ts'
 import type { Selector } from './selector.ts'
@@ -54,15 +53,8 @@ export interface QuarantinedPreset {
   readonly namespaceSelector: Selector | undefined
 }
 
-/**
- * Returns 16 hexadecimal digits of a hash of the spec. The order of keys does not affect the hash. A spec that nests
- * deeper than any valid one was stored without the webhooks; all of these have one revision.
- */
-export const revisionOf = (spec: unknown): string =>
-  createHash('sha256')
-    .update(isDeeper(spec, mostLevels) ? 'too deep' : jsonMeaning(spec))
-    .digest('hex')
-    .slice(0, 16)
+/** Specs that nest deeper than any valid one were stored without the webhooks; all of these have one revision. */
+export const revisionOf = (spec: unknown): string => digestOf(spec)
 
 const contentKeys: readonly Exclude<keyof VirtualMachineSpec, 'attachedVolumes'>[] = ['domain', ...specKeys]
 

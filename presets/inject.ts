@@ -11,7 +11,7 @@ import { exclusiveCauses } from './exclusive.ts'
 import { grantsOf, type Grants } from './granted.ts'
 import { virtualMachineKind, type Kind, type Subject } from './kind.ts'
 import { longListCauses } from './long-list.ts'
-import type { Provenance } from './origins.ts'
+import type { Provenance, Shortened } from './origins.ts'
 import { participationIn } from './participation.ts'
 import type { Settled } from './settle.ts'
 import { settle } from './settle.ts'
@@ -38,6 +38,8 @@ export interface InjectOptions {
 export interface Injected extends Provenance {
   /** If there are causes: without the disputed fields, so that the response can include other rules' causes. */
   readonly object: Subject
+  /** By path. */
+  readonly shortened: ReadonlyMap<string, Shortened>
   /** Why the object is refused; empty if it is not. */
   readonly causes: readonly Cause[]
   /** Leaves on which presets disagree, and lists that they make too long. Rules about these are not applied. */
@@ -106,6 +108,7 @@ export function injectInto(received: Subject, given: Kind, options: InjectOption
     origins: withoutFilledIn(settled.origins),
     overridden: settled.overridden,
     removed: settled.removed,
+    shortened: settled.shortened,
     skipped: settled.skipped,
     // A late preset does not match the object as the user sent it, so it grants nothing.
     grants: grantsOf({ object, applied: matched, namespace, request, kind, granted: settled.granted, steps }),

@@ -317,10 +317,10 @@ function mergeList(structure: ListStructure, sources: readonly Source[], path: P
     return user === undefined ? undefined : unchanged(user.value)
   }
   const items: ListItem[] = []
-  for (const members of groups) {
+  for (const [place, members] of groups.entries()) {
     const at: Path = { parent: path, key: items.length }
     const node = mergeNode(structure.item, members.toSorted(compareSources), at, merge)
-    if (node !== undefined) items.push({ node, path: at })
+    if (node !== undefined) items.push({ node, path: at, place })
   }
   if (user === undefined && items.length === 0) return undefined
   return { kind: 'list', structure, items, user: Array.isArray(user?.value) ? user.value : undefined, path }

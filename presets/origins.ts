@@ -12,6 +12,17 @@ export interface LostValue {
   readonly value: unknown
 }
 
+/**
+ * A list of which presets removed items that the user wrote, or that went with the last disk that used them. Its path is
+ * that in the merged object.
+ */
+export interface Shortened {
+  /** The number of items that the user wrote. */
+  readonly length: number
+  /** Digests of the missing ones, by their index among them. */
+  readonly missing: ReadonlyMap<number, string>
+}
+
 /** Which source set each leaf, and which values were not applied. */
 export interface Provenance {
   readonly origins: Origins

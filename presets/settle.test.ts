@@ -6,12 +6,59 @@ import { clusterGadgetPreset, gadget, gadgetPreset, gadgets } from '../test/pres
 import { smallStructure } from '../test/presets/small-domain.ts'
 import { createCandidates } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
+import { digestOf } from './digest.ts'
 import { injectInto } from './inject.ts'
 import { virtualMachineKind } from './kind.ts'
 import { settle, settledWithoutCluster } from './settle.ts'
 import { filledIn, originLabel } from './source.ts'
 
 type Given = { readonly [key: string]: unknown }
+
+describe('the items of the user that a list lost', () => {
+  const kind = virtualMachineKind(smallStructure)
+  const disk = (dev: string, more: Given = {}) => ({ type: 'file', target: { dev }, ...more })
+  const volume = { name: 'v', emptyDisk: { capacity: '1Mi' } }
+  const onVolume = (dev: string, name: string) => ({ type: 'volume', source: { volume: name }, target: { dev } })
+  const removing = (...paths: string[]) => preset('p', { strength: 'Enforce', remove: paths.map((path) => `domain.${path}`) })
+  const adding = (dev: string) => preset('q', { domain: { devices: { disks: [disk(dev)] } } })
+  const changing = preset('r', {
+    strength: 'Enforce',
+    domain: { devices: { disks: [onVolume('vda', 'w')] } },
+    volumes: [{ ...volume, name: 'w' }],
+  })
+  const [a, b, c] = [disk('vda'), disk('vdb'), disk('vdc')]
+
+  test.each<[string, readonly object[], readonly CompiledPreset[], { [path: string]: [number, ...[number, object][]] }]>([
+    ['none', [a, b], [removing('devices.disks[2]'), adding('vdc')], {}],
+    ['the first', [a, b, c], [removing('devices.disks[0]')], { 'spec.domain.devices.disks': [3, [0, a]] }],
+    [
+      'two, with items of presets',
+      [a, b, c],
+      [removing('devices.disks[0]', 'devices.disks[target.dev=vdc]'), adding('vdd')],
+      { 'spec.domain.devices.disks': [3, [0, a], [2, c]] },
+    ],
+    ['all', [a, b], [removing('devices.disks')], { 'spec.domain.devices.disks': [2, [0, a], [1, b]] }],
+    ['one that lost its key', [a, b], [removing('devices.disks[1].target.dev')], { 'spec.domain.devices.disks': [2, [1, b]] }],
+    [
+      'a volume that went with its disk',
+      [onVolume('vda', 'v')],
+      [removing('devices.disks[0]')],
+      { 'spec.domain.devices.disks': [1, [0, onVolume('vda', 'v')]], 'spec.volumes': [1, [0, volume]] },
+    ],
+    ['a volume whose disk has another one', [onVolume('vda', 'v')], [changing], { 'spec.volumes': [1, [0, volume]] }],
+  ])('%s', (_, disks, presets, expected) => {
+    const vm = vmWith({ devices: { disks } }, { spec: { volumes: [volume] } })
+    const { shortened } = settle(vm, presets, kind)
+    expect(Object.fromEntries([...shortened].map(([path, { length, missing }]) => [path, [length, ...missing]]))).toEqual(
+      Object.fromEntries(
+        Object.entries(expected).map(([path, [length, ...items]]) => [
+          path,
+          [length, ...items.map(([index, item]) => [index, digestOf(item)])],
+        ]),
+      ),
+    )
+  })
+})
 
 describe('without what cluster presets state', () => {
   const kind = virtualMachineKind(smallStructure)

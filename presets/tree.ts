@@ -49,7 +49,10 @@ export interface ListNode {
 
 export interface ListItem {
   readonly node: Node
+  /** Where it is now. */
   readonly path: Path
+  /** Where it was when the sources were merged, the user's items first. */
+  readonly place: number
 }
 
 export const unchanged = (value: unknown): UnchangedNode => ({ kind: 'unchanged', value })
@@ -73,7 +76,7 @@ export function open(node: Node, structure: Structure | undefined, path: Path): 
   }
   if (structure?.kind === 'list' && Array.isArray(value)) {
     const user: readonly unknown[] = value
-    const items = user.map((item, key) => ({ node: unchanged(item), path: { parent: path, key } }))
+    const items = user.map((item, key) => ({ node: unchanged(item), path: { parent: path, key }, place: key }))
     return { kind: 'list', structure, items, user, path }
   }
   return userLeaf(value)
@@ -91,23 +94,39 @@ export interface Emitted {
   readonly granted: Granted
   /** Values that were overridden. */
   readonly lost: ReadonlyMap<string, readonly Source[]>
+  /** Lists from which items of the user are missing. */
+  readonly shortened: ReadonlyMap<string, Shortened>
+}
+
+/** A list of the user, and the indexes of its items that are missing. */
+export interface Shortened {
+  readonly user: readonly unknown[]
+  readonly missing: readonly number[]
 }
 
 interface Emission {
   readonly origins: Map<string, Origin>
   readonly granted: Map<string, readonly Origin[]>
   readonly lost: Map<string, readonly Source[]>
+  readonly shortened: Map<string, Shortened>
 }
+
+const emptyEmission = (): Emission => ({
+  origins: new Map(),
+  granted: new Map(),
+  lost: new Map(),
+  shortened: new Map(),
+})
 
 /** Converts the tree to a plain value. Unchanged parts are the user's own objects, not copies. */
 export function emit(root: Node, path: Path): Emitted {
-  const emission: Emission = { origins: new Map(), granted: new Map(), lost: new Map() }
+  const emission = emptyEmission()
   return { value: emitNode(root, pathText(path), emission), ...emission }
 }
 
 /** Converts the subtree at a path to a plain value, without creating the rest. */
 export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
-  if (key === undefined) return emitNode(node, '', { origins: new Map(), granted: new Map(), lost: new Map() })
+  if (key === undefined) return emitNode(node, '', emptyEmission())
   if (node.kind === 'unchanged') return valueAt(node.value, [key, ...rest])
   const entry = node.kind === 'object' ? node.entries.get(key) : undefined
   return entry === undefined ? undefined : emitAt(entry, rest)
@@ -183,7 +202,19 @@ function emitObject(node: ObjectNode, path: string, emission: Emission): unknown
     isChanged ||= user?.[name] !== value
     put(object, name, value)
   }
-  return isChanged ? object : user
+  if (!isChanged) return user
+  for (const [key, value] of Object.entries(user ?? {})) {
+    if (!Object.hasOwn(object, key) && !node.structure.singles.has(key)) noteLists(value, joinPath(path, key), emission)
+  }
+  return object
+}
+
+/** All lists of a value that is missing. */
+function noteLists(value: unknown, path: string, emission: Emission): void {
+  if (Array.isArray(value)) emission.shortened.set(path, { user: value, missing: [...value.keys()] })
+  else if (isRecord(value)) {
+    for (const [key, member] of Object.entries(value)) noteLists(member, joinPath(path, key), emission)
+  }
 }
 
 /** An only item is written under its short key, if the list has one. */
@@ -208,5 +239,10 @@ function emitList(node: ListNode, path: string, emission: Emission): unknown {
     isChanged ||= user?.[index] !== value
     return value
   })
+  if (user !== undefined) {
+    const left = new Set(node.items.map(({ place }) => place))
+    const missing = [...user.keys()].filter((place) => !left.has(place))
+    if (missing.length > 0) emission.shortened.set(path, { user, missing })
+  }
   return isChanged ? items : user
 }

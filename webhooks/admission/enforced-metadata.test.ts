@@ -18,6 +18,9 @@ const stored: VirtualMachine = {
 const origins: RecordedOrigins = {
   isOverridden: (path, value) => path === tier && value === 'silver',
   isUsers: () => false,
+  isRemoved: () => false,
+  hasLost: () => false,
+  shortened: new Map(),
   enforced: new Map([
     [tier, site],
     [builtIn, site],

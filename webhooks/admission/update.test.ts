@@ -20,7 +20,10 @@ const origins: RecordedOrigins = {
   enforced: new Map(),
   isUsers: (path: string) => users.has(path),
   // A preset enforced virtio instead of sata, and removed the user's title.
-  isOverridden: (path: string) => ['spec.domain.devices.disks[1].target.bus', 'spec.domain.title'].includes(path),
+  isOverridden: (path: string) => path === 'spec.domain.devices.disks[1].target.bus',
+  isRemoved: (path: string) => path === 'spec.domain.title',
+  hasLost: () => false,
+  shortened: new Map(),
 }
 const memory = { unit: 'MB', value: 64 }
 const disk = { target: { dev: 'vda' } }
@@ -125,8 +128,11 @@ describe('a manifest sent again', () => {
     }
     const outcome = restoreSpec(sent, other, {
       enforced: new Map(),
+      shortened: new Map(),
       isUsers: count(true),
       isOverridden: count(false),
+      isRemoved: () => false,
+      hasLost: () => false,
     })
     const causes = 'causes' in outcome ? outcome.causes : []
     expect([causes.length, causes.at(-1)?.message.startsWith('has at least 1000 more differences:')]).toEqual([
@@ -159,11 +165,57 @@ describe('recorded origins', () => {
     ['a preset overrode, when it was another', 'title', 'another', false, false],
     ['a preset overrode, when it was too long to be recorded', 'name', 'any', false, true],
     ['a preset took from another preset', 'description', 'mine', false, false],
-    ['a preset removed', 'uuid', 'any', true, true],
+    ['a preset removed', 'uuid', 'any', true, false],
   ])('of a value that %s', (_, key, value, isUsers, isOverridden) => {
     const origins = recordedOrigins(vm({ 'virtset.io/completed-by': provenance }))
     const at = `spec.domain.${key}`
     expect([origins.isUsers(at), origins.isOverridden(at, value)]).toEqual([isUsers, isOverridden])
+  })
+
+  describe('of values and units that presets override together, and of what presets remove', () => {
+    const stored = {
+      domain: { memory: { unit: 'GiB', value: 1, dumpCore: 'on' }, clock: { offset: 'utc' }, serials: [{ type: 'pty' }] },
+    }
+    const origins = recordedOrigins(
+      vm({
+        'virtset.io/completed-by': JSON.stringify({
+          v: 1,
+          by: ['user', ['team', 'takes', '1a2b']],
+          at: { spec: { domain: { memory: 1, clock: 1 } } },
+          over: {
+            spec: {
+              domain: {
+                memory: [[0, { value: 131_072 }]],
+                clock: { offset: [[0, 'variable']], adjustment: [[0, '3600']] },
+                pm: { mem: [[0, { on: true }]] },
+              },
+            },
+          },
+          gone: { spec: { domain: { features: { acpi: 1 }, serials: { 0: { type: 1 } } } } },
+        }),
+      }),
+    )
+    const allowed = { restored: stored }
+    const refused = (...fields: string[]) => ({ causes: fields.map((field) => expect.objectContaining({ field })) })
+
+    test.each<[object, object]>([
+      [{ memory: { value: 131_072 } }, allowed],
+      [{ memory: { unit: 'GiB', value: 131_072, dumpCore: 'on' } }, allowed],
+      [{ memory: { unit: 'GiB', value: 1 } }, allowed],
+      [{ memory: { unit: 'GiB', value: 2 } }, refused('spec.domain.memory.value')],
+      [{ memory: { unit: 'MiB', value: 131_072 } }, refused('spec.domain.memory.unit')],
+      [{ memory: { value: 131_072, nodes: 1 } }, refused('spec.domain.memory.nodes')],
+      [{ clock: { offset: 'variable', adjustment: '3600' } }, allowed],
+      [{ clock: { offset: 'variable', adjustment: '0' } }, refused('spec.domain.clock.adjustment')],
+      [{ features: { acpi: {} } }, allowed],
+      [{ features: { apic: {} } }, refused('spec.domain.features.apic')],
+      [{ features: {} }, refused('spec.domain.features')],
+      [{ pm: { mem: { on: true } } }, allowed],
+      [{ pm: { mem: { on: true, off: 1 } } }, refused('spec.domain.pm.mem.off')],
+      [{ serials: [{ type: 'null' }] }, refused('spec.domain.serials[0].type')],
+    ])('%j', (domain, expected) =>
+      expect(restoreSpec({ domain: { serials: [{ type: 'pty' }], ...domain } }, stored, origins)).toEqual(expected),
+    )
   })
 
   test.each<{ [key: string]: string }>([{}, { 'virtset.io/completed-by': 'broken' }])(

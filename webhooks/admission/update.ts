@@ -1,11 +1,12 @@
 import type { Cause } from '../../api/cause.ts'
-import { joinPath } from '../../api/path.ts'
+import { joinPath, withPathsAbove } from '../../api/path.ts'
 import { isRecord } from '../../api/schema.ts'
 import { shorten } from '../../api/shorten.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { enforcerOf } from '../../completion/media.ts'
 import { originOf } from '../../completion/origins.ts'
 import { decodeProvenance, type Origins } from '../../completion/provenance.ts'
+import type { Shortened } from '../../presets/origins.ts'
 import { originLabel } from '../../presets/source.ts'
 
 /** The origins of the values of a stored spec. Paths are in kubectl's form. */
@@ -14,8 +15,14 @@ export interface RecordedOrigins {
   readonly enforced: Origins
   /** Whether the user wrote the leaf at this path. */
   readonly isUsers: (path: string) => boolean
-  /** Whether a preset overrode or removed the user's value at this path, and that value may have been `value`. */
+  /** Whether a preset overrode the user's value at this path, and that value may have been `value`. */
   isOverridden(path: string, value: unknown): boolean
+  /** Whether a preset removed the user's value at this path. */
+  readonly isRemoved: (path: string) => boolean
+  /** Whether a preset overrode or removed a value at this path or below it. */
+  readonly hasLost: (path: string) => boolean
+  /** The lists that lost items of the user, by path. */
+  readonly shortened: ReadonlyMap<string, Shortened>
 }
 
 /**
@@ -24,29 +31,46 @@ export interface RecordedOrigins {
 export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
   const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
   if (provenance === undefined) return nothingRecorded
-  const { origins, overridden, removed, enforced } = provenance
+  const { origins, overridden, removed, enforced, shortened } = provenance
   const lost = new Map(
     [...overridden].flatMap(([path, values]) => {
       const users = values.find(({ origin }) => origin.by === 'user')
-      return users === undefined ? [] : [[path, users.value] as const]
+      return users === undefined ? [] : partsOf(users.value, path)
     }),
   )
+  let lostPaths: ReadonlySet<string> | undefined
   return {
     enforced,
+    shortened,
     isUsers: (path) => originOf(origins, path).by === 'user',
     // A value that was too long to be recorded may have been any value.
     isOverridden: (path, value) => {
       const known = lost.get(path)
-      return removed.has(path) || (lost.has(path) && (known === undefined || isSameValue(known, value)))
+      return lost.has(path) && (known === undefined || isSameValue(known, value))
     },
+    isRemoved: (path) => removed.has(path),
+    // Few manifests need it.
+    hasLost: (path) => (lostPaths ??= withPathsAbove([...lost.keys(), ...removed.keys()])).has(path),
   }
+}
+
+/**
+ * A value with its members, by path. A value and its unit are overridden together, but a merge patch of the value leaves
+ * the unit that is stored.
+ */
+function partsOf(value: unknown, path: string): (readonly [string, unknown])[] {
+  const members = isRecord(value) ? Object.entries(value) : []
+  return [[path, value], ...members.flatMap(([key, member]) => partsOf(member, joinPath(path, key)))]
 }
 
 /** Every value is the user's. */
 export const nothingRecorded: RecordedOrigins = {
   enforced: new Map(),
+  shortened: new Map(),
   isUsers: () => true,
   isOverridden: () => false,
+  isRemoved: () => false,
+  hasLost: () => false,
 }
 
 /** The number of differences that are reported individually. */
@@ -61,7 +85,8 @@ const maxValue = 60
 /**
  * Compares a sent spec with the stored one, which is immutable (but for media: completion/media.ts). A manifest in git contains only what its author wrote
  * and must be applicable repeatedly, so `sent` may omit what completion added; `restored` contains it. Items are
- * compared by index, because completion appends to lists. Every other difference is a cause, except a user's value that
+ * compared by index, because completion appends to lists; `sent` must not contain those that presets removed
+ * (removed-items.ts). Every other difference is a cause, except a user's value that
  * a preset overrode. A value that the user wrote must not be omitted.
  */
 export function restoreSpec(
@@ -94,6 +119,8 @@ function report(found: Differences, make: () => Cause): void {
 
 function compare(sent: unknown, stored: unknown, field: string, origins: RecordedOrigins, found: Differences): void {
   if (origins.isOverridden(field, sent)) return
+  // Another item can be at the index of one that was removed.
+  if (origins.isRemoved(field) && !hasUsersLeaf(stored, field, origins)) return
   if (isRecord(sent) && isRecord(stored)) return compareMembers(sent, stored, field, origins, found)
   if (Array.isArray(sent) && Array.isArray(stored)) return compareItems(sent, stored, field, origins, found)
   if (isSameScalar(sent, stored)) return
@@ -113,12 +140,20 @@ function compareMembers(
     if (isFull(found)) return
     const at = joinPath(field, key)
     if (Object.hasOwn(stored, key)) compare(sent[key], stored[key], at, origins, found)
-    else if (!origins.isOverridden(at, sent[key])) report(found, () => added(at, sent[key]))
+    else compareLost(sent[key], at, origins, found)
   }
   for (const key of Object.keys(stored)) {
     if (isFull(found)) return
     if (!Object.hasOwn(sent, key)) reportMissing(stored[key], joinPath(field, key), origins, found)
   }
+}
+
+/** A value that is not stored: what a preset overrode or removed, or an object of which it removed everything. */
+function compareLost(sent: unknown, field: string, origins: RecordedOrigins, found: Differences): void {
+  if (origins.isOverridden(field, sent) || origins.isRemoved(field)) return
+  const isEmptied = isRecord(sent) && Object.keys(sent).length > 0 && origins.hasLost(field)
+  if (isEmptied) compareMembers(sent, {}, field, origins, found)
+  else report(found, () => added(field, sent))
 }
 
 function compareItems(

@@ -16,6 +16,7 @@ import { isBeingDeleted, isReleased, refuse, type Handle, type KindHandler, type
 import { withoutManagedFields } from './managed-fields.ts'
 import { patchBetween, writePatch } from './patch.ts'
 import type { Permissions } from './permission.ts'
+import { withoutRemovedItems } from './removed-items.ts'
 import { isSameJson } from './same-json.ts'
 import { nothingRecorded, recordedOrigins, restoreSpec } from './update.ts'
 import type { AdmissionRequest, AdmissionResult } from './request.ts'
@@ -73,15 +74,18 @@ function mutateStored(
   }
   const origins = recordedOrigins(stored)
   const enforced = restoreEnforced(unfinished, stored, origins)
-  const changed = withAttachedVolumesOf(object['spec'], withMediaOf(object['spec'], stored.spec, origins))
-  const outcome = restoreSpec(withoutAttachedVolumes(object['spec']), withoutAttachedVolumes(changed), origins)
+  const { spec: sent, sentPath } = withoutRemovedItems(object['spec'], stored.spec, origins.shortened)
+  const changed = withAttachedVolumesOf(sent, withMediaOf(sent, stored.spec, origins))
+  const outcome = restoreSpec(withoutAttachedVolumes(sent), withoutAttachedVolumes(changed), origins)
   const causes = [
     ...[enforced, outcome].flatMap((one) => ('causes' in one ? one.causes : [])),
     ...changeCauses(changed, stored),
   ]
-  if ('causes' in outcome || 'causes' in enforced || causes.length > 0) return refuse(causes)
+  if ('causes' in outcome || 'causes' in enforced || causes.length > 0) {
+    return refuse(causes.map((cause) => ({ ...cause, field: sentPath(cause.field) })))
+  }
   const { metadata } = enforced
-  const kept = remainWarnings(keptMedia(object['spec'], stored.spec, origins))
+  const kept = remainWarnings(keptMedia(sent, stored.spec, origins))
   const { attachedVolumes } = changed
   const spec =
     isRecord(outcome.restored) && attachedVolumes ? { ...outcome.restored, attachedVolumes } : outcome.restored

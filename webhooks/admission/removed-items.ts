@@ -1,0 +1,97 @@
+import { joinPath, parentPath, withPathsAbove } from '../../api/path.ts'
+import { isRecord } from '../../api/schema.ts'
+import type { Shortened } from '../../presets/origins.ts'
+import { digestOf } from '../../presets/digest.ts'
+import { isSameJson } from './same-json.ts'
+
+/** A sent spec whose lists have the items of the stored ones, by index. */
+export interface WithoutRemoved {
+  readonly spec: unknown
+  /** The path in the spec as it was sent, for a path in this one. */
+  readonly sentPath: (path: string) => string
+}
+
+/**
+ * The sent spec without the items that presets removed when the VM was created: a manifest that is sent again still
+ * contains them. A list has them if it is as long as the one that the user sent, and has the same items at these
+ * indexes. As the manifest is the user's, so are all its lists; but a list that equals the stored one is that one.
+ * @param shortened the lists that lost items, by their paths in the stored VM
+ */
+export function withoutRemovedItems(
+  sent: unknown,
+  stored: unknown,
+  shortened: ReadonlyMap<string, Shortened>,
+): WithoutRemoved {
+  if (shortened.size === 0) return { spec: sent, sentPath: (path) => path }
+  // What is sent can be nested deeper than the stack allows.
+  const visited = withPathsAbove(shortened.keys())
+  const places = new Map<string, string>()
+
+  /** @returns undefined for what only contained removed items */
+  const visit = (value: unknown, other: unknown, path: string, sentPath: string): unknown => {
+    if (!visited.has(path)) return value
+    if (Array.isArray(value)) return visitItems(value, other, path, sentPath)
+    if (!isRecord(value)) return value
+    const members = Object.keys(value).flatMap((key) => {
+      const below = isRecord(other) && Object.hasOwn(other, key) ? other[key] : undefined
+      const left = visit(value[key], below, joinPath(path, key), joinPath(sentPath, key))
+      return left === undefined ? [] : [[key, left] as const]
+    })
+    const isEmptied = members.length === 0 && Object.keys(value).length > 0
+    return isEmptied && other === undefined ? undefined : Object.fromEntries(members)
+  }
+
+  const visitItems = (value: readonly unknown[], other: unknown, path: string, sentPath: string): unknown => {
+    const found = shortened.get(path)
+    const removed = found === undefined || isSameJson(value, other) ? none : removedIndexes(value, other, found, path)
+    const others: readonly unknown[] = Array.isArray(other) ? other : []
+    const items = [...value.keys()]
+      .filter((index) => !removed.has(index))
+      .map((index, place) => {
+        const [at, from] = [joinPath(path, place), joinPath(sentPath, index)]
+        if (removed.size > 0) places.set(at, from)
+        return visit(value[index], others[place], at, from) ?? value[index]
+      })
+    return items.length === 0 && found !== undefined && other === undefined ? undefined : items
+  }
+
+  const spec = visit(sent, stored, 'spec', 'spec')
+  return { spec, sentPath: (path) => sentPathOf(path, places) }
+}
+
+const none: ReadonlySet<number> = new Set()
+
+/** The key of the items of lists that server-side apply merges: these can have other items between the user's. */
+const mergedBy: ReadonlyMap<string, string> = new Map([
+  ['spec.volumes', 'name'],
+  ['spec.ports', 'name'],
+  ['spec.taps', 'dev'],
+])
+
+/** The indexes of the items of a sent list that presets removed. */
+function removedIndexes(
+  sent: readonly unknown[],
+  stored: unknown,
+  { length, missing }: Shortened,
+  path: string,
+): ReadonlySet<number> {
+  const isAsSent =
+    sent.length === length && [...missing].every(([index, digest]) => index < length && digestOf(sent[index]) === digest)
+  if (isAsSent) return new Set(missing.keys())
+  const key = mergedBy.get(path)
+  if (key === undefined) return none
+  const keyOf = (item: unknown): unknown => (isRecord(item) ? item[key] : undefined)
+  const present = new Set(Array.isArray(stored) ? stored.map(keyOf) : [])
+  const digests = new Set(missing.values())
+  return new Set(
+    [...sent.keys()].filter((index) => !present.has(keyOf(sent[index])) && digests.has(digestOf(sent[index]))),
+  )
+}
+
+function sentPathOf(path: string, places: ReadonlyMap<string, string>): string {
+  for (let at = path; at !== ''; at = parentPath(at)) {
+    const from = places.get(at)
+    if (from !== undefined) return from + path.slice(at.length)
+  }
+  return path
+}
