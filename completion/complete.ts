@@ -237,7 +237,9 @@ export const providedFor = (
   'providedFor' in capabilities ? capabilities.providedFor(spec) : { capabilities, groups: [], outliers: [] }
 
 /** A completed VM as it is stored and shown. */
-type Shown = Pick<Attribution, 'origins' | 'overridden' | 'removed' | 'shortened' | 'added'> & { readonly vm: VirtualMachine }
+type Shown = Pick<Attribution, 'origins' | 'overridden' | 'removed' | 'shortened' | 'added'> & {
+  readonly vm: VirtualMachine
+}
 
 function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions): Completed | Refused {
   const { injection, added } = made
@@ -282,7 +284,12 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
  * overrode, which the VM itself no longer shows. Only for display. A claim is shown only if the preset that it names
  * takes part and does that, or, for a value of another branch of a union, enforces what is beside it.
  */
-function displayed(sent: VirtualMachine, claim: DecodedProvenance, { vm, injection, added }: Draft, { spend }: Steps): Shown {
+function displayed(
+  sent: VirtualMachine,
+  claim: DecodedProvenance,
+  { vm, injection, added }: Draft,
+  { spend }: Steps,
+): Shown {
   const { origins, overridden, removed, shortened, participants } = injection
   const presets = new Map(participants.map(({ preset }) => [originKey(preset.origin), preset]))
   const presetOf = (origin: Origin) => presets.get(originKey(origin))
@@ -302,9 +309,7 @@ function displayed(sent: VirtualMachine, claim: DecodedProvenance, { vm, injecti
   const isEnforced = ([, origin]: [string, Origin]): boolean => presetOf(origin)?.strength === 'Enforce'
   const besideEnforced = new Set([...origins].filter(isEnforced).map(([path]) => parentPath(path)))
   const isOfLostBranch = ([path, lost]: [string, readonly LostValue[]]): boolean =>
-    besideEnforced.has(parentPath(path)) &&
-    valueAtPath(vm, path) === undefined &&
-    lost.every(isUsers)
+    besideEnforced.has(parentPath(path)) && valueAtPath(vm, path) === undefined && lost.every(isUsers)
   return {
     // The same values in another order.
     vm: inOrderOf(vm, sent) as VirtualMachine,

@@ -162,11 +162,14 @@ test.each([
 ])('a claim that %s expands to little or nothing', (_, key, expected) => {
   const below = Object.fromEntries(Array.from({ length: 200 }, (_item, index) => [`k${index}`, 0]))
   const text = JSON.stringify({ v: 1, by: ['=r'], at: { spec: { [key]: below } } })
-  expect(decodeProvenance(text)).toEqual(expected && { ...expected, enforced: new Map(), shortened: new Map(), left: 0 })
+  expect(decodeProvenance(text)).toEqual(
+    expected && { ...expected, enforced: new Map(), shortened: new Map(), left: 0 },
+  )
 })
 
 test('invalid parts of an annotation are ignored', () => {
-  const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":{"spec":{"a":[],"b":["x"],"c":7,"e":[2,7,[1],["0","d"],[1,"d"]]}}}'
+  const text =
+    '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":{"spec":{"a":[],"b":["x"],"c":7,"e":[2,7,[1],["0","d"],[1,"d"]]}}}'
   expect(decodeProvenance(text)).toEqual({
     ...nothing,
     enforced: new Map(),

@@ -15,6 +15,7 @@ test.each<[unknown, unknown, boolean]>([
 })
 
 test('a value that is too deep to be valid differs from all that are valid', () =>
-  expect([digestOf(nested(10_000)) === digestOf(nested(20_000)), digestOf(nested(1)) === digestOf(nested(10_000))]).toEqual(
-    [true, false],
-  ))
+  expect([
+    digestOf(nested(10_000)) === digestOf(nested(20_000)),
+    digestOf(nested(1)) === digestOf(nested(10_000)),
+  ]).toEqual([true, false]))

@@ -19,7 +19,8 @@ describe('the items of the user that a list lost', () => {
   const disk = (dev: string, more: Given = {}) => ({ type: 'file', target: { dev }, ...more })
   const volume = { name: 'v', emptyDisk: { capacity: '1Mi' } }
   const onVolume = (dev: string, name: string) => ({ type: 'volume', source: { volume: name }, target: { dev } })
-  const removing = (...paths: string[]) => preset('p', { strength: 'Enforce', remove: paths.map((path) => `domain.${path}`) })
+  const removing = (...paths: string[]) =>
+    preset('p', { strength: 'Enforce', remove: paths.map((path) => `domain.${path}`) })
   const adding = (dev: string) => preset('q', { domain: { devices: { disks: [disk(dev)] } } })
   const changing = preset('r', {
     strength: 'Enforce',
@@ -28,7 +29,9 @@ describe('the items of the user that a list lost', () => {
   })
   const [a, b, c] = [disk('vda'), disk('vdb'), disk('vdc')]
 
-  test.each<[string, readonly object[], readonly CompiledPreset[], { [path: string]: [number, ...[number, object][]] }]>([
+  test.each<
+    [string, readonly object[], readonly CompiledPreset[], { [path: string]: [number, ...[number, object][]] }]
+  >([
     ['none', [a, b], [removing('devices.disks[2]'), adding('vdc')], {}],
     ['the first', [a, b, c], [removing('devices.disks[0]')], { 'spec.domain.devices.disks': [3, [0, a]] }],
     [
@@ -38,7 +41,12 @@ describe('the items of the user that a list lost', () => {
       { 'spec.domain.devices.disks': [3, [0, a], [2, c]] },
     ],
     ['all', [a, b], [removing('devices.disks')], { 'spec.domain.devices.disks': [2, [0, a], [1, b]] }],
-    ['one that lost its key', [a, b], [removing('devices.disks[1].target.dev')], { 'spec.domain.devices.disks': [2, [1, b]] }],
+    [
+      'one that lost its key',
+      [a, b],
+      [removing('devices.disks[1].target.dev')],
+      { 'spec.domain.devices.disks': [2, [1, b]] },
+    ],
     [
       'a volume that went with its disk',
       [onVolume('vda', 'v')],
@@ -49,7 +57,9 @@ describe('the items of the user that a list lost', () => {
   ])('%s', (_, disks, presets, expected) => {
     const vm = vmWith({ devices: { disks } }, { spec: { volumes: [volume] } })
     const { shortened } = settle(vm, presets, kind)
-    expect(Object.fromEntries([...shortened].map(([path, { length, missing }]) => [path, [length, ...missing]]))).toEqual(
+    expect(
+      Object.fromEntries([...shortened].map(([path, { length, missing }]) => [path, [length, ...missing]])),
+    ).toEqual(
       Object.fromEntries(
         Object.entries(expected).map(([path, [length, ...items]]) => [
           path,

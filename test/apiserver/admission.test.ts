@@ -245,6 +245,69 @@ spec:
     expect(await state()).toEqual([4, { volume: 'one' }])
   })
 
+  test('of which presets removed or overrode a part can be applied again, and changes nothing', async () => {
+    await apply(`
+apiVersion: virtset.io/v1alpha1
+kind: VirtualMachinePreset
+metadata: {name: taking}
+spec:
+  selector: {matchLabels: {taken: "yes"}}
+  strength: Enforce
+  remove:
+  - domain.devices.disks[target.dev=sda]
+  - domain.devices.serials[1]
+  - domain.devices.rngs[0]
+  domain:
+    memory: {unit: GiB, value: 1, dumpCore: "on"}
+    clock: {offset: timezone, timezone: Europe/Paris}
+    devices: {disks: [{type: volume, source: {volume: four}, target: {dev: vda}}]}
+  volumes: [{name: four, configMap: {name: four}}]`)
+    await known('default/taking')
+    const manifest = (medium: string, serial = 'pty') => `
+apiVersion: virtset.io/v1alpha1
+kind: VirtualMachine
+metadata: {name: taken, labels: {taken: "yes"}}
+spec:
+  domain:
+    memory: {value: 131072}
+    clock: {offset: variable, adjustment: 3600, basis: utc}
+    os: {type: {os: hvm}}
+    type: qemu
+    devices:
+      disks:
+      - {type: volume, device: cdrom, source: {volume: one}, target: {dev: sda, bus: sata}}
+      - {type: volume, device: cdrom, source: {volume: ${medium}}, target: {dev: sdb, bus: sata}}
+      - {type: volume, device: disk, source: {volume: three}, target: {dev: vda}, readonly: {}}
+      serials: [{type: pty}, {type: ${serial}}]
+      rngs: [{model: virtio, backend: {model: builtin}}]
+  volumes:
+  - {name: one, configMap: {name: one}}
+  - {name: two, configMap: {name: two}}
+  - {name: three, configMap: {name: three}}
+  - {name: other, configMap: {name: other}}`
+    expect(await apply(manifest('two'))).toMatchObject({ code: 0 })
+    const first = await read('vm', 'taken')
+    expect(first.spec.volumes.map((volume: { name: string }) => volume.name)).toEqual(['two', 'other', 'four'])
+    for (const options of [
+      ['apply', '-f', '-'],
+      ['apply', '-f', '-', '--server-side', '--force-conflicts'],
+      ['apply', '-f', '-', '--server-side', '--force-conflicts', '--field-manager=other'],
+      ['replace', '-f', '-'],
+      ['apply', '-f', '-'],
+    ]) {
+      expect(await kubectl(manifest('two'), ...options)).toMatchObject({ code: 0 })
+      const { metadata, spec } = await read('vm', 'taken')
+      expect([metadata.generation, spec]).toEqual([1, first.spec])
+    }
+    expect((await apply(manifest('two', 'stdio'))).err).toContain(
+      'spec.domain.devices.serials[1]: Invalid value: {"type":"stdio"}: cannot be added',
+    )
+    expect((await apply(manifest('three'))).err).toContain('spec.domain.devices.disks[1].source.volume: ')
+    expect(await apply(manifest('other'))).toMatchObject({ code: 0 })
+    const { metadata, spec } = await read('vm', 'taken')
+    expect([metadata.generation, spec.domain.devices.disks[0].source]).toEqual([2, { volume: 'other' }])
+  })
+
   test('preserves the labels that a preset enforces, and its provenance', async () => {
     await apply(`
 apiVersion: virtset.io/v1alpha1

@@ -30,7 +30,11 @@ const stored = {
 
 describe('a list of a manifest', () => {
   test.each<[string, unknown, unknown]>([
-    ['with the removed items', { domain: { devices: { serials: [serial, serial] } } }, { domain: { devices: { serials: [serial] } } }],
+    [
+      'with the removed items',
+      { domain: { devices: { serials: [serial, serial] } } },
+      { domain: { devices: { serials: [serial] } } },
+    ],
     ['without them', { domain: { devices: { serials: [serial] } } }, { domain: { devices: { serials: [serial] } } }],
     [
       'with another item in the place of one',
@@ -42,7 +46,11 @@ describe('a list of a manifest', () => {
       { domain: { devices: { serials: [serial, serial, serial] } } },
       { domain: { devices: { serials: [serial, serial, serial] } } },
     ],
-    ['of which all were removed', { domain: { devices: { rngs: [{ model: 'virtio' }] } } }, { domain: { devices: {} } }],
+    [
+      'of which all were removed',
+      { domain: { devices: { rngs: [{ model: 'virtio' }] } } },
+      { domain: { devices: {} } },
+    ],
     ['of which all were removed, with its object', { domain: { vcpus: { vcpus: [{ id: 0 }] } } }, { domain: {} }],
     [
       'with changes of other items',
@@ -59,7 +67,10 @@ describe('a list of a manifest', () => {
 
   test('that equals the stored one keeps an item that equals the removed one', () => {
     const lost = new Map([['spec.list', { length: 2, missing: new Map([[0, digestOf(1)]]) }]])
-    const specs = [[1, 1], [1, 2]].map((list) => withoutRemovedItems({ list }, { list: [1, 1] }, lost).spec)
+    const specs = [
+      [1, 1],
+      [1, 2],
+    ].map((list) => withoutRemovedItems({ list }, { list: [1, 1] }, lost).spec)
     expect(specs).toEqual([{ list: [1, 1] }, { list: [2] }])
   })
 })
@@ -69,8 +80,20 @@ test('paths are those of the manifest', () => {
   const { sentPath } = withoutRemovedItems({ domain: { devices: { disks } } }, stored, removed)
   const path = 'spec.domain.devices.disks'
   expect(
-    [`${path}[0].target.dev`, `${path}[0].source.hosts[0].name`, `${path}[1]`, `${path}[2]`, path, 'spec'].map(sentPath),
+    [`${path}[0].target.dev`, `${path}[0].source.hosts[0].name`, `${path}[1]`, `${path}[2]`, path, 'spec'].map(
+      sentPath,
+    ),
   ).toEqual([`${path}[1].target.dev`, `${path}[1].source.hosts[1].name`, `${path}[2]`, `${path}[2]`, path, 'spec'])
+})
+
+test('lists in lists are not read again for each level that a claim names', () => {
+  const levels = Array.from({ length: 100 }, (_, level) => `spec.list${'[0]'.repeat(level)}`)
+  const lost = new Map(levels.map((path) => [path, { length: 1, missing: new Map([[0, digestOf(1)]]) }]))
+  let reads = 0
+  const counted = new Proxy({}, { ownKeys: () => (reads++, []) })
+  const list = levels.reduce<unknown>((below) => [below], counted)
+  expect(withoutRemovedItems({ list }, {}, lost).spec).toEqual({ list })
+  expect(reads).toBeLessThan(60)
 })
 
 test('what is nested deeper than the stack allows is not visited', () => {

@@ -28,36 +28,46 @@ export function withoutRemovedItems(
   const places = new Map<string, string>()
 
   /** @returns undefined for what only contained removed items */
-  const visit = (value: unknown, other: unknown, path: string, sentPath: string): unknown => {
+  const visit = (value: unknown, other: unknown, path: string, sentPath: string, level: number): unknown => {
     if (!visited.has(path)) return value
-    if (Array.isArray(value)) return visitItems(value, other, path, sentPath)
+    if (Array.isArray(value)) return visitItems(value, other, path, sentPath, level)
     if (!isRecord(value)) return value
     const members = Object.keys(value).flatMap((key) => {
       const below = isRecord(other) && Object.hasOwn(other, key) ? other[key] : undefined
-      const left = visit(value[key], below, joinPath(path, key), joinPath(sentPath, key))
+      const left = visit(value[key], below, joinPath(path, key), joinPath(sentPath, key), level)
       return left === undefined ? [] : [[key, left] as const]
     })
     const isEmptied = members.length === 0 && Object.keys(value).length > 0
     return isEmptied && other === undefined ? undefined : Object.fromEntries(members)
   }
 
-  const visitItems = (value: readonly unknown[], other: unknown, path: string, sentPath: string): unknown => {
-    const found = shortened.get(path)
-    const removed = found === undefined || isSameJson(value, other) ? none : removedIndexes(value, other, found, path)
+  const visitItems = (
+    value: readonly unknown[],
+    other: unknown,
+    path: string,
+    sentPath: string,
+    level: number,
+  ): unknown => {
+    const found = level < mostLevels ? shortened.get(path) : undefined
+    if (found !== undefined && isSameJson(value, other)) return value
+    const removed = found === undefined ? none : removedIndexes(value, other, found, path)
     const others: readonly unknown[] = Array.isArray(other) ? other : []
     const items = [...value.keys()]
       .filter((index) => !removed.has(index))
       .map((index, place) => {
         const [at, from] = [joinPath(path, place), joinPath(sentPath, index)]
         if (removed.size > 0) places.set(at, from)
-        return visit(value[index], others[place], at, from) ?? value[index]
+        return visit(value[index], others[place], at, from, level + 1) ?? value[index]
       })
     return items.length === 0 && found !== undefined && other === undefined ? undefined : items
   }
 
-  const spec = visit(sent, stored, 'spec', 'spec')
+  const spec = visit(sent, stored, 'spec', 'spec', 0)
   return { spec, sentPath: (path) => sentPathOf(path, places) }
 }
+
+/** Of lists in lists: each is read once more. A domain has fewer, but a claim can name any. */
+const mostLevels = 8
 
 const none: ReadonlySet<number> = new Set()
 
@@ -76,7 +86,8 @@ function removedIndexes(
   path: string,
 ): ReadonlySet<number> {
   const isAsSent =
-    sent.length === length && [...missing].every(([index, digest]) => index < length && digestOf(sent[index]) === digest)
+    sent.length === length &&
+    [...missing].every(([index, digest]) => index < length && digestOf(sent[index]) === digest)
   if (isAsSent) return new Set(missing.keys())
   const key = mergedBy.get(path)
   if (key === undefined) return none

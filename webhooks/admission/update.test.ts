@@ -174,7 +174,11 @@ describe('recorded origins', () => {
 
   describe('of values and units that presets override together, and of what presets remove', () => {
     const stored = {
-      domain: { memory: { unit: 'GiB', value: 1, dumpCore: 'on' }, clock: { offset: 'utc' }, serials: [{ type: 'pty' }] },
+      domain: {
+        memory: { unit: 'GiB', value: 1, dumpCore: 'on' },
+        clock: { offset: 'utc' },
+        serials: [{ type: 'pty' }],
+      },
     }
     const origins = recordedOrigins(
       vm({

@@ -58,10 +58,13 @@ export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
  * A value with its members, by path. A value and its unit are overridden together, but a merge patch of the value leaves
  * the unit that is stored.
  */
-function partsOf(value: unknown, path: string): (readonly [string, unknown])[] {
-  const members = isRecord(value) ? Object.entries(value) : []
-  return [[path, value], ...members.flatMap(([key, member]) => partsOf(member, joinPath(path, key)))]
+function partsOf(value: unknown, path: string, level = 0): (readonly [string, unknown])[] {
+  const members = isRecord(value) && level < mostLevels ? Object.entries(value) : []
+  return [[path, value], ...members.flatMap(([key, member]) => partsOf(member, joinPath(path, key), level + 1))]
 }
+
+/** Values that are overridden as a whole have fewer. A VM that was stored without the webhooks can have any. */
+const mostLevels = 8
 
 /** Every value is the user's. */
 export const nothingRecorded: RecordedOrigins = {
