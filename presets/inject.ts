@@ -7,6 +7,7 @@ import type { Candidates, Namespace } from './candidates.ts'
 import { isInScope } from './candidates.ts'
 import type { CompiledPreset, QuarantinedPreset } from './compile.ts'
 import { conflictCauses } from './conflict.ts'
+import { digestOf } from './digest.ts'
 import { exclusiveCauses } from './exclusive.ts'
 import { grantsOf, type Grants } from './granted.ts'
 import { virtualMachineKind, type Kind, type Subject } from './kind.ts'
@@ -38,7 +39,7 @@ export interface InjectOptions {
 export interface Injected extends Provenance {
   /** If there are causes: without the disputed fields, so that the response can include other rules' causes. */
   readonly object: Subject
-  /** By path. */
+  /** Lists from which items of the user are missing, by path. */
   readonly shortened: ReadonlyMap<string, Shortened>
   /** Why the object is refused; empty if it is not. */
   readonly causes: readonly Cause[]
@@ -108,7 +109,7 @@ export function injectInto(received: Subject, given: Kind, options: InjectOption
     origins: withoutFilledIn(settled.origins),
     overridden: settled.overridden,
     removed: settled.removed,
-    shortened: settled.shortened,
+    shortened: shortenedOf(settled, steps),
     skipped: settled.skipped,
     // A late preset does not match the object as the user sent it, so it grants nothing.
     grants: grantsOf({ object, applied: matched, namespace, request, kind, granted: settled.granted, steps }),
@@ -131,6 +132,17 @@ export function injectInto(received: Subject, given: Kind, options: InjectOption
     participants: participantsOf(applied, settled),
   }
 }
+
+const shortenedOf = ({ shortened }: Settled, steps: Steps): ReadonlyMap<string, Shortened> =>
+  new Map(
+    [...shortened].map(([path, { user, missing }]) => {
+      const digests = missing.map((index) => {
+        steps.spend(sizeOf(user[index]))
+        return [index, digestOf(user[index])] as const
+      })
+      return [path, { length: user.length, missing: new Map(digests) }]
+    }),
+  )
 
 /** What was filled in is shown as the user's, because another webhook could have set it. */
 const withoutFilledIn = (origins: Provenance['origins']): Provenance['origins'] =>

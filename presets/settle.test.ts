@@ -28,45 +28,45 @@ describe('the items of the user that a list lost', () => {
     volumes: [{ ...volume, name: 'w' }],
   })
   const [a, b, c] = [disk('vda'), disk('vdb'), disk('vdc')]
+  const disksPath = 'spec.domain.devices.disks'
 
-  test.each<
-    [string, readonly object[], readonly CompiledPreset[], { [path: string]: [number, ...[number, object][]] }]
-  >([
+  test.each<[string, readonly object[], readonly CompiledPreset[], { readonly [path: string]: readonly number[] }]>([
     ['none', [a, b], [removing('devices.disks[2]'), adding('vdc')], {}],
-    ['the first', [a, b, c], [removing('devices.disks[0]')], { 'spec.domain.devices.disks': [3, [0, a]] }],
+    ['the first', [a, b, c], [removing('devices.disks[0]')], { [disksPath]: [0] }],
     [
       'two, with items of presets',
       [a, b, c],
       [removing('devices.disks[0]', 'devices.disks[target.dev=vdc]'), adding('vdd')],
-      { 'spec.domain.devices.disks': [3, [0, a], [2, c]] },
+      { [disksPath]: [0, 2] },
     ],
-    ['all', [a, b], [removing('devices.disks')], { 'spec.domain.devices.disks': [2, [0, a], [1, b]] }],
-    [
-      'one that lost its key',
-      [a, b],
-      [removing('devices.disks[1].target.dev')],
-      { 'spec.domain.devices.disks': [2, [1, b]] },
-    ],
+    ['all', [a, b], [removing('devices.disks')], { [disksPath]: [0, 1] }],
+    ['one that lost its key', [a, b], [removing('devices.disks[1].target.dev')], { [disksPath]: [1] }],
     [
       'a volume that went with its disk',
       [onVolume('vda', 'v')],
       [removing('devices.disks[0]')],
-      { 'spec.domain.devices.disks': [1, [0, onVolume('vda', 'v')]], 'spec.volumes': [1, [0, volume]] },
+      { [disksPath]: [0], 'spec.volumes': [0] },
     ],
-    ['a volume whose disk has another one', [onVolume('vda', 'v')], [changing], { 'spec.volumes': [1, [0, volume]] }],
+    ['a volume whose disk has another one', [onVolume('vda', 'v')], [changing], { 'spec.volumes': [0] }],
   ])('%s', (_, disks, presets, expected) => {
-    const vm = vmWith({ devices: { disks } }, { spec: { volumes: [volume] } })
-    const { shortened } = settle(vm, presets, kind)
-    expect(
-      Object.fromEntries([...shortened].map(([path, { length, missing }]) => [path, [length, ...missing]])),
-    ).toEqual(
+    const volumes = [volume]
+    const { shortened } = settle(vmWith({ devices: { disks } }, { spec: { volumes } }), presets, kind)
+    expect(Object.fromEntries(shortened)).toEqual(
       Object.fromEntries(
-        Object.entries(expected).map(([path, [length, ...items]]) => [
+        Object.entries(expected).map(([path, missing]) => [
           path,
-          [length, ...items.map(([index, item]) => [index, digestOf(item)])],
+          { user: path === disksPath ? disks : volumes, missing },
         ]),
       ),
     )
+  })
+
+  test('are recorded as digests', () => {
+    const { shortened } = injectInto(vmWith({ devices: { disks: [a, b] } }), kind, {
+      presets: createCandidates([removing('devices.disks[1]')]),
+      namespace: team,
+    })
+    expect(shortened).toEqual(new Map([[disksPath, { length: 2, missing: new Map([[1, digestOf(b)]]) }]]))
   })
 })
 

@@ -1,25 +1,24 @@
 import type { Origin } from '../api/cause.ts'
-import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
+import { unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
-import { digestOf } from './digest.ts'
 import type { Kind, Subject } from './kind.ts'
 import type { Conflict, LongList, Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
-import type { LostValue, Provenance, Shortened, Skipped } from './origins.ts'
+import type { LostValue, Provenance, Skipped } from './origins.ts'
 import { pathText, rootPath } from '../api/path.ts'
 import { removePaths } from './remove.ts'
 import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
 import { byUser, compareText, filledIn, isUser, lowestRank, userRank } from './source.ts'
-import type { Emitted, Granted } from './tree.ts'
+import type { Emitted, Granted, ShortenedList } from './tree.ts'
 import { emit, unchanged, withoutCluster } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
 
 /** The result of merging an object with the presets that apply to it. */
 export interface Settled extends Provenance {
   readonly object: Subject
-  /** By path. */
-  readonly shortened: ReadonlyMap<string, Shortened>
+  /** Lists from which items of the user are missing, by path. */
+  readonly shortened: ReadonlyMap<string, ShortenedList>
   readonly conflicts: readonly Conflict[]
   readonly longLists: readonly LongList[]
   readonly unsettled: readonly string[]
@@ -41,7 +40,7 @@ export function settle(object: Subject, presets: readonly CompiledPreset[], kind
     origins: emitted.origins,
     overridden: overriddenOf(emitted, merge, steps),
     removed: removedOf(left?.removed ?? []),
-    shortened: shortenedOf(emitted, steps),
+    shortened: emitted.shortened,
     skipped: skippedOf(merge, steps),
     conflicts,
     longLists: merge.longLists,
@@ -143,17 +142,6 @@ function overriddenOf(
 
 const removedOf = (removals: readonly Removal[]): ReadonlyMap<string, Origin> =>
   new Map(removals.map(({ path, preset }) => [pathText(path), preset.origin]))
-
-const shortenedOf = ({ shortened }: Emitted, steps: Steps): ReadonlyMap<string, Shortened> =>
-  new Map(
-    [...shortened].map(([path, { user, missing }]) => {
-      const digests = missing.map((index) => {
-        steps.spend(sizeOf(user[index]))
-        return [index, digestOf(user[index])] as const
-      })
-      return [path, { length: user.length, missing: new Map(digests) }]
-    }),
-  )
 
 /** More would not fit into the provenance annotation. */
 const maxSkipped = 256

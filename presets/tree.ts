@@ -95,11 +95,11 @@ export interface Emitted {
   /** Values that were overridden. */
   readonly lost: ReadonlyMap<string, readonly Source[]>
   /** Lists from which items of the user are missing. */
-  readonly shortened: ReadonlyMap<string, Shortened>
+  readonly shortened: ReadonlyMap<string, ShortenedList>
 }
 
 /** A list of the user, and the indexes of its items that are missing. */
-export interface Shortened {
+export interface ShortenedList {
   readonly user: readonly unknown[]
   readonly missing: readonly number[]
 }
@@ -108,7 +108,7 @@ interface Emission {
   readonly origins: Map<string, Origin>
   readonly granted: Map<string, readonly Origin[]>
   readonly lost: Map<string, readonly Source[]>
-  readonly shortened: Map<string, Shortened>
+  readonly shortened: Map<string, ShortenedList>
 }
 
 const emptyEmission = (): Emission => ({
