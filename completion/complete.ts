@@ -321,9 +321,9 @@ function displayed(
     ]),
     removed: new Map([...[...claim.removed].filter(hasRemoved), ...removed]),
     // Only presets of strength Enforce remove items. What a claim says about them allows its user to send these again,
-    // which changes nothing.
+    // which changes nothing. Of a copy that was changed, what is missing now counts.
     shortened: participants.some(({ preset }) => preset.strength === 'Enforce')
-      ? new Map([...shortened, ...claim.shortened])
+      ? new Map([...claim.shortened, ...shortened])
       : shortened,
   }
 }

@@ -140,6 +140,27 @@ test('records the items that a list lost', () => {
   expect([decodeProvenance(cut.text)?.shortened, cut.left]).toEqual([new Map(), 2])
 })
 
+test('items that a list lost are omitted before values that were overridden or removed', () => {
+  const removed = new Map([['spec.domain.title', user]])
+  const shortened = new Map([['spec.volumes', { length: 2, missing: new Map([[0, '0011223344556677']]) }]])
+  const whole = encodeProvenance({ ...nothing, removed, shortened }, vm)
+  const { text, left } = encodeProvenance({ ...nothing, removed, shortened }, vm, whole.text.length - 1)
+  const decoded = decodeProvenance(text)
+  expect([decoded?.removed, decoded?.shortened, left]).toEqual([removed, new Map(), 1])
+})
+
+test.each([
+  [256, 1],
+  [257, 0],
+])('of lists whose paths have %i characters, a claim names %i', (length, size) => {
+  const text = JSON.stringify({
+    v: 1,
+    by: [],
+    less: { spec: { ['k'.repeat(length - 5)]: [1, [0, '0011223344556677']] } },
+  })
+  expect(decodeProvenance(text)?.shortened.size).toBe(size)
+})
+
 test.each(['', '{', '[]', '"x"', '{"v":2,"by":[]}', '{"v":1}', '{"v":1,"by":"x"}'])(
   '%s is not a valid annotation',
   (text) => {
@@ -169,11 +190,11 @@ test.each([
 
 test('invalid parts of an annotation are ignored', () => {
   const text =
-    '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":{"spec":{"a":[],"b":["x"],"c":7,"e":[2,7,[1],["0","d"],[1,"d"]]}}}'
+    '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":{"spec":{"a":[],"b":["x"],"c":7,"e":[2,7,[1],["0","0123456789abcdef"],[0,"d"],[-1,"0123456789abcdef"],[0.5,"0123456789abcdef"],[1e400,"0123456789abcdef"],[1,"0123456789abcdef"]],"f":[1e400],"g":[-1]}}}'
   expect(decodeProvenance(text)).toEqual({
     ...nothing,
     enforced: new Map(),
-    shortened: new Map([['spec.e', { length: 2, missing: new Map([[1, 'd']]) }]]),
+    shortened: new Map([['spec.e', { length: 2, missing: new Map([[1, '0123456789abcdef']]) }]]),
     origins: new Map([
       ['spec.c', { by: 'default', rule: 'r' }],
       ['spec.__proto__', { by: 'default', rule: 'r' }],

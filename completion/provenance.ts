@@ -67,8 +67,8 @@ export interface EncodedProvenance {
 const maxLostValue = 128
 
 /**
- * Encodes the annotation. If it is too long, omits the user's overridden values first, then skipped values, then
- * overridden and removed ones, then origins from the last path on. The text records how many entries are missing.
+ * Encodes the annotation. If it is too long, omits the user's overridden values first, then skipped values, then the
+ * items that lists lost, then overridden and removed values, then origins from the last path on. The text records how many entries are missing.
  * @param object as completed, a VM or another kind: its leaves decide whether a whole subtree has one origin
  */
 export function encodeProvenance(
@@ -78,11 +78,13 @@ export function encodeProvenance(
 ): EncodedProvenance {
   const extras = provenance.overridden.size + provenance.removed.size + (provenance.shortened?.size ?? 0)
   const empty = { overridden: new Map(), removed: new Map(), shortened: new Map(), skipped: [] }
+  const withoutLong = { ...provenance, overridden: withoutValues(provenance.overridden) }
   const shorter = [
-    { stored: { ...provenance, overridden: withoutValues(provenance.overridden) }, left: 0 },
+    { stored: withoutLong, left: 0 },
+    { stored: { ...withoutLong, skipped: [] }, left: provenance.skipped.length },
     {
-      stored: { ...provenance, overridden: withoutValues(provenance.overridden), skipped: [] },
-      left: provenance.skipped.length,
+      stored: { ...withoutLong, skipped: [], shortened: empty.shortened },
+      left: provenance.skipped.length + (provenance.shortened?.size ?? 0),
     },
     { stored: { ...provenance, ...empty }, left: provenance.skipped.length + extras },
   ]
@@ -345,22 +347,29 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
     overridden: shown(over, many),
     removed: shown(gone, one),
     enforced: pathsOf(isShort(expansionOf({ lock })) ? lock : {}, one),
-    shortened: shown(less, shortenedOf),
+    shortened: new Map([...shown(less, shortenedOf)].filter(([path]) => path.length <= longestListPath)),
     skipped: skipsOf(encoded['skip'], one),
     left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
   }
 }
 
+/** Each item of a list that an update sends has this text in its path. No list of a VM has a path of half this length. */
+const longestListPath = 256
+
 function shortenedOf(end: unknown): Shortened | undefined {
   if (!Array.isArray(end)) return undefined
   const [length, ...entries]: readonly unknown[] = end
-  if (typeof length !== 'number') return undefined
+  if (!isCount(length)) return undefined
   const missing = entries.flatMap((entry) => {
     const [index, digest]: readonly unknown[] = Array.isArray(entry) ? entry : []
-    return typeof index === 'number' && typeof digest === 'string' ? [[index, digest] as const] : []
+    return isCount(index) && typeof digest === 'string' && digestForm.test(digest) ? [[index, digest] as const] : []
   })
   return { length, missing: new Map(missing) }
 }
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
+
+const digestForm = /^[0-9a-f]{16}$/
 
 function parseJson(text: string): unknown {
   try {

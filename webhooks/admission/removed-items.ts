@@ -23,15 +23,14 @@ export function withoutRemovedItems(
   shortened: ReadonlyMap<string, Shortened>,
 ): WithoutRemoved {
   if (shortened.size === 0) return { spec: sent, sentPath: (path) => path }
-  // What is sent can be nested deeper than the stack allows.
-  const visited = withPathsAbove(shortened.keys())
-  const places = new Map<string, string>()
+  // What is sent can be nested deeper than the stack allows, and have any number of members and items elsewhere.
+  const above = withPathsAbove([...shortened.keys()].map(parentPath))
+  const lists = new Map<string, RestOfList>()
 
   /** @returns undefined for what only contained removed items */
   const visit = (value: unknown, other: unknown, path: string, sentPath: string, level: number): unknown => {
-    if (!visited.has(path)) return value
     if (Array.isArray(value)) return visitItems(value, other, path, sentPath, level)
-    if (!isRecord(value)) return value
+    if (!isRecord(value) || !above.has(path)) return value
     const members = Object.keys(value).flatMap((key) => {
       const below = isRecord(other) && Object.hasOwn(other, key) ? other[key] : undefined
       const left = visit(value[key], below, joinPath(path, key), joinPath(sentPath, key), level)
@@ -49,21 +48,19 @@ export function withoutRemovedItems(
     level: number,
   ): unknown => {
     const found = level < mostLevels ? shortened.get(path) : undefined
-    if (found !== undefined && isSameJson(value, other)) return value
+    if ((found === undefined && !above.has(path)) || (found !== undefined && isSameJson(value, other))) return value
     const removed = found === undefined ? none : removedIndexes(value, other, found, path)
     const others: readonly unknown[] = Array.isArray(other) ? other : []
-    const items = [...value.keys()]
-      .filter((index) => !removed.has(index))
-      .map((index, place) => {
-        const [at, from] = [joinPath(path, place), joinPath(sentPath, index)]
-        if (removed.size > 0) places.set(at, from)
-        return visit(value[index], others[place], at, from, level + 1) ?? value[index]
-      })
+    const kept = [...value.keys()].filter((index) => !removed.has(index))
+    if (removed.size > 0) lists.set(path, { sentPath, kept })
+    const visitItem = (index: number, place: number): unknown =>
+      visit(value[index], others[place], joinPath(path, place), joinPath(sentPath, index), level + 1) ?? value[index]
+    const items = kept.map(above.has(path) ? visitItem : (index) => value[index])
     return items.length === 0 && found !== undefined && other === undefined ? undefined : items
   }
 
   const spec = visit(sent, stored, 'spec', 'spec', 0)
-  return { spec, sentPath: (path) => sentPathOf(path, places) }
+  return { spec, sentPath: (path) => sentPathOf(path, lists) }
 }
 
 /** Of lists in lists: each is read once more. A domain has fewer, but a claim can name any. */
@@ -99,10 +96,20 @@ function removedIndexes(
   )
 }
 
-function sentPathOf(path: string, places: ReadonlyMap<string, string>): string {
+/** A sent list without the items that presets removed. */
+interface RestOfList {
+  /** Its path in the spec as it was sent. */
+  readonly sentPath: string
+  /** The indexes that its items have there. */
+  readonly kept: readonly number[]
+}
+
+function sentPathOf(path: string, lists: ReadonlyMap<string, RestOfList>): string {
   for (let at = path; at !== ''; at = parentPath(at)) {
-    const from = places.get(at)
-    if (from !== undefined) return from + path.slice(at.length)
+    const parent = parentPath(at)
+    const list = lists.get(parent)
+    const index = Number(at.slice(parent.length + 1, -1))
+    if (list !== undefined) return joinPath(list.sentPath, list.kept[index] ?? index) + path.slice(at.length)
   }
   return path
 }

@@ -1,5 +1,5 @@
 import type { Cause } from '../../api/cause.ts'
-import { joinPath, withPathsAbove } from '../../api/path.ts'
+import { joinPath, parentPath, withPathsAbove } from '../../api/path.ts'
 import { isRecord } from '../../api/schema.ts'
 import { shorten } from '../../api/shorten.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
@@ -122,8 +122,9 @@ function report(found: Differences, make: () => Cause): void {
 
 function compare(sent: unknown, stored: unknown, field: string, origins: RecordedOrigins, found: Differences): void {
   if (origins.isOverridden(field, sent)) return
-  // Another item can be at the index of one that was removed.
-  if (origins.isRemoved(field) && !hasUsersLeaf(stored, field, origins)) return
+  // Earlier versions did not record which items a list lost: another one can be at the index of one that was removed.
+  const isAligned = origins.shortened.has(parentPath(field))
+  if (origins.isRemoved(field) && !isAligned && !hasUsersLeaf(stored, field, origins)) return
   if (isRecord(sent) && isRecord(stored)) return compareMembers(sent, stored, field, origins, found)
   if (Array.isArray(sent) && Array.isArray(stored)) return compareItems(sent, stored, field, origins, found)
   if (isSameScalar(sent, stored)) return
