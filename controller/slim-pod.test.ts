@@ -59,6 +59,8 @@ it('has of a status only the beginning of long texts', () => {
   expect(JSON.stringify(ofLauncher).length).toBeLessThan(9 * 4096)
   expect(ofLauncher?.conditions?.[0]?.message).toMatch(/^x+…$/)
   expect(JSON.stringify(slimAttachment(whole).status).length).toBeLessThan(9 * 4096)
+  const withoutReason = pod({ conditions: [{ type: 'PodScheduled', status: 'False', message: text }] })
+  expect(slimPod(withoutReason).status?.conditions?.[0]).not.toHaveProperty('reason')
 })
 
 it('has its networks until its VM has taken it, unless others made them long', () => {

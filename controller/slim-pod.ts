@@ -151,7 +151,12 @@ const slimState = ({ waiting, terminated }: ContainerState): ContainerState => (
 
 /** The same object if its texts are short, as nearly all are. */
 function withShortText<T extends { readonly reason?: string; readonly message?: string }>(of: T): T {
-  const { reason = '', message = '' } = of
-  if (reason.length <= maxText && message.length <= maxText) return of
-  return { ...of, reason: shorten(reason, maxText), message: shorten(message, maxText) }
+  const { reason, message } = of
+  const isLong = (text: string | undefined): text is string => text !== undefined && text.length > maxText
+  if (!isLong(reason) && !isLong(message)) return of
+  return {
+    ...of,
+    ...(isLong(reason) ? { reason: shorten(reason, maxText) } : {}),
+    ...(isLong(message) ? { message: shorten(message, maxText) } : {}),
+  }
 }

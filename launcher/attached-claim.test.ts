@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { checkAttachedDevice, claimedCapacity, prepareAttachedClaim } from './attached-claim.ts'
+import { whileFilling } from './filling-lock.ts'
 
 let directory: string
 beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'claim-'))))
@@ -15,11 +16,19 @@ test('an empty claim gets a disk of its capacity', async () => {
   await mkdir(join(directory, 'lost+found'))
   await writeFile(join(directory, 'disk.img.attached.unfinished'), 'left by an attempt')
   await writeFile(join(directory, 'disk.img.lock'), '')
+  await writeFile(join(directory, 'disk.img.filling.unfinished'), '')
   await prepare()
+  await rm(join(directory, 'disk.img.filling.unfinished'))
   expect([(await readdir(directory)).toSorted(), (await stat(join(directory, 'disk.img'))).size]).toEqual([
     ['disk.img', 'disk.img.lock', 'lost+found'],
     2 ** 20,
   ])
+})
+
+test('a claim that a VM has begun to fill, without a file yet, is refused', async () => {
+  const attaching = whileFilling(directory, false, () => prepare())
+  await expect(attaching).rejects.toThrow('a VM is filling the claim, or has not filled it to the end')
+  expect(await readdir(directory)).toEqual([])
 })
 
 test.each<[string, boolean, readonly string[]]>([

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { whileFilling } from './filling-lock.ts'
+import { isBeingFilled, whileFilling } from './filling-lock.ts'
 
 const lock = 'disk.img.filling.unfinished'
 const half = 'disk.img.vm-2.unfinished'
@@ -88,15 +88,33 @@ test('of several that begin and end together, none removes the file of another',
   expect(await names()).toEqual([])
 })
 
+test('who removes files may need longer than one attempt waits', async () => {
+  const path = join(directory, lock)
+  await writeFile(path, '')
+  const cleaner = spawn('flock', ['--exclusive', path, 'sh', '-c', 'echo locked; exec sleep 2.5'])
+  await once(cleaner.stdout, 'data')
+  expect(await whileFilling(directory, false, () => isBeingFilled(directory))).toBe(true)
+})
+
+test('what cannot be removed fails no work that is done', async () => {
+  await mkdir(join(directory, half))
+  expect(await whileFilling(directory, true, async () => 'done')).toBe('done')
+})
+
+const withoutFlock = () => {
+  const { PATH } = process.env
+  onTestFinished(() => void (process.env['PATH'] = PATH))
+  process.env['PATH'] = directory
+}
+
+test('where files cannot be locked, no lock is left', async () => {
+  withoutFlock()
+  await whileFilling(directory, false, async () => {})
+  expect(await names()).toEqual([])
+})
+
 describe.each<[string, () => unknown]>([
-  [
-    'without flock',
-    () => {
-      const { PATH } = process.env
-      onTestFinished(() => void (process.env['PATH'] = PATH))
-      process.env['PATH'] = directory
-    },
-  ],
+  ['without flock', withoutFlock],
   ['with a link in the place of the lock', () => symlink('/dev/null', join(directory, lock))],
 ])('%s', (_, arrange) => {
   test.each([

@@ -3,10 +3,15 @@ import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, rm } from 'node:fs/promises'
 import { fillingLockPath, removeUnfinished } from './fill-file.ts'
 
-/** The lock is only held alone by those who remove files. */
-const waitSeconds = 10
-/** The file of the lock was removed before it was locked, by the last one to leave, or by a guest with the claim. */
-const mostTries = 10
+/** How long one attempt waits. The lock is only held alone by those who remove files. */
+const waitSeconds = 1
+/**
+ * The file of the lock can be removed before it is locked, by the last one to leave. And who removes files can need
+ * long, or be a guest with the claim that never lets go: after a minute, the claim is filled without the lock.
+ */
+const mostTries = 60
+/** That of flock(1) for a lock that someone else holds. */
+const conflictCode = 75
 
 /**
  * Does work that fills a claim. Before and after it, removes what was left unfinished by those who are gone, such as a
@@ -20,20 +25,37 @@ export async function whileFilling<T>(directory: string, isRetry: boolean, work:
   try {
     return await work()
   } finally {
-    if (lock !== undefined) await leave(lock, directory)
+    // The work is done, or has failed for a reason of its own.
+    if (lock !== undefined) await leave(lock, directory).catch(() => {})
   }
+}
+
+/** Whether someone fills the claim now, as far as files can be locked. */
+export async function isBeingFilled(directory: string): Promise<boolean> {
+  const file = await open(fillingLockPath(directory), constants.O_RDWR | safely).catch(() => undefined)
+  if (file === undefined) return false
+  const outcome = await flock(file, '--exclusive', 0)
+  await file.close()
+  return outcome === 'conflict'
 }
 
 async function enter(directory: string): Promise<FileHandle | undefined> {
   const path = fillingLockPath(directory)
   for (let tries = 0; tries < mostTries; tries++) {
-    const file = await openLock(path)
+    // Undefined if a guest with the claim has put something else in its place, or it cannot be created.
+    const file = await open(path, constants.O_RDWR | constants.O_CREAT | safely).catch(() => undefined)
     if (file === undefined) return undefined
-    if ((await flock(file, '--exclusive', 0)) && (await isNamed(file, path))) await removeUnfinished(directory)
-    const isLocked = await flock(file, '--shared', waitSeconds)
-    if (isLocked && (await isNamed(file, path))) return file
+    if ((await flock(file, '--exclusive', 0)) === 'locked' && (await isNamed(file, path))) {
+      // What cannot be removed is in the way of the work, or of nothing.
+      await removeUnfinished(directory).catch(() => {})
+    }
+    const outcome = await flock(file, '--shared', waitSeconds)
+    if (outcome === 'locked' && (await isNamed(file, path))) return file
     await file.close()
-    if (!isLocked) return undefined
+    if (outcome === 'impossible') {
+      await rm(path, { force: true })
+      return undefined
+    }
   }
   return undefined
 }
@@ -41,7 +63,7 @@ async function enter(directory: string): Promise<FileHandle | undefined> {
 async function leave(file: FileHandle, directory: string): Promise<void> {
   const path = fillingLockPath(directory)
   try {
-    if (!(await flock(file, '--exclusive', 0)) || !(await isNamed(file, path))) return
+    if ((await flock(file, '--exclusive', 0)) !== 'locked' || !(await isNamed(file, path))) return
     await removeUnfinished(directory)
     await rm(path, { force: true })
   } finally {
@@ -49,11 +71,8 @@ async function leave(file: FileHandle, directory: string): Promise<void> {
   }
 }
 
-/** Undefined if a guest with the claim has put something else in its place, or it cannot be created. */
-async function openLock(path: string): Promise<FileHandle | undefined> {
-  const flags = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
-  return open(path, flags).catch(() => undefined)
-}
+/** A guest can put anything in the place of the file. */
+const safely = constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /** Who holds the lock of a file that was removed knows nothing of those who have locked its successor. */
 async function isNamed(file: FileHandle, path: string): Promise<boolean> {
@@ -66,11 +85,15 @@ async function isNamed(file: FileHandle, path: string): Promise<boolean> {
  * flock(2), which Node does not have. The lock belongs to what is open, so it stays when the program has ended, until
  * the file is closed. It is on a file of its own: on NFS and SMB, it locks the bytes on which QEMU has its locks.
  */
-function flock(file: FileHandle, kind: '--exclusive' | '--shared', seconds: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const args = [kind, '--timeout', String(seconds), '3']
+function flock(
+  file: FileHandle,
+  kind: '--exclusive' | '--shared',
+  seconds: number,
+): Promise<'locked' | 'conflict' | 'impossible'> {
+  const { promise, resolve } = Promise.withResolvers<'locked' | 'conflict' | 'impossible'>()
+  const args = [kind, '--timeout', String(seconds), '--conflict-exit-code', String(conflictCode), '3']
   const program = spawn('flock', args, { stdio: ['ignore', 'ignore', 'ignore', file.fd] })
-  program.on('error', () => resolve(false))
-  program.on('close', (code) => resolve(code === 0))
+  program.on('error', () => resolve('impossible'))
+  program.on('close', (code) => resolve(code === 0 ? 'locked' : code === conflictCode ? 'conflict' : 'impossible'))
   return promise
 }

@@ -10,6 +10,13 @@ test('admits no more requests than the limit; one that leaves twice counts once'
   expect([gate.enter() !== undefined, gate.enter()]).toEqual([true, undefined])
 })
 
+test('a request that has lost its place holds nothing any more', () => {
+  const gate = createGate({ requests: 9, bytes: 100 })
+  const [first, second] = [gate.enter(), gate.enter()]
+  first?.leave()
+  expect([first?.hold(freeBytes + 100), second?.hold(freeBytes + 100)]).toEqual([false, true])
+})
+
 test('bytes count when they are held: requests that only announce them block no others', () => {
   const gate = createGate({ requests: 256, bytes: 100 })
   for (let count = 0; count < 255; count++) gate.enter()

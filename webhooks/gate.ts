@@ -62,7 +62,7 @@ export function createGate(limits: Limits): Gate {
       return {
         hold(bytes) {
           const more = sharedOf(held + bytes) - sharedOf(held)
-          if (shared + more > limits.bytes) return false
+          if (!isInside || shared + more > limits.bytes) return false
           held += bytes
           shared += more
           return true

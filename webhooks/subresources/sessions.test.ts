@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { type Duplex, duplexPair } from 'node:stream'
+import { type Duplex, duplexPair, PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import fastify from 'fastify'
 import { Registry } from 'prom-client'
@@ -478,6 +478,20 @@ test('a screenshot is a PNG without a position, and has a limit', async () => {
   endless.on('error', () => {}).resume()
   await advance(() => endless.destroyed)
   expect(endless.complete).toBe(false)
+})
+
+test('a request that was refused while its session opened leaves no place and no connection', async () => {
+  const { sessions, guests } = await start({ limits: { all: 1, perUser: 9, perNamespace: 9, perVm: perVm(9) } })
+  const wanted = { ...kinds['screenshot']!, resource: 'virtualmachines' as const, namespace: 'default', name: 'web' }
+  const refused = async () => {
+    const raw = Object.assign(new PassThrough(), { headersSent: true, writeHead: () => raw, flushHeaders() {} })
+    const reply = { raw, request: { raw: { headers: {} } }, hijack() {} }
+    await sessions.respond({ username: 'jane', groups: [] }, wanted, reply as never)
+  }
+  await refused()
+  await refused()
+  await Promise.all(guests.map((guest) => text(guest)))
+  expect(guests).toHaveLength(2)
 })
 
 test('metrics are JSON, have a limit, and are counted, but not logged', async () => {

@@ -266,8 +266,8 @@ export function createSessions(options: SessionOptions): Sessions {
       const auditID = auditOf(reply.request.raw)
       const opened = await counted(user, wanted, auditID, reply.raw)
       reply.hijack()
-      // The client has gone meanwhile, and emits no further event.
-      if (reply.raw.destroyed) {
+      // The client has gone meanwhile, and emits no further event, or was refused to make room for others.
+      if (reply.raw.destroyed || reply.raw.headersSent) {
         opened.place.leave()
         opened.socket.destroy()
         return undefined
