@@ -15,7 +15,9 @@ export const withoutIdentity = (result: Result): Result =>
   JSON.parse(
     JSON.stringify(result)
       .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'a uuid')
-      .replaceAll(/"52:54:00(:[0-9a-f]{2}){3}"/g, '"a MAC address"'),
+      .replaceAll(/"52:54:00(:[0-9a-f]{2}){3}"/g, '"a MAC address"')
+      // Of the domain of a VM with `generateName`, whose suffix is derived from the UUID.
+      .replaceAll(/-[0-9a-f]{12}(?=["_])/g, '-a suffix'),
   )
 
 /** The result that must be equal for every way of completion: the stored VM, or the output of kubectl. */
