@@ -68,7 +68,8 @@ const maxLostValue = 128
 
 /**
  * Encodes the annotation. If it is too long, omits the user's overridden values first, then skipped values, then the
- * items that lists lost, then overridden and removed values, then origins from the last path on. The text records how many entries are missing.
+ * items that lists lost, then overridden and removed values, then origins from the last path on. The text records how
+ * many entries are missing.
  * @param object as completed, a VM or another kind: its leaves decide whether a whole subtree has one origin
  */
 export function encodeProvenance(
