@@ -1,29 +1,21 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer as createHttpsServer } from 'node:https'
-import { createServer, Socket, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { duplexPair } from 'node:stream'
 import { parseArgs } from 'node:util'
-import { WebSocket, WebSocketServer } from 'ws'
+import { WebSocket } from 'ws'
 import { run } from '../cluster/command.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
-import { createSessionAccess } from '../handler/session-access.ts'
-import { startSessionServer } from '../handler/session-server.ts'
-import { ConsoleHub } from '../launcher/console-hub.ts'
-import { kubeconfigAccess } from '../runtime/access.ts'
-import { pacedOptions, smallChunkBytes } from '../runtime/carry.ts'
-import { systemClock } from '../runtime/clock.ts'
-import { createKubeClient } from '../runtime/kube.ts'
-import { createLogger } from '../runtime/log.ts'
-import { createSelfSigned } from '../runtime/self-signed.ts'
 import { accountOf, kubectlAs } from '../test/apiserver/accounts.ts'
 import { startApiServer } from '../test/apiserver/apiserver.ts'
 import { installProcesses, type Replica } from '../test/apiserver/processes.ts'
 import { ownAddress } from '../test/apiserver/service.ts'
+import type { Listening } from './sessions/nodes.ts'
+import { pourRequest, windowBytes } from './sessions/window.ts'
 
 /**
  * Sessions through a real API server, the webhooks' process and a handler's session server, beside a WebSocket to an
- * extension server that echoes by itself. Measures the time to open, the latency of one byte and its echo, the bytes
+ * extension server that echoes by itself. The far side of both is one other process. Measures the time to open, the latency of one byte and its echo, the bytes
  * per second from the guest, and what idle sessions cost the webhooks. The ways alternate, and the figures are
  * medians of the rounds, because other work on the host would favor one of them. Requires KUBE_BIN_DIR (`make
  * binaries`).
@@ -43,29 +35,6 @@ const rounds = Number(values.rounds)
 const echoes = Number(values.echoes)
 const mebibytes = Number(values.mebibytes)
 const openings = 3
-/**
- * After these bytes, the guest sends a window. They are so many because the chain does not read for some milliseconds
- * after a smaller chunk: it would delay the next request, not the output that is measured.
- */
-const pourRequest = Buffer.alloc(smallChunkBytes, 'p')
-/** Less than the lag after which a reader of a console is disconnected. */
-const windowBytes = 256 * 1024
-const chunk = Buffer.alloc(64 * 1024, 'x')
-
-/** Echoes bytes; sends a window for each `pourRequest`, which can arrive in parts. */
-function createPlayer(send: (bytes: Buffer) => Promise<void>): (received: Buffer) => void {
-  let asked = 0
-  return (received) => {
-    if (received[0] !== pourRequest[0]) return void send(received)
-    asked += received.length
-    if (asked < pourRequest.length) return undefined
-    asked -= pourRequest.length
-    return void (async () => {
-      for (let bytes = 0; bytes < windowBytes; bytes += chunk.length) await send(chunk)
-    })()
-  }
-}
-
 /** The idle sessions, of a user for each namespace: within the limits of a VM, a namespace, a node and a replica. */
 const [namespaces, vmsOfNamespace, idleOfVm] = [8, 4, 16]
 const nodes = ['n0', 'n1', 'n2']
@@ -87,7 +56,6 @@ const idle = Array.from({ length: namespaces * vmsOfNamespace }, (_, index) =>
   vmAt(`idle${index % namespaces}`, index + 1),
 )
 const vms = [vm, ...idle]
-const log = createLogger({ process: 'bench', level: 'silent' })
 const api = await startApiServer()
 const kubectl = (rest: string[], input?: object) =>
   run(
@@ -100,58 +68,18 @@ writeFileSync(
   token,
   await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-webhooks', '--audience', 'virtset-handler']),
 )
-const kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'bench' })
-
-/** The consoles of the guests by the UID of their pods. */
-const hubs = new Map(
-  vms.map(({ podUID, namespace }) => {
-    const [line, guest] = duplexPair()
-    guest.on(
-      'data',
-      createPlayer((more) => new Promise((resolve) => void guest.write(more, () => resolve()))),
-    )
-    const hub = new ConsoleHub({ open: async () => line, clock: systemClock, log })
-    void hub.start()
-    return [podUID, { hub, namespace }]
-  }),
-)
-// Stands for a port of a guest.
-const tcp = createServer({ noDelay: true }, (socket) => {
-  socket.on('error', () => {})
-  socket.on(
-    'data',
-    createPlayer((more) => new Promise((resolve) => void socket.write(more, () => resolve()))),
-  )
-})
-await new Promise<void>((resolve) => void tcp.listen(0, '127.0.0.1', resolve))
-const { port: tcpPort } = tcp.address() as AddressInfo
-
-const startHandler = () =>
-  startSessionServer({
-    port: 0,
-    host: '127.0.0.1',
-    address: '127.0.0.1',
-    accessOf: createSessionAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
-    namespaceOf: (uid) => hubs.get(uid)?.namespace,
-    open: async (uid, target) => {
-      const { hub } = hubs.get(uid) ?? {}
-      if (target.kind !== 'console' || hub === undefined)
-        return { socket: new Socket(pacedOptions).setNoDelay(true).connect(tcpPort, '127.0.0.1') }
-      const session = await hub.join(target)
-      const [ours, theirs] = duplexPair()
-      session.start(theirs)
-      return { socket: ours, position: session.position }
-    },
-    log,
-    clock: systemClock,
-  })
+const far = fork(join(import.meta.dirname, 'sessions/nodes.ts'), [
+  api.kubeconfig,
+  String(nodes.length),
+  JSON.stringify(vms),
+])
+const [{ endpoints, directPort }] = (await once(far, 'message')) as [Listening]
 const webhooks: Replica[] = []
 for (const name of replicas) webhooks.push(await processes.startWebhooks(name))
-const handlers = await Promise.all(nodes.map(startHandler))
 await kubectl(['apply', '--server-side', '-f', '-'], {
   apiVersion: 'v1',
   kind: 'List',
-  items: handlers.map(({ published }, index) => ({
+  items: endpoints.map((sessionEndpoint, index) => ({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'NodeProfile',
     metadata: { name: nodes[index] },
@@ -159,7 +87,7 @@ await kubectl(['apply', '--server-side', '-f', '-'], {
       libvirtVersion: '11.3.0',
       kvm: false,
       taints: [],
-      sessionEndpoint: published,
+      sessionEndpoint,
       capabilities: bundledCapabilities,
     },
   })),
@@ -192,22 +120,6 @@ for (const one of vms) {
   await kubectl([...patch, ...kubectlAs(accountOf('controller'))])
 }
 
-// The direct WebSocket: an extension server that echoes by itself.
-const sockets = new WebSocketServer({ noServer: true, perMessageDeflate: false })
-const direct = createHttpsServer(createSelfSigned('echo', Date.now()), (_, response) => {
-  const resources = { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: 'echo.test/v1', resources: [] }
-  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(resources))
-})
-direct.on('upgrade', (request, socket, head) => {
-  sockets.handleUpgrade(request, socket, head, (client) => {
-    client.on(
-      'message',
-      createPlayer((more) => new Promise((resolve) => client.send(more, () => resolve()))),
-    )
-  })
-})
-await new Promise<void>((resolve) => void direct.listen(0, resolve))
-const { port: directPort } = direct.address() as AddressInfo
 const metadata = { name: 'echo', namespace: 'default' }
 await kubectl(['apply', '-f', '-'], {
   apiVersion: 'v1',
@@ -353,11 +265,7 @@ if (values.json === true) {
   const cost = `${kibibytesPerIdle.toFixed(0)} KiB each, ${cpuMsPerSecond.toFixed(0)} ms of CPU per second for all`
   process.stdout.write(`${held.length} idle consoles in the webhooks: ${cost}\n`)
 }
-tcp.close()
-direct.close()
-direct.closeAllConnections()
-await Promise.all(handlers.map((one) => one.close()))
-await kube.close()
+far.disconnect()
 await processes.stop()
 await api.stop()
 process.exit(0)
