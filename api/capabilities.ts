@@ -44,7 +44,7 @@ export interface Accelerator {
 
 export interface MachineType {
   readonly name: string
-  /** `pc` and `q35` are aliases of the newest version of each. At most one machine type has an alias. */
+  /** `pc` and `q35` are aliases of the newest version of each. No two machine types have the same. */
   readonly alias?: string
   /** Of at most one. */
   readonly isDefault?: true

@@ -1,7 +1,7 @@
 import { syncBuiltinESMExports } from 'node:module'
 import fs, { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { createAttemptWithMoreRoom, isFull, writingTo } from './no-space.ts'
 
 const fill = async () => {
@@ -56,26 +56,29 @@ test.each([
 })
 
 describe('an attempt that had no space', () => {
+  const place = { name: 'it', directory, bytes: () => 100n }
+  const { statfs } = fs
+  afterEach(() => {
+    Object.assign(fs, { statfs })
+    syncBuiltinESMExports()
+  })
+  function haveFree(bytes: number, files = 1000): void {
+    Object.assign(fs, { statfs: async () => ({ bavail: BigInt(bytes), bsize: 1n, ffree: BigInt(files) }) })
+    syncBuiltinESMExports()
+  }
+
   /** Attempts to write 100 bytes where so many are free, and so many files can be created. Returns how many were made. */
   async function attempts(
     free: readonly number[],
     more: { readonly files?: readonly number[]; readonly stored?: bigint; readonly place?: string } = {},
   ): Promise<number> {
-    const { statfs } = fs
-    onTestFinished(() => {
-      Object.assign(fs, { statfs })
-      syncBuiltinESMExports()
-    })
     const attempt = createAttemptWithMoreRoom()
-    const place = { name: 'it', directory: more.place ?? directory, bytes: () => 100n, stored: more.stored ?? 0n }
     let made = 0
     for (const [index, bytes] of free.entries()) {
-      const ffree = BigInt(more.files?.[index] ?? 1000)
-      Object.assign(fs, { statfs: async () => ({ bavail: BigInt(bytes), bsize: 1n, ffree }) })
-      syncBuiltinESMExports()
+      haveFree(bytes, more.files?.[index])
       const write = () => {
         made++
-        return writingTo(place, fill)
+        return writingTo({ ...place, directory: more.place ?? directory, stored: more.stored ?? 0n }, fill)
       }
       await expect(attempt(directory, write)).rejects.toThrow('it is full')
     }
@@ -99,7 +102,11 @@ describe('an attempt that had no space', () => {
 
   test('is forgotten once there was space', async () => {
     const attempt = createAttemptWithMoreRoom()
+    haveFree(50)
+    await expect(attempt(directory, () => writingTo(place, fill))).rejects.toThrow('it is full')
+    haveFree(200)
     expect(await attempt(directory, async () => 1)).toBe(1)
+    haveFree(40)
     expect(await attempt(directory, async () => 2)).toBe(2)
   })
 })

@@ -6,31 +6,38 @@ import type { Clock } from './clock.ts'
  * that.
  */
 export interface ArrivalDeadlines {
-  /** Calls `expire` once after the deadline, unless the returned function was called before. */
-  start(expire: () => void): () => void
+  /**
+   * Calls `expire` once, unless the returned function was called before: after the deadline, or in the first turn in
+   * which `isOver`.
+   */
+  start(expire: () => void, isOver?: () => boolean): () => void
 }
 
 const turnMs = 250
 
 /** Deadlines of `turns` turns: between `turns - 1` and `turns` times 250 ms on an idle process. */
 export function createArrivalDeadlines(clock: Pick<Clock, 'after'>, turns: number): ArrivalDeadlines {
-  const waiting = new Map<() => void, number>()
+  interface Entry {
+    readonly expire: () => void
+    readonly isOver: () => boolean
+    turnsLeft: number
+  }
+  const waiting = new Set<Entry>()
   let isTicking = false
   const tick = () => {
-    for (const [expire, turnsLeft] of waiting) {
-      if (turnsLeft > 1) waiting.set(expire, turnsLeft - 1)
-      else {
-        waiting.delete(expire)
-        expire()
-      }
+    for (const entry of waiting) {
+      entry.turnsLeft -= 1
+      if (entry.turnsLeft > 0 && !entry.isOver()) continue
+      waiting.delete(entry)
+      entry.expire()
     }
     isTicking = waiting.size > 0
     if (isTicking) clock.after(turnMs, tick)
   }
   return {
-    start(expire) {
-      const entry = () => expire()
-      waiting.set(entry, turns)
+    start(expire, isOver = () => false) {
+      const entry = { expire, isOver, turnsLeft: turns }
+      waiting.add(entry)
       if (!isTicking) {
         isTicking = true
         clock.after(turnMs, tick)

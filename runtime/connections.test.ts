@@ -47,6 +47,22 @@ describe('the rate of new connections', () => {
     expect([1, 2, 3, 4].map((n) => arrive('a', 60_000 + n))).toEqual([true, true, true, false])
   })
 
+  test('is zero for a minute after an address was distrusted', () => {
+    let atMs = 0
+    const connections = createConnections(limits, { monotonic: () => atMs })
+    connections.distrust('a')
+    const arrive = (address: string, nowMs: number) => {
+      atMs = nowMs
+      return connections.arrive(`${address} ${nowMs}`, address).isAccepted
+    }
+    expect([arrive('a', 0), arrive('b', 1), arrive('a', 60_000), arrive('a', 61_000)]).toEqual([
+      false,
+      true,
+      false,
+      true,
+    ])
+  })
+
   test('is not limited for an address with a proven client, and unchanged for others', () => {
     const connections = createConnections(limits, stopped)
     connections.arrive('first', 'api')

@@ -31,10 +31,14 @@ interface Connections<Connection> {
   arrive(connection: Connection, address: string): Arrival<Connection>
   prove(connection: Connection): void
   leave(connection: Connection): void
+  /** For a minute, no connection of this address is accepted, unless it has a proven client. */
+  distrust(address: string): void
 }
 
 /** The number of remembered addresses; the oldest is forgotten first. */
 const mostAddresses = 4096
+
+const distrustSeconds = 60
 
 /** The rate is not limited for a process in the same pod, or a port-forward: neither needs connections to do harm. */
 const ownAddresses = ['127.0.0.1', '::ffff:127.0.0.1', '::1']
@@ -77,6 +81,9 @@ export function createConnections<Connection>(
     leave(connection) {
       pending.delete(connection)
       proven.delete(connection)
+    },
+    distrust(address) {
+      bucketOf(address).take(limits.burst + limits.perSecond * distrustSeconds)
     },
   }
 }

@@ -11,7 +11,7 @@ import { listen } from './listen.ts'
 import { createSelfSigned } from './self-signed.ts'
 
 const limits: ConnectionLimits = { pending: 8, pendingPerAddress: 8, burst: 8, perSecond: 1, proven: 8 }
-const deadlineMs = 500
+const deadlineMs = 750
 
 const closing: (() => void)[] = []
 afterEach(() => {
@@ -124,5 +124,23 @@ test('a client that has finished its handshake has no deadline', async () => {
   await clock.advance(deadlineMs)
   const { localPort } = proven
   expect(accepted.filter(({ destroyed }) => !destroyed).map(({ remotePort }) => remotePort)).toEqual([localPort])
+  expect(rejections).toEqual(['deadline'])
+})
+
+test('a client that sends more than the head of a request before it is authenticated is disconnected', async () => {
+  const server = createServer()
+  const { clock, accepted, rejections } = guard(server)
+  server.on('connection', (socket) => socket.resume())
+  const client = connect({ port: await listen(server, 0, '127.0.0.1'), host: '127.0.0.1' }).on('error', () => {})
+  closing.push(() => client.destroy())
+  client.write(Buffer.alloc(64 * 1024))
+  await until(() => accepted[0]?.bytesRead === 64 * 1024)
+  await clock.advance(250)
+  expect(rejections).toEqual([])
+  client.write('x')
+  await until(() => accepted[0]?.bytesRead === 64 * 1024 + 1)
+  await clock.advance(1)
+  expect(accepted[0]?.destroyed).toBe(false)
+  await clock.advance(249)
   expect(rejections).toEqual(['deadline'])
 })

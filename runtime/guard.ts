@@ -1,10 +1,17 @@
-import { Socket, type Server } from 'node:net'
+import type { Server, Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
 import type { ArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
 import { createConnections } from './connections.ts'
 import type { ConnectionLimits } from './connections.ts'
+import { transportOf } from './transport.ts'
+
+/**
+ * More than a handshake, and the head of a request. TLS reads messages that deliver nothing, such as KeyUpdate, without
+ * a limit: 27 bytes take 6 µs.
+ */
+const pendingBytes = 64 * 1024
 
 /** Why a connection was closed before a request was read. */
 export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' | 'malformed'
@@ -48,10 +55,12 @@ export function guardConnections(
     const { isAccepted, evicted } = connections.arrive(socket, remoteAddress)
     if (evicted !== undefined) close(evicted, 'overloaded')
     if (!isAccepted) return close(socket, 'overloaded')
-    cancelling.set(
-      socket,
-      deadlines.start(() => close(socket, 'deadline')),
-    )
+    const hasSentTooMuch = () => socket.bytesRead > pendingBytes
+    const expire = () => {
+      if (hasSentTooMuch()) connections.distrust(remoteAddress)
+      close(socket, 'deadline')
+    }
+    cancelling.set(socket, deadlines.start(expire, hasSentTooMuch))
     socket.once('close', () => {
       settle(socket)
       connections.leave(socket)
@@ -61,7 +70,7 @@ export function guardConnections(
   })
 
   const prove = (socket: Socket) => {
-    const accepted = acceptedFor(socket)
+    const accepted = transportOf(socket)
     settle(accepted)
     connections.prove(accepted)
   }
@@ -72,12 +81,6 @@ export function guardConnections(
     if (reason !== undefined) rejected(reason)
   })
   return prove
-}
-
-/** The socket of the event `connection`, on which Node has put a TLS socket. It has no documented name. */
-function acceptedFor(socket: Socket): Socket {
-  const parent: unknown = Reflect.get(socket, '_parent')
-  return parent instanceof Socket ? parent : socket
 }
 
 /** Undefined where the client, or this guard, has closed the connection itself. */

@@ -14,6 +14,7 @@ import {
   type ConsolePosition,
   type SessionTarget,
 } from '../../runtime/session-api.ts'
+import { limitUndelivered } from '../../runtime/undelivered-limit.ts'
 import { deliverPiecewise, textOf } from '../../runtime/untrusted-response.ts'
 import type { Status } from '../admission/request.ts'
 
@@ -95,9 +96,10 @@ function connectTo(node: string, { address, certificateSha256 }: SessionEndpoint
         'firewalls and network policies must allow TCP from virtset-webhooks to that port',
       cause,
     )
-  // The certificate is compared below: it is self-signed.
-  const socket = connect({ ...to, rejectUnauthorized: false, minVersion: 'TLSv1.3' })
+  // The certificate is compared below: it is self-signed. With a socket of its own, what arrives can be counted.
+  const socket = connect({ ...to, socket: connectPlain(to), rejectUnauthorized: false, minVersion: 'TLSv1.3' })
   limitRecords(socket, clock)
+  limitUndelivered(socket, clock)
   const cancel = clock.after(connectMs, () => {
     reject(unreachable(`no connection within ${connectMs / 1000} s`))
     socket.destroy()
