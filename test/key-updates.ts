@@ -9,7 +9,7 @@ export const keyUpdateCipher = 'TLS_AES_128_GCM_SHA256'
  * @param sent the records that the sender has encrypted with that secret
  */
 export function keyUpdates(line: string, sent: number, count: number): Buffer {
-  let secret = Buffer.from(line.trim().split(' ').at(-1) ?? '', 'hex')
+  let secret: Buffer = Buffer.from(line.trim().split(' ').at(-1) ?? '', 'hex')
   const derive = (label: string, length: number): Buffer => {
     const name = Buffer.from(`tls13 ${label}`)
     const info = Buffer.from([0, length, name.length, ...name, 0, 1])

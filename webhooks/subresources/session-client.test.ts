@@ -10,10 +10,12 @@ import { startSessionServer, type SessionServer } from '../../handler/session-se
 import { LauncherRefusal } from '../../handler/launcher.ts'
 import type { LauncherSession } from '../../handler/launcher-session.ts'
 import { systemClock } from '../../runtime/clock.ts'
+import { listen } from '../../runtime/listen.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { createSelfSigned } from '../../runtime/self-signed.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
-import { wireOf } from '../../test/records.ts'
+import { keyUpdateCipher, keyUpdates } from '../../test/key-updates.ts'
+import { wireOf, type Wire } from '../../test/records.ts'
 import { until } from '../../test/until.ts'
 import { createSessionClient } from './session-client.ts'
 
@@ -116,13 +118,29 @@ test('gives up a server that accepts connections and stays silent', async () => 
 
 /** A process with the certificate of a handler, on a node under an attacker's control. */
 async function startHostile(act: (socket: Socket) => void) {
+  return listenAs((certificate) => createTlsServer(certificate, (socket) => act(socket.on('error', () => {}))))
+}
+
+/** The same, with the connection beneath TLS. */
+async function startOnWire(act: (tls: TLSSocket, wire: Wire) => void) {
+  return listenAs((certificate) =>
+    createServer((socket) => {
+      const wire = wireOf(socket)
+      const options = { isServer: true, ...certificate, ciphers: keyUpdateCipher }
+      act(
+        new TLSSocket(wire, options).on('error', () => {}),
+        wire,
+      )
+    }),
+  )
+}
+
+async function listenAs(create: (certificate: ReturnType<typeof createSelfSigned>) => Server) {
   const certificate = createSelfSigned('virtset-handler', Date.now())
-  const hostile = createTlsServer(certificate, (socket) => act(socket.on('error', () => {})))
-  server = hostile.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  server = create(certificate)
+  const address = `127.0.0.1:${await listen(server, 0, '127.0.0.1')}`
   const { fingerprint256 } = new X509Certificate(certificate.cert)
-  return { node: 'n1', endpoint: { address: `127.0.0.1:${port}`, certificateSha256: fingerprint256 }, podUID, target }
+  return { node: 'n1', endpoint: { address, certificateSha256: fingerprint256 }, podUID, target }
 }
 
 /** What Node has parsed of a response. */
@@ -169,26 +187,37 @@ test('parses nothing of what arrives before the request', async () => {
 })
 
 test('buffers what a node sends in chunks of its size, not in one for each record', async () => {
-  const certificate = createSelfSigned('virtset-handler', Date.now())
-  server = createServer((socket) => {
-    const wire = wireOf(socket)
-    const tls = new TLSSocket(wire, { isServer: true, ...certificate }).on('error', () => {})
+  const wanted = await startOnWire((tls, wire) => {
     tls.once('data', () => {
       tls.write('HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: virtset\r\n\r\n')
       void wire.sendEach(tls, 'x'.repeat(900))
     })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const { fingerprint256 } = new X509Certificate(certificate.cert)
-  const endpoint = { address: `127.0.0.1:${port}`, certificateSha256: fingerprint256 }
-  const { socket } = await client({ node: 'n1', endpoint, podUID, target })
+  })
+  const { socket } = await client(wanted)
   await until(() => socket.readableLength > 0)
   const chunks: number[] = []
   socket.on('data', (chunk: Buffer) => chunks.push(chunk.length))
   await until(() => chunks.reduce((sum, length) => sum + length, 0) === 900)
   expect(chunks.length).toBeLessThan(10)
   socket.destroy()
+})
+
+test('disconnects a handler that sends messages of TLS that deliver nothing', async () => {
+  const wanted = await startOnWire((tls, wire) => {
+    let secret = ''
+    tls.on('keylog', (line: Buffer) => {
+      if (line.toString().startsWith('SERVER_TRAFFIC_SECRET_0 ')) secret = line.toString()
+    })
+    tls.once('data', () => {
+      tls.write('HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: virtset\r\n\r\n', () => {
+        // After two session tickets and the response.
+        wire.write(keyUpdates(secret, 3, 3000))
+      })
+    })
+  })
+  const { socket } = await client(wanted)
+  const [error] = await once(socket, 'error')
+  expect(error.message).toMatch(/^it sent 8\d{4} bytes that contained \d+$/)
 })
 
 test('does not read an endless refusal', async () => {
