@@ -206,6 +206,20 @@ test('preserves the origins when another webhook adds a disk in between', () => 
   expect(by('spec.domain.devices.disks[1].driver.name')).toMatchObject({ by: 'default' })
 })
 
+test.each([
+  ['enforces', {}],
+  ['enforced, and another removed', { remove: ['domain.clock'], priority: 1 }],
+])('preserves what the user wrote in another branch of a union than a preset %s', (_, other) => {
+  const clock = { offset: 'variable', adjustment: '3600', basis: 'utc' } as const
+  const presets = [
+    preset('utc', { strength: 'Enforce', domain: { clock: { offset: 'utc' } } }),
+    preset('other', { strength: 'Enforce', ...other }),
+  ]
+  const once = completed(vmWith({ clock }), presets)
+  expect([...once.overridden.keys()]).toContain('spec.domain.clock.adjustment')
+  expect(completed(once.vm, presets).overridden).toEqual(once.overridden)
+})
+
 test('a user cannot pass off their own values as defaults', () => {
   const { vm: once } = completed(vmWith())
   const claim = once.metadata.annotations?.[completedByAnnotation] ?? ''

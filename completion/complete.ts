@@ -282,7 +282,7 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
 /**
  * A VM that was completed again, as it was shown before: in the same order, and with the values that presets removed or
  * overrode, which the VM itself no longer shows. Only for display. A claim is shown only if the preset that it names
- * takes part and does that, or, for a value of another branch of a union, enforces what is beside it.
+ * takes part and does that, or, for a value of another branch of a union, enforces or removes what is beside it.
  */
 function displayed(
   sent: VirtualMachine,
@@ -307,9 +307,10 @@ function displayed(
     return [path, lost.some(isUsers) ? lost : [...lost, { origin: byUser, value: undefined }]]
   }
   const isEnforced = ([, origin]: [string, Origin]): boolean => presetOf(origin)?.strength === 'Enforce'
-  const besideEnforced = new Set([...origins].filter(isEnforced).map(([path]) => parentPath(path)))
+  const allRemoved = new Map([...[...claim.removed].filter(hasRemoved), ...removed])
+  const besidePresets = new Set([...[...origins].filter(isEnforced), ...allRemoved].map(([path]) => parentPath(path)))
   const isOfLostBranch = ([path, lost]: [string, readonly LostValue[]]): boolean =>
-    besideEnforced.has(parentPath(path)) && valueAtPath(vm, path) === undefined && lost.every(isUsers)
+    besidePresets.has(parentPath(path)) && valueAtPath(vm, path) === undefined && lost.every(isUsers)
   return {
     // The same values in another order.
     vm: inOrderOf(vm, sent) as VirtualMachine,
@@ -319,7 +320,7 @@ function displayed(
       ...overridden,
       ...[...claim.overridden].filter(isUnknown).map(withUnknown),
     ]),
-    removed: new Map([...[...claim.removed].filter(hasRemoved), ...removed]),
+    removed: allRemoved,
     // Only presets of strength Enforce remove items. What a claim says about them allows its user to send these again,
     // which changes nothing. Of a copy that was changed, what is missing now counts.
     shortened: participants.some(({ preset }) => preset.strength === 'Enforce')
