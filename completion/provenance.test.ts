@@ -122,22 +122,22 @@ test('omits values first if space is short', () => {
 test('records the items that a list lost', () => {
   const shortened = new Map([
     ['spec.volumes', { length: 2, missing: new Map([[0, '0011223344556677']]) }],
-    ['spec.domain.devices.disks[1].source.hosts', { length: 1, missing: new Map([[0, '8899aabbccddeeff']]) }],
+    ['spec.domain.devices.disks', { length: 3, missing: new Map([[0, '8899aabbccddeeff']]) }],
+    ['spec.domain.devices.disks[1].source.hosts', { length: 1, missing: new Map([[0, '0123456789abcdef']]) }],
   ])
   const { text } = encodeProvenance({ ...nothing, shortened }, vm)
   expect(JSON.parse(text)).toEqual({
     v: 1,
     by: [],
-    less: {
-      spec: {
-        volumes: [2, [0, '0011223344556677']],
-        domain: { devices: { disks: { 1: { source: { hosts: [1, [0, '8899aabbccddeeff']] } } } } },
-      },
-    },
+    less: [
+      ['spec.volumes', 2, [0, '0011223344556677']],
+      ['spec.domain.devices.disks', 3, [0, '8899aabbccddeeff']],
+      ['spec.domain.devices.disks[1].source.hosts', 1, [0, '0123456789abcdef']],
+    ],
   })
   expect(decodeProvenance(text)?.shortened).toEqual(shortened)
   const cut = encodeProvenance({ ...nothing, shortened }, vm, text.length - 1)
-  expect([decodeProvenance(cut.text)?.shortened, cut.left]).toEqual([new Map(), 2])
+  expect([decodeProvenance(cut.text)?.shortened, cut.left]).toEqual([new Map(), 3])
 })
 
 test('items that a list lost are omitted before values that were overridden or removed', () => {
@@ -153,11 +153,7 @@ test.each([
   [256, 1],
   [257, 0],
 ])('of lists whose paths have %i characters, a claim names %i', (length, size) => {
-  const text = JSON.stringify({
-    v: 1,
-    by: [],
-    less: { spec: { ['k'.repeat(length - 5)]: [1, [0, '0011223344556677']] } },
-  })
+  const text = JSON.stringify({ v: 1, by: [], less: [['k'.repeat(length), 1, [0, '0011223344556677']]] })
   expect(decodeProvenance(text)?.shortened.size).toBe(size)
 })
 
@@ -175,26 +171,26 @@ test.each([
   expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, enforced: new Map(), shortened: new Map(), left: 0 })
 })
 
+const listed = { ...nothing, shortened: new Map([['spec.a', { length: 1, missing: new Map() }]]) }
+
 test.each([
   ['repeats a long key in each path', 'x'.repeat(12_000), nothing],
-  ['has a key that is many in the text of a path', '[a]'.repeat(2000), nothing],
-  ['has a key that is many with dots', `]${'.a'.repeat(2000)}`, nothing],
-  ['has a key with brackets', 'a[b]', { ...nothing, origins: expect.objectContaining({ size: 200 }) }],
+  ['has a key that is many in the text of a path', '[a]'.repeat(2000), listed],
+  ['has a key that is many with dots', `]${'.a'.repeat(2000)}`, listed],
+  ['has a key with brackets', 'a[b]', { ...listed, origins: expect.objectContaining({ size: 200 }) }],
 ])('a claim that %s expands to little or nothing', (_, key, expected) => {
   const below = Object.fromEntries(Array.from({ length: 200 }, (_item, index) => [`k${index}`, 0]))
-  const text = JSON.stringify({ v: 1, by: ['=r'], at: { spec: { [key]: below } } })
-  expect(decodeProvenance(text)).toEqual(
-    expected && { ...expected, enforced: new Map(), shortened: new Map(), left: 0 },
-  )
+  const text = JSON.stringify({ v: 1, by: ['=r'], at: { spec: { [key]: below } }, less: [['spec.a', 1]] })
+  expect(decodeProvenance(text)).toEqual({ enforced: new Map(), shortened: new Map(), left: 0, ...expected })
 })
 
 test('invalid parts of an annotation are ignored', () => {
   const text =
-    '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":{"spec":{"a":[],"b":["x"],"c":7,"e":[2,7,[1],["0","0123456789abcdef"],[0,"d"],[-1,"0123456789abcdef"],[0.5,"0123456789abcdef"],[1e400,"0123456789abcdef"],[1,"0123456789abcdef"]],"f":[1e400],"g":[-1]}}}'
+    '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":[7,{},[],["a"],["b","x"],[7,7],["e",2,7,[1],["0","0123456789abcdef"],[0,"d"],[-1,"0123456789abcdef"],[0.5,"0123456789abcdef"],[1e400,"0123456789abcdef"],[1,"0123456789abcdef"]],["f",1e400],["g",-1]]}'
   expect(decodeProvenance(text)).toEqual({
     ...nothing,
     enforced: new Map(),
-    shortened: new Map([['spec.e', { length: 2, missing: new Map([[1, '0123456789abcdef']]) }]]),
+    shortened: new Map([['e', { length: 2, missing: new Map([[1, '0123456789abcdef']]) }]]),
     origins: new Map([
       ['spec.c', { by: 'default', rule: 'r' }],
       ['spec.__proto__', { by: 'default', rule: 'r' }],

@@ -27,7 +27,8 @@ export const maxProvenanceBytes = 32 * 1024
  * the tree ends there. Anything that it does not contain is the user's. `over` and `gone` are such trees for overridden
  * and removed values, `lock` for labels, annotations and media that presets enforce, and `skip` is a list of [by, path,
  * reason]. `over` also holds the user's value if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it. `less` is a
- * tree whose leaves are lists that lost items of the user: `[3, [1, "0f1e…"]]` if the second of three.
+ * list of the lists that lost items of the user: `["spec.volumes", 3, [1, "0f1e…"]]` if the second of three. It is not a
+ * tree, because an item of such a list can contain another.
  */
 interface Encoded {
   readonly v: 1
@@ -36,7 +37,7 @@ interface Encoded {
   readonly over?: Tree
   readonly gone?: Tree
   readonly lock?: Tree
-  readonly less?: Tree
+  readonly less?: readonly (readonly [string, number, ...(readonly [number, string])[]])[]
   readonly skip?: readonly (readonly [number, string, string])[]
   /** The number of entries omitted because of the size limit. */
   readonly more?: number
@@ -185,10 +186,9 @@ function textOf(provenance: Attribution, object: Subject, left: number): string 
   )
   const gone = trieOf(provenance.removed, placeOf)
   const lock = trieOf(provenance.enforced ?? new Map<string, Origin>(), placeOf)
-  const less = trieOf(provenance.shortened ?? new Map<string, Shortened>(), ({ length, missing }) => [
-    length,
-    ...missing,
-  ])
+  const less = [...(provenance.shortened ?? [])].map(
+    ([path, { length, missing }]) => [path, length, ...missing] as const,
+  )
   const skip = provenance.skipped.map(({ origin, path, reason }) => [placeOf(origin), path, reason] as const)
   return JSON.stringify({
     v: 1,
@@ -197,7 +197,7 @@ function textOf(provenance: Attribution, object: Subject, left: number): string 
     ...(over === undefined ? {} : { over }),
     ...(gone === undefined ? {} : { gone }),
     ...(lock === undefined ? {} : { lock }),
-    ...(less === undefined ? {} : { less }),
+    ...(less.length === 0 ? {} : { less }),
     ...(skip.length === 0 ? {} : { skip }),
     ...(left === 0 ? {} : { more: left }),
   } satisfies Encoded)
@@ -341,14 +341,14 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
         })
       : undefined
   const { at, over, gone, lock, less } = encoded
-  const isShown = isShort(expansionOf({ at, over, gone, less }))
+  const isShown = isShort(expansionOf({ at, over, gone }))
   const shown = <T>(tree: unknown, decode: (end: unknown) => T | undefined) => pathsOf(isShown ? tree : {}, decode)
   return {
     origins: shown(at, one),
     overridden: shown(over, many),
     removed: shown(gone, one),
     enforced: pathsOf(isShort(expansionOf({ lock })) ? lock : {}, one),
-    shortened: new Map([...shown(less, shortenedOf)].filter(([path]) => path.length <= longestListPath)),
+    shortened: isShown ? shortenedOf(less) : new Map(),
     skipped: skipsOf(encoded['skip'], one),
     left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
   }
@@ -357,15 +357,25 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
 /** Each item of a list that an update sends has this text in its path. No list of a VM has a path of half this length. */
 const longestListPath = 256
 
-function shortenedOf(end: unknown): Shortened | undefined {
-  if (!Array.isArray(end)) return undefined
-  const [length, ...entries]: readonly unknown[] = end
-  if (!isCount(length)) return undefined
-  const missing = entries.flatMap((entry) => {
-    const [index, digest]: readonly unknown[] = Array.isArray(entry) ? entry : []
-    return isCount(index) && typeof digest === 'string' && digestForm.test(digest) ? [[index, digest] as const] : []
-  })
-  return { length, missing: new Map(missing) }
+function shortenedOf(lists: unknown): ReadonlyMap<string, Shortened> {
+  if (!Array.isArray(lists)) return new Map()
+  return new Map(
+    lists.flatMap((entry): readonly (readonly [string, Shortened])[] => {
+      if (!Array.isArray(entry)) return []
+      const [path, length, ...items]: readonly unknown[] = entry
+      if (typeof path !== 'string' || path.length > longestListPath || !isCount(length)) return []
+      return [[path, { length, missing: missingOf(items) }]]
+    }),
+  )
+}
+
+function missingOf(items: readonly unknown[]): ReadonlyMap<number, string> {
+  return new Map(
+    items.flatMap((item) => {
+      const [index, digest]: readonly unknown[] = Array.isArray(item) ? item : []
+      return isCount(index) && typeof digest === 'string' && digestForm.test(digest) ? [[index, digest] as const] : []
+    }),
+  )
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
@@ -404,8 +414,7 @@ function expansionOf({
   over,
   gone,
   lock,
-  less,
-}: { readonly [part in 'at' | 'over' | 'gone' | 'lock' | 'less']?: unknown }): Expansion {
+}: { readonly [part in 'at' | 'over' | 'gone' | 'lock']?: unknown }): Expansion {
   const sum = { keys: 0, characters: 0 }
   const visit = (tree: unknown, depth: number, length: number): void => {
     if (depth > maxDepth) return
@@ -415,7 +424,7 @@ function expansionOf({
     // The dot or the brackets of a key count as two.
     for (const [key, member] of Object.entries(tree)) visit(member, depth + keysIn(key), length + key.length + 2)
   }
-  for (const tree of [at, over, gone, lock, less]) visit(tree, 0, 0)
+  for (const tree of [at, over, gone, lock]) visit(tree, 0, 0)
   return sum
 }
 

@@ -53,6 +53,23 @@ const clock = pick<Json>(
   { offset: 'timezone', timezone: 'Europe/Paris' },
   { offset: 'variable', adjustment: '3600', basis: 'utc' },
 )
+/** Their items have lists. */
+const interfaces = fc.uniqueArray(pick(2000, 3000, 4000), { minLength: 2 }).map((ports) =>
+  ports.map((port) => ({
+    type: 'user',
+    model: { type: 'virtio' },
+    backend: { type: 'passt' },
+    portForwards: [
+      {
+        proto: 'tcp',
+        ranges: [
+          { start: port, to: 22 },
+          { start: port + 1, to: 80 },
+        ],
+      },
+    ],
+  })),
+)
 const backing = pick<Json>({ model: 'random', text: '/dev/urandom' }, { model: 'builtin' })
 const rng = fc.record({ model: pick('virtio'), backend: backing, rate: pick({ bytes: 99 }, { bytes: 99, period: 5 }) })
 const domain = some({
@@ -69,6 +86,7 @@ const domain = some({
       pick('a', 'b').map((name) => ({ type: 'pty', target: { type: 'virtio', name } })),
       { minLength: 1, maxLength: 2 },
     ),
+    interfaces,
     watchdogs: fc.constant([{ model: 'i6300esb', action: 'reset' }]),
   }),
 })
@@ -89,22 +107,30 @@ const path = pick(
   'devices.rngs',
   'devices.channels[0]',
   'devices.channels[target.name=b]',
+  'devices.interfaces[0]',
+  'devices.interfaces[1]',
   'features.acpi',
   'features',
   'clock',
   'memory',
   'title',
 )
+/** An item of a list that another one contains. */
+const pathInList = pick(
+  'devices.interfaces[0].portForwards[0]',
+  'devices.interfaces[0].portForwards[0].ranges[0]',
+  'devices.interfaces[1].portForwards[0].ranges[1]',
+)
+const paths = fc
+  .tuple(fc.array(path, { maxLength: 3 }), fc.array(pathInList, { maxLength: 2 }))
+  .map((both) => both.flat().map((below) => `domain.${below}`))
 const volumes = ['a', 'b', 'c', 'd'].map(volume)
 const preset = fc
   .record({
     domain: fc.oneof(fc.constant({}), domain),
     volumes: fc.oneof(fc.constant([]), fc.subarray(volumes)),
     strength: pick('Enforce', 'Enforce', 'Default'),
-    remove: fc.array(
-      path.map((below) => `domain.${below}`),
-      { maxLength: 3 },
-    ),
+    remove: paths,
     priority: fc.nat({ max: 2 }),
   })
   .map(({ strength, remove, ...rest }) => ({

@@ -63,8 +63,8 @@ export function withoutRemovedItems(
   return { spec, sentPath: (path) => sentPathOf(path, lists) }
 }
 
-/** Of lists in lists: each is read once more. A domain has fewer, but a claim can name any. */
-const mostLevels = 8
+/** Of lists in lists: each is read once more. A VM has at most three, but a claim can name any. */
+const mostLevels = 4
 
 const none: ReadonlySet<number> = new Set()
 
