@@ -13,7 +13,7 @@ const hosts = { hosts: [{ name: 'one' }, { name: 'two' }] }
 function recorded(lists: { readonly [path: string]: Shortened }): ReadonlyMap<string, Shortened> {
   const shortened = new Map(Object.entries(lists))
   const none = { origins: new Map(), overridden: new Map(), removed: new Map(), skipped: [] }
-  const { text } = encodeProvenance({ ...none, shortened }, { metadata: {}, spec: {} })
+  const { text } = encodeProvenance({ ...none, shortened }, { metadata: {} })
   return decodeProvenance(text)?.shortened ?? new Map()
 }
 
