@@ -106,6 +106,22 @@ test('lists in lists are not read again for each level that a claim names', () =
   expect(reads).toBeLessThan(10)
 })
 
+test.each<[string, string[], number]>([
+  ['that are stored or can be removed ones', ['b', 'c', 'x', 'y', 'z'], 3],
+  ['that are more than these', ['b', 'c', 'x', 'y', 'z', 'zz'], 0],
+  ['without a name', ['b', 'c', ''], 0],
+])('of volumes %s, only those with another name are hashed', (_, names, hashed) => {
+  const read = new Set<number>()
+  const volumes = names.map(
+    (name, index) =>
+      new Proxy(name === '' ? {} : { name }, { ownKeys: (item) => (read.add(index), Reflect.ownKeys(item)) }),
+  )
+  const claim = recorded({ 'spec.volumes': { length: 1e9, missing: new Map([[0, digestOf(a)]]) } })
+  const { spec } = withoutRemovedItems({ volumes }, stored, claim) as { spec: { volumes: unknown[] } }
+  expect(spec.volumes).toBe(volumes)
+  expect(read.size).toBe(hashed)
+})
+
 test('what is nested deeper than the stack allows is not visited', () => {
   let deep: unknown = 1
   for (let level = 0; level < 100_000; level += 1) deep = { deep }

@@ -50,6 +50,7 @@ export function withoutRemovedItems(
     const found = level < mostLevels ? shortened.get(path) : undefined
     if ((found === undefined && !above.has(path)) || (found !== undefined && isSameJson(value, other))) return value
     const removed = found === undefined ? none : removedIndexes(value, other, found, path)
+    if (removed.size === 0 && value.length > 0 && !above.has(path)) return value
     const others: readonly unknown[] = Array.isArray(other) ? other : []
     const kept = [...value.keys()].filter((index) => !removed.has(index))
     if (removed.size > 0) lists.set(path, { sentPath, kept })
@@ -87,13 +88,17 @@ function removedIndexes(
     [...missing].every(([index, digest]) => index < length && digestOf(sent[index]) === digest)
   if (isAsSent) return new Set(missing.keys())
   const key = mergedBy.get(path)
-  if (key === undefined) return none
+  const others: readonly unknown[] = Array.isArray(stored) ? stored : []
+  // Every item is stored or missing, except for new ones, which are refused. The length can be any in a claim.
+  if (key === undefined || sent.length > missing.size + 2 * others.length) return none
   const keyOf = (item: unknown): unknown => (isRecord(item) ? item[key] : undefined)
-  const present = new Set(Array.isArray(stored) ? stored.map(keyOf) : [])
+  const present = new Set(others.map(keyOf))
   const digests = new Set(missing.values())
-  return new Set(
-    [...sent.keys()].filter((index) => !present.has(keyOf(sent[index])) && digests.has(digestOf(sent[index]))),
-  )
+  const isRemoved = (item: unknown): boolean => {
+    const own = keyOf(item)
+    return typeof own === 'string' && !present.has(own) && digests.has(digestOf(item))
+  }
+  return new Set([...sent.keys()].filter((index) => isRemoved(sent[index])))
 }
 
 /** A sent list without the items that presets removed. */

@@ -29,3 +29,12 @@ test('values that are nested as deeply as the API server accepts', () => {
     false,
   ])
 })
+
+test('the items of lists of different lengths are not read', () => {
+  const unread = new Proxy([1, 2], {
+    ownKeys: () => {
+      throw new Error('read')
+    },
+  })
+  expect([isSameJson(unread, [1]), isSameJson([1], unread)]).toEqual([false, false])
+})
