@@ -4,7 +4,8 @@ import { join } from 'node:path'
 
 /**
  * The time of `complete` for one small VM in a new process, compared with a Node that does nothing: the stand-alone
- * executable (`make dist`) and the checkout, whose compiled code Node has cached.
+ * executable (`make dist`) and the checkout. Node caches the compiled code of the latter only with
+ * `NODE_COMPILE_CACHE=DIRECTORY`.
  *
  *     npm run -s bench:cli [-- --json]
  */

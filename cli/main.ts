@@ -1,9 +1,5 @@
-import { enableCompileCache } from 'node:module'
 import { terminalText } from './terminal-text.ts'
 import type { World } from './world.ts'
-
-// Caches stripped and compiled code between runs, which saves half of a cold start.
-enableCompileCache()
 
 const world: World = {
   // The name by which it was called; `process.execPath` is the file behind a link.
