@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -59,7 +59,13 @@ describe('a kubeconfig', () => {
       'current-context': 'x',
     })
   const read = async (user: object, cluster: object = {}) => {
-    const directory = await makeDirectory({ config: kubeconfig(user, cluster), token: 'from a file' })
+    const directory = await makeDirectory({
+      config: kubeconfig(user, cluster),
+      token: 'from a file\n',
+      empty: '',
+      plugin: `#!/bin/sh\necho '{"status": {"token": "from a plugin"}}'\n`,
+    })
+    await chmod(join(directory, 'plugin'), 0o700)
     return kubeconfigAccess({ file: join(directory, 'config') })
   }
   const ca = Buffer.from('CA')
@@ -92,8 +98,41 @@ describe('a kubeconfig', () => {
       },
       { headers: { authorization: 'Bearer from exec' }, tls: { ca } },
     ],
+    [
+      'an exec plugin beside it',
+      { exec: { apiVersion: 'client.authentication.k8s.io/v1', command: './plugin' } },
+      { headers: { authorization: 'Bearer from a plugin' }, tls: { ca } },
+    ],
+    ['a token file', { tokenFile: 'token' }, { headers: { authorization: 'Bearer from a file' }, tls: { ca } }],
+    [
+      'a token file rather than a token',
+      { tokenFile: './token', token: 't' },
+      { headers: { authorization: 'Bearer from a file' }, tls: { ca } },
+    ],
+    [
+      'a token while the file has none',
+      { tokenFile: 'empty', token: 't' },
+      { headers: { authorization: 'Bearer t' }, tls: { ca } },
+    ],
   ])('proves by %s', async (_name, user, proof) => {
     expect(await (await read(user)).prove()).toEqual(proof)
+  })
+
+  it('reads a token file again each minute', async () => {
+    const directory = await makeDirectory({ config: kubeconfig({ tokenFile: 'token' }), token: 'one' })
+    const clock = fakeClock()
+    const access = await kubeconfigAccess({ file: join(directory, 'config'), clock })
+    const bearer = async () => (await access.prove()).headers['authorization']
+    expect(await bearer()).toBe('Bearer one')
+    await writeFile(join(directory, 'token'), 'two')
+    expect(await bearer()).toBe('Bearer one')
+    await clock.advance(60_001)
+    expect(await bearer()).toBe('Bearer two')
+  })
+
+  it('reports a token file that cannot be read', async () => {
+    await expect((await read({ tokenFile: 'none' })).prove()).rejects.toThrow(/^reading the token in .*\/none$/)
+    await expect((await read({ tokenFile: 'empty' })).prove()).rejects.toThrow(/^reading the token in .*\/empty$/)
   })
 
   it('supports insecure-skip-tls-verify and tls-server-name', async () => {
@@ -106,5 +145,7 @@ describe('a kubeconfig', () => {
     await expect(read({ token: 't' }, { 'proxy-url': 'http://proxy' })).rejects.toThrow('proxy-url of cluster "c"')
     const directory = await makeDirectory({ config: kubeconfig({}) })
     await expect(kubeconfigAccess({ file: join(directory, 'config'), context: 'other' })).rejects.toThrow('"other"')
+    const none = join(directory, 'none')
+    await expect(kubeconfigAccess({ file: none })).rejects.toThrow(`kubeconfig ${none} cannot be read`)
   })
 })

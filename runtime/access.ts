@@ -38,43 +38,43 @@ export function podAccess(
   const { directory = serviceAccountDirectory, clock = systemClock } = options
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = environment
   if (!host || !port) throw new Error('not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set')
-  let proof: Promise<Proof> | undefined
-  let readAtMs = 0
   const read = async (): Promise<Proof> => {
-    const [token, ca] = await Promise.all([readFile(`${directory}/token`, 'utf8'), readFile(`${directory}/ca.crt`)])
-    return { headers: { authorization: `Bearer ${token.trim()}` }, tls: { ca } }
+    try {
+      const [token, ca] = await Promise.all([readFile(`${directory}/token`, 'utf8'), readFile(`${directory}/ca.crt`)])
+      return { headers: { authorization: `Bearer ${token.trim()}` }, tls: { ca } }
+    } catch (error) {
+      throw new Error(`reading the service account in ${directory}`, { cause: error })
+    }
   }
-  return {
-    server: `https://${hostPort(host, port)}`,
-    prove() {
-      if (!proof || clock.monotonic() - readAtMs > tokenLifeMs) {
-        readAtMs = clock.monotonic()
-        proof = read().catch((error: unknown) => {
-          proof = undefined
-          throw new Error(`reading the service account in ${directory}`, { cause: error })
-        })
-      }
-      return proof
-    },
+  return { server: `https://${hostPort(host, port)}`, prove: readEachMinute(read, clock) }
+}
+
+/** What `read` resolved with last; a failure is not kept. */
+function readEachMinute<T>(read: () => Promise<T>, clock: Clock): () => Promise<T> {
+  let last: Promise<T> | undefined
+  let readAtMs = 0
+  return () => {
+    if (!last || clock.monotonic() - readAtMs > tokenLifeMs) {
+      readAtMs = clock.monotonic()
+      last = read().catch((error: unknown) => {
+        last = undefined
+        throw error
+      })
+    }
+    return last
   }
 }
 
 /**
  * Access by a kubeconfig: the named file, or else the one that kubectl would use ($KUBECONFIG, ~/.kube/config). The
- * client library implements client certificates, tokens, token files, exec plugins and OpenID Connect; it is imported
- * only here, since that takes half a second.
+ * client library implements client certificates, tokens, exec plugins and OpenID Connect; it is imported only here, since
+ * that takes half a second. A token file is read again each minute.
  */
-export async function kubeconfigAccess(options: { file?: string; context?: string } = {}): Promise<Access> {
-  const { KubeConfig } = await import('@kubernetes/client-node')
-  const config = new KubeConfig()
-  try {
-    if (options.file === undefined) config.loadFromDefault()
-    else config.loadFromFile(options.file)
-  } catch (error) {
-    throw new Error(`kubeconfig${options.file === undefined ? '' : ` ${options.file}`} cannot be read`, {
-      cause: error,
-    })
-  }
+export async function kubeconfigAccess(
+  options: { file?: string; context?: string; clock?: Clock } = {},
+): Promise<Access> {
+  const { readKubeconfig } = await import('./kubeconfig.ts')
+  const { config, users } = readKubeconfig(options.file)
   if (options.context !== undefined) config.setCurrentContext(options.context)
   const cluster = config.getCurrentCluster()
   if (!cluster) {
@@ -87,20 +87,38 @@ export async function kubeconfigAccess(options: { file?: string; context?: strin
     throw new Error('there is no kubeconfig: set KUBECONFIG, or create ~/.kube/config')
   if (cluster.proxyUrl) throw new Error(`kubeconfig: proxy-url of cluster "${cluster.name}" is not supported`)
   const namespace = config.getContextObject(config.getCurrentContext())?.namespace
+  const user = users.find(({ name }) => name === config.getCurrentUser()?.name)
+  const fileToken = user?.tokenFile === undefined ? undefined : tokenReader(user.tokenFile, user.token, options.clock)
   return {
     server: cluster.server,
     ...(namespace ? { namespace } : {}),
     async prove() {
       const applied: RequestOptions = {}
+      const token = await fileToken?.()
       await config.applyToHTTPSOptions(applied)
       const { headers = {}, auth, ca, cert, key, passphrase, rejectUnauthorized, servername } = applied
       const basic = auth ? { authorization: `Basic ${Buffer.from(auth).toString('base64')}` } : {}
+      const bearer = token === undefined ? {} : { authorization: `Bearer ${token}` }
       return {
-        headers: { ...lowerCase(headers), ...basic },
+        headers: { ...lowerCase(headers), ...bearer, ...basic },
         tls: defined({ ca, cert, key, passphrase, rejectUnauthorized, servername }),
       }
     },
   }
+}
+
+/** The token in a file. As in client-go, it takes precedence over `token`, which is used while the file has none. */
+function tokenReader(file: string, token: string | undefined, clock: Clock = systemClock): () => Promise<string> {
+  return readEachMinute(async () => {
+    try {
+      const read = (await readFile(file, 'utf8')).trim()
+      if (read === '') throw new Error('the file is empty')
+      return read
+    } catch (error) {
+      if (token) return token
+      throw new Error(`reading the token in ${file}`, { cause: error })
+    }
+  }, clock)
 }
 
 /** Pods use their service account, all other processes a kubeconfig. */
