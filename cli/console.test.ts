@@ -196,6 +196,25 @@ test('leaves with ^] while it connects again', async () => {
 })
 
 test.each([
+  ['the console', (one: ReturnType<typeof start>) => one.console()],
+  ['the log', (one: ReturnType<typeof start>) => one.log({ follow: true })],
+])('opens %s ever more rarely while its sessions end at once, and soon after one that lasted', async (_, run) => {
+  const one = start()
+  const openedMs: number[] = []
+  const startedMs = one.clock.monotonic()
+  const endsAfter = (lastsMs: number) => (receiver: Receiver) => {
+    openedMs.push(one.clock.monotonic() - startedMs)
+    receiver.begin({ epoch, offset: 0 })
+    return new Promise<Closed>((resolve) => one.clock.after(lastsMs, () => resolve(restarted)))
+  }
+  one.answers.push(...[0, 0, 0, 0, 0, 0, 20_000, 0, 0].map(endsAfter))
+  const running = run(one)
+  for (let second = 0; second < 60; second++) await one.clock.advance(1000)
+  await running
+  expect(openedMs).toEqual([0, 500, 1500, 3500, 7500, 12_500, 17_500, 38_000, 39_000])
+})
+
+test.each([
   [
     'a refusal',
     refusal(403, 'Forbidden', 'User "jane" cannot update'),
@@ -234,7 +253,7 @@ test('follows the log over a restart until the VM has ended', async () => {
   const one = start()
   one.answers.push(prints('abc', 0, restarted), prints('def', 3, restarted))
   const running = one.log({ follow: true })
-  await one.clock.advance(1000)
+  await one.clock.advance(2000)
   expect(await running).toBe(0)
   expect(one.shown.out).toBe('abcdef')
   expect(one.paths).toEqual([

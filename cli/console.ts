@@ -1,3 +1,4 @@
+import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { formatPosition, parsePosition, type ConsolePosition } from '../runtime/session-api.ts'
@@ -23,8 +24,8 @@ export interface LogFlags {
 
 /** ^], as in telnet and virsh. */
 const leaveKey = 0x1d
-const firstRetryMs = 500
-const longestRetryMs = 5000
+/** A session that is lost sooner than `healthyMs` is opened again after a longer wait than the one before it. */
+const reopening = { firstMs: 500, longestMs: 5000, healthyMs: 10_000 }
 /** The session is given up if it cannot be opened again for this long. */
 const givenUpMs = 120_000
 
@@ -55,6 +56,7 @@ export async function attachConsole(
   const progress: Progress = { position: undefined }
   const left = Promise.withResolvers<'left'>()
   const leaving = new AbortController()
+  const backOff = createBackOff({ ...reopening, clock, random: () => 0 })
   let session: Attachment | undefined
   const stopReading = isTyping
     ? terminal.read((chunk) => {
@@ -78,7 +80,7 @@ export async function attachConsole(
 
   try {
     for (let isFirst = true; ; isFirst = false) {
-      const opening = isFirst ? open() : openAgain(open, clock, leaving.signal)
+      const opening = isFirst ? open() : openAgain(open, backOff, clock, leaving.signal)
       const opened = await Promise.race([opening, left.promise])
       if (opened === 'left') {
         // Otherwise the program would wait for it.
@@ -142,7 +144,8 @@ export async function printLog(
       await open()
     ).ended
     if (flags.follow !== true) return exitCodes.fine
-    for (;;) await (await openAgain(open, world.clock)).ended
+    const backOff = createBackOff({ ...reopening, clock: world.clock, random: () => 0 })
+    for (;;) await (await openAgain(open, backOff, world.clock)).ended
   } catch (error) {
     const isEnd = flags.follow === true && progress.position !== undefined && isRefusedForever(error)
     if (!isEnd) return refused(error, vm, cluster, world)
@@ -177,15 +180,23 @@ function startOf({ position }: Progress, tail: number | undefined): { readonly [
   return tail === undefined ? {} : { tailBytes: String(tail) }
 }
 
-/** Tries to open the session until it is refused for a reason that does not pass. */
-async function openAgain<T>(open: () => Promise<T>, clock: Clock, signal?: AbortSignal): Promise<T> {
+/**
+ * Tries to open the session until it is refused for a reason that does not pass. Waits before the first try as well: a
+ * launcher can end each session as soon as it is open.
+ */
+async function openAgain<T>(
+  open: () => Promise<T>,
+  backOff: BackOff,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<T> {
   const startedMs = clock.monotonic()
-  for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
+  for (;;) {
+    await sleep(clock, backOff.next(), signal)
     try {
       return await open()
     } catch (error) {
       if (isRefusedForever(error) || clock.monotonic() - startedMs > givenUpMs) throw error
-      await sleep(clock, waitMs, signal)
     }
   }
 }
