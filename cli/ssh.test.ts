@@ -1,3 +1,7 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { sessionCluster } from '../test/cli/sessions.ts'
 import { runVm } from '../test/cli/world.ts'
@@ -34,7 +38,7 @@ test('ssh connects through port-forward, and knows the VM by name, namespace and
         'HostKeyAlias=web.team.cluster',
         ...unshared,
         '--',
-        'root@web',
+        'root@kubectl-vm',
         'ls',
         '-l',
       ],
@@ -57,7 +61,7 @@ test('flags reach ssh and the connection; its exit code is that of the command',
     '-i',
     'key',
     '--',
-    'web',
+    'kubectl-vm',
   ]
   expect(await run(['ssh', 'web', ...flags], 255)).toMatchObject({ spawned: [expected], code: 255 })
 })
@@ -76,10 +80,27 @@ test.each([
 })
 
 test('scp finds the VM in its paths', async () => {
-  const words = ['./a:b', '/tmp/x', 'root@web:/tmp/']
-  expect((await run(['scp', '-r', ...words])).spawned).toEqual([
-    ['scp', '-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team.cluster', ...unshared, '-r', '--', ...words],
+  const options = ['-o', proxy("'team' 'web' '22'"), '-o', 'HostKeyAlias=web.team.cluster', ...unshared]
+  expect((await run(['scp', '-r', './a:b', '/tmp/x', 'web:', 'root@web:/tmp/a:b@c'])).spawned).toEqual([
+    ['scp', ...options, '-r', '--', './a:b', '/tmp/x', 'kubectl-vm:', 'root@kubectl-vm:/tmp/a:b@c'],
   ])
+})
+
+test('the configuration of a host does not apply to a VM of its name; that of all hosts does', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'ssh-'))
+  try {
+    const file = join(directory, 'config')
+    const trusted = (pattern: string) => `Host ${pattern}\n  ForwardAgent yes\n  RemoteForward 9000 127.0.0.1:9000\n`
+    const own = 'Host kubectl-vm\n  ServerAliveInterval 7\nHost *\n  User me\n'
+    await writeFile(file, ['build', 'build*', '*build', '*build*'].map(trusted).join('') + own)
+    const { spawned } = await run(['ssh', 'build'])
+    const { stdout } = spawnSync('ssh', ['-F', file, '-G', ...(spawned[0]?.slice(1) ?? [])], { encoding: 'utf8' })
+    const lines = stdout.split('\n')
+    const applied = lines.filter((line) => /^(user|forwardagent|remoteforward|serveraliveinterval) /.test(line))
+    expect(applied.toSorted()).toEqual(['forwardagent no', 'serveraliveinterval 7', 'user me'])
+  } finally {
+    await rm(directory, { recursive: true })
+  }
 })
 
 test.each([

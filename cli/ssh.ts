@@ -13,11 +13,17 @@ export interface SshFlags {
 
 type SshWorld = Pick<World, 'spawn' | 'self'>
 
+/**
+ * The host that ssh looks for in the user's configuration. Another user chooses the name of the VM, which could be that
+ * of a host to which the user's configuration forwards an agent or ports, or match a pattern for such hosts.
+ */
+const host = 'kubectl-vm'
+
 /** `kubectl vm ssh`: runs the user's ssh, whose connection is that of `port-forward --stdio`. */
 export function ssh(words: readonly string[], flags: SshFlags, cluster: Cluster, world: SshWorld): Promise<number> {
   const [destination = '', ...command] = words
-  const vm = vmOf(destination)
-  return world.spawn('ssh', [...optionsFor(vm, flags, cluster, world), '--', destination, ...command])
+  const { user, vm } = parseDestination(destination)
+  return world.spawn('ssh', [...optionsFor(vm, flags, cluster, world), '--', user + host, ...command])
 }
 
 /** `kubectl vm scp`, in the same way. */
@@ -27,26 +33,31 @@ export function scp(
   cluster: Cluster,
   world: SshWorld,
 ): Promise<number> {
-  const vms = new Set(words.flatMap((word) => remoteOf(word) ?? []))
-  const [vm, another] = vms
+  const remotes = words.map(parseRemote)
+  const [vm, another] = new Set(remotes.flatMap((remote) => remote?.vm ?? []))
   if (vm === undefined) throw new Usage('one of the paths must be on a VM: [USER@]VM:PATH')
   if (another !== undefined) throw new Usage(`the paths are on two VMs, ${vm} and ${another}; copy in two steps`)
   const recursive = flags.recursive === true ? ['-r'] : []
-  return world.spawn('scp', [...optionsFor(vm, flags, cluster, world), ...recursive, '--', ...words])
+  const paths = words.map((word, index) => {
+    const remote = remotes[index]
+    return remote === undefined ? word : `${remote.user}${host}:${remote.path}`
+  })
+  return world.spawn('scp', [...optionsFor(vm, flags, cluster, world), ...recursive, '--', ...paths])
 }
 
-/** The VM of `[USER@]VM`. */
-function vmOf(destination: string): string {
-  const vm = destination.slice(destination.lastIndexOf('@') + 1)
+/** Of `[USER@]VM`, `USER@` or nothing, and `VM`. */
+function parseDestination(destination: string): { user: string; vm: string } {
+  const end = destination.lastIndexOf('@') + 1
+  const vm = destination.slice(end)
   // A name of Kubernetes has no character that ssh or a shell interprets.
-  if (/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(vm)) return vm
+  if (/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(vm)) return { user: destination.slice(0, end), vm }
   throw new Usage(`"${vm}" is not the name of a VM; the destination must be [USER@]VM`)
 }
 
-/** The VM of `[USER@]VM:PATH`; undefined for a local path, which has no colon before its first slash. */
-function remoteOf(word: string): string | undefined {
-  const [, destination] = /^([^/:]+):/.exec(word) ?? []
-  return destination === undefined ? undefined : vmOf(destination)
+/** Of `[USER@]VM:PATH`; undefined for a local path, which has no colon before its first slash. */
+function parseRemote(word: string): { user: string; vm: string; path: string } | undefined {
+  const [, destination, path = ''] = /^([^/:]+):(.*)$/s.exec(word) ?? []
+  return destination === undefined ? undefined : { ...parseDestination(destination), path }
 }
 
 function optionsFor(vm: string, flags: SshFlags, cluster: Cluster, { self }: SshWorld): string[] {
