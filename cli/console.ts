@@ -184,12 +184,7 @@ function startOf({ position }: Progress, tail: number | undefined): { readonly [
  * Tries to open the session until it is refused for a reason that does not pass. Waits before the first try as well: a
  * launcher can end each session as soon as it is open.
  */
-async function openAgain<T>(
-  open: () => Promise<T>,
-  backOff: BackOff,
-  clock: Clock,
-  signal?: AbortSignal,
-): Promise<T> {
+async function openAgain<T>(open: () => Promise<T>, backOff: BackOff, clock: Clock, signal?: AbortSignal): Promise<T> {
   const startedMs = clock.monotonic()
   for (;;) {
     await sleep(clock, backOff.next(), signal)

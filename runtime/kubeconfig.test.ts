@@ -26,40 +26,43 @@ const users = (...all: readonly (readonly [name: string, user: object])[]) => ({
 })
 const exec = (command: string) => ({ exec: { apiVersion: 'client.authentication.k8s.io/v1', command } })
 
-it.each(['absolute', 'relative'])('resolves paths against the directory of the kubeconfig, whose own is %s', async (how) => {
-  const root = await write({
-    a: {
-      clusters: [{ name: 'c', cluster: { server: 'https://c', 'certificate-authority': 'ca.crt' } }],
-      ...users(
-        ['certificate', { 'client-certificate': 'tls/c.crt', 'client-key': '../c.key' }],
-        ['file', { tokenFile: 'token' }],
-        ['absolute', { tokenFile: '/run/token' }],
-        ['beside', exec('./plugin')],
-        ['below', exec('bin/plugin')],
-        ['anywhere', exec('/usr/bin/plugin')],
-        ['in PATH', exec('plugin')],
-      ),
-    },
-  })
-  const file = join(root, 'a', 'config')
-  const read = readKubeconfig(how === 'absolute' ? file : relative(process.cwd(), file))
-  const paths = read.users.map(({ name, certFile, keyFile, tokenFile, exec: plugin }) => [
-    name,
-    ...[certFile, keyFile, tokenFile, plugin?.command].filter((path) => path !== undefined),
-  ])
-  expect([read.config.getCluster('c')?.caFile, paths]).toEqual([
-    `${root}/a/ca.crt`,
-    [
-      ['certificate', `${root}/a/tls/c.crt`, `${root}/c.key`],
-      ['file', `${root}/a/token`],
-      ['absolute', '/run/token'],
-      ['beside', `${root}/a/plugin`],
-      ['below', `${root}/a/bin/plugin`],
-      ['anywhere', '/usr/bin/plugin'],
-      ['in PATH', 'plugin'],
-    ],
-  ])
-})
+it.each(['absolute', 'relative'])(
+  'resolves paths against the directory of the kubeconfig, whose own is %s',
+  async (how) => {
+    const root = await write({
+      a: {
+        clusters: [{ name: 'c', cluster: { server: 'https://c', 'certificate-authority': 'ca.crt' } }],
+        ...users(
+          ['certificate', { 'client-certificate': 'tls/c.crt', 'client-key': '../c.key' }],
+          ['file', { tokenFile: 'token' }],
+          ['absolute', { tokenFile: '/run/token' }],
+          ['beside', exec('./plugin')],
+          ['below', exec('bin/plugin')],
+          ['anywhere', exec('/usr/bin/plugin')],
+          ['in PATH', exec('plugin')],
+        ),
+      },
+    })
+    const file = join(root, 'a', 'config')
+    const read = readKubeconfig(how === 'absolute' ? file : relative(process.cwd(), file))
+    const paths = read.users.map(({ name, certFile, keyFile, tokenFile, exec: plugin }) => [
+      name,
+      ...[certFile, keyFile, tokenFile, plugin?.command].filter((path) => path !== undefined),
+    ])
+    expect([read.config.getCluster('c')?.caFile, paths]).toEqual([
+      `${root}/a/ca.crt`,
+      [
+        ['certificate', `${root}/a/tls/c.crt`, `${root}/c.key`],
+        ['file', `${root}/a/token`],
+        ['absolute', '/run/token'],
+        ['beside', `${root}/a/plugin`],
+        ['below', `${root}/a/bin/plugin`],
+        ['anywhere', '/usr/bin/plugin'],
+        ['in PATH', 'plugin'],
+      ],
+    ])
+  },
+)
 
 it('reads each file in KUBECONFIG, of which the first decides', async () => {
   const context = (user: string) => ({ name: 'x', context: { cluster: 'c', user } })
