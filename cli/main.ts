@@ -1,11 +1,16 @@
 import { terminalText } from './terminal-text.ts'
 import type { World } from './world.ts'
 
+/** Differs in each run, so that other people's text cannot contain it. `node:crypto` would take 6 ms. */
+const escape = `\u001B${Math.random()}`
+const shown = terminalText(escape)
+
 const world: World = {
   // The name by which it was called; `process.execPath` is the file behind a link.
   plugin: /(?:^|\/)kubectl-preset$/.test(process.argv0) ? 'preset' : 'vm',
-  out: (text) => process.stdout.write(terminalText(text, process.stdout.isTTY)),
-  err: (text) => process.stderr.write(terminalText(text, process.stderr.isTTY)),
+  out: (text) => process.stdout.write(shown(text, process.stdout.isTTY)),
+  err: (text) => process.stderr.write(shown(text, process.stderr.isTTY)),
+  escape,
   stdin: process.stdin,
   environment: process.env,
   isOutTerminal: process.stdout.isTTY,

@@ -1,7 +1,7 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { codeOf, fileFailure } from './failure.ts'
-import type { Streams } from './world.ts'
+import type { Streams, World } from './world.ts'
 
 /** The destination of results: standard output, or one file per result in a directory. */
 export interface Output {
@@ -78,21 +78,25 @@ const quietMs = 2000
 /** Faster updates are unreadable. */
 const intervalMs = 100
 
+type ProgressWorld = Pick<World, 'err' | 'escape' | 'isErrTerminal' | 'now'>
+
 /** A progress line for long runs; only on a terminal, and only after two seconds. */
-export function progress({ err }: Pick<Streams, 'err'>, isTerminal: boolean, now: () => number): Progress {
+export function progress({ err, escape, isErrTerminal, now }: ProgressWorld): Progress {
   let shownMs = now() + quietMs - intervalMs
   let count = 0
   let isShown = false
+  /** To the first column, then clears the line. */
+  const clear = `${escape}[G${escape}[K`
   return {
     step(word) {
       count++
-      if (!isTerminal || now() - shownMs < intervalMs) return
+      if (!isErrTerminal || now() - shownMs < intervalMs) return
       shownMs = now()
       isShown = true
-      err(`\r\u001B[K${count} done, ${word}`)
+      err(`${clear}${count} done, ${word}`)
     },
     end() {
-      if (isShown) err('\r\u001B[K')
+      if (isShown) err(clear)
     },
   }
 }

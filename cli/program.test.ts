@@ -236,7 +236,8 @@ describe('diff', () => {
 test('progress shows after two seconds, on a terminal', () => {
   let time = 0
   const result: string[] = []
-  const show = (isTerminal: boolean) => progress({ err: (text) => result.push(text) }, isTerminal, () => time)
+  const show = (isErrTerminal: boolean) =>
+    progress({ err: (text) => result.push(text), escape: '\u001B', isErrTerminal, now: () => time })
   const { step, end } = show(true)
   step('a')
   time = 2000
@@ -248,11 +249,11 @@ test('progress shows after two seconds, on a terminal', () => {
   time = 9000
   silent.step('d')
   silent.end()
-  expect(result).toEqual(['\r\u001B[K2 done, b', '\r\u001B[K'])
+  expect(result).toEqual(['\u001B[G\u001B[K2 done, b', '\u001B[G\u001B[K'])
 })
 
 test('no colors without a terminal', () => {
-  expect(painter({ environment: {}, isOutTerminal: false })('red', 'x')).toBe('x')
+  expect(painter({ environment: {}, isOutTerminal: false, escape: '\u001B' })('red', 'x')).toBe('x')
 })
 
 test('prints its version', async () => {

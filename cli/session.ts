@@ -193,7 +193,7 @@ export async function withProgress(
   run: (step: (word: string) => void) => Promise<ExitCode>,
 ): Promise<ExitCode> {
   const { progress } = await import('./output.ts')
-  const { step, end } = progress(world, world.isErrTerminal, world.now)
+  const { step, end } = progress(world)
   try {
     return await run(step)
   } finally {

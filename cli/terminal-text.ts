@@ -1,26 +1,25 @@
-import { inspect } from 'node:util'
-import { styles } from './paint.ts'
-
-/** The escape sequences that this program writes itself: its styles, and the start of a progress line. */
-const codes = styles.flatMap((style) => inspect.colors[style] ?? [])
-const own = String.raw`^\r\u001B\[K|\u001B\[(?:${codes.join('|')})m`
+/** Tabs and line ends are shown as they are. */
 const control = String.raw`[\u0000-\u0008\u000B-\u001F\u007F-\u009F]`
 /**
  * Bidirectional overrides, zero-width spaces and similar characters, and the two separators that some programs treat as
  * line breaks.
  */
 const invisible = String.raw`[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]`
-const unsafe = new RegExp(`${own}|${control}`, 'gu')
-const deceptive = new RegExp(`${own}|${control}|${invisible}`, 'gu')
 
 /**
- * Text for standard output or standard error. Names and messages come from other people's objects. Control characters,
- * which could move the cursor, hide text, set the title or forge lines, are shown as JSON escapes. On a terminal, so
- * are characters that are invisible or reorder the text around them; a file gets these unchanged, because they are part
- * of the data.
+ * Text for standard output or standard error. Names and messages come from other people's objects, and the log of a VM
+ * from its guest. Control characters, which could move the cursor, hide text, set the title, forge lines or give text the
+ * style of this program's own, are shown as JSON escapes. On a terminal, so are characters that are invisible or reorder
+ * the text around them; a file gets these unchanged, because they are part of the data.
+ * @param escape what stands for ESC in the sequences of this program; others must not be able to guess it
  */
-export const terminalText = (text: string, isTerminal: boolean): string =>
-  text.replaceAll(isTerminal ? deceptive : unsafe, (found) => (found.length > 2 ? found : escaped(found)))
+export function terminalText(escape: string): (text: string, isTerminal: boolean) => string {
+  const own = RegExp.escape(escape)
+  const unsafe = new RegExp(`${own}|${control}`, 'gu')
+  const deceptive = new RegExp(`${own}|${control}|${invisible}`, 'gu')
+  return (text, isTerminal) =>
+    text.replaceAll(isTerminal ? deceptive : unsafe, (found) => (found === escape ? '\u001B' : escaped(found)))
+}
 
 /** One escape for each UTF-16 code unit, as in JSON. */
 const escaped = (text: string): string =>

@@ -11,6 +11,11 @@ export interface World {
   readonly plugin: 'vm' | 'preset'
   readonly out: (text: string) => void
   readonly err: (text: string) => void
+  /**
+   * Begins the escape sequences in what this program prints. The streams replace it with ESC, and show an ESC in other
+   * people's text as `\u001b`.
+   */
+  readonly escape: string
   readonly stdin: AsyncIterable<unknown>
   readonly environment: { readonly [name: string]: string | undefined }
   /** Whether the streams are terminals, and the width of standard output. */
