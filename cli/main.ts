@@ -24,6 +24,7 @@ const world: World = {
       import('../runtime/kube.ts'),
     ])
     const access = await kubeconfigAccess({
+      environment: process.env,
       ...(kubeconfig === undefined ? {} : { file: kubeconfig }),
       ...(context === undefined ? {} : { context }),
     })

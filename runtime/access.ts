@@ -4,6 +4,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { hostPort } from './host-port.ts'
+import type { KubeconfigPlace } from './kubeconfig.ts'
 
 /** The credentials of a request to the API server. */
 export interface Proof {
@@ -71,10 +72,10 @@ function readEachMinute<T>(read: () => Promise<T>, clock: Clock): () => Promise<
  * that takes half a second. A token file is read again each minute.
  */
 export async function kubeconfigAccess(
-  options: { file?: string; context?: string; clock?: Clock } = {},
+  options: KubeconfigPlace & { context?: string; clock?: Clock },
 ): Promise<Access> {
   const { readKubeconfig } = await import('./kubeconfig.ts')
-  const { config, users } = readKubeconfig(options.file)
+  const { config, users } = readKubeconfig(options)
   if (options.context !== undefined) config.setCurrentContext(options.context)
   const cluster = config.getCurrentCluster()
   if (!cluster) {
@@ -125,7 +126,7 @@ function tokenReader(file: string, token: string | undefined, clock: Clock = sys
 export async function defaultAccess(environment: Readonly<Record<string, string | undefined>>): Promise<Access> {
   return environment['KUBERNETES_SERVICE_HOST'] && !environment['KUBECONFIG']
     ? podAccess(environment)
-    : kubeconfigAccess()
+    : kubeconfigAccess({ environment })
 }
 
 function lowerCase(headers: object): Record<string, string> {

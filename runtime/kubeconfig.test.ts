@@ -44,7 +44,7 @@ it.each(['absolute', 'relative'])(
       },
     })
     const file = join(root, 'a', 'config')
-    const read = readKubeconfig(how === 'absolute' ? file : relative(process.cwd(), file))
+    const read = readKubeconfig({ file: how === 'absolute' ? file : relative(process.cwd(), file) })
     const paths = read.users.map(({ name, certFile, keyFile, tokenFile, exec: plugin }) => [
       name,
       ...[certFile, keyFile, tokenFile, plugin?.command].filter((path) => path !== undefined),
@@ -71,8 +71,8 @@ it('reads each file in KUBECONFIG, of which the first decides', async () => {
     b: { ...users(['two', { tokenFile: 'token' }]), contexts: [context('two')], 'current-context': 'x' },
     c: { ...users(['one', exec('./other')]), contexts: [context('one')], 'current-context': 'y' },
   })
-  vi.stubEnv('KUBECONFIG', ['a', 'b', 'c'].map((name) => join(root, name, 'config')).join(delimiter))
-  const { config, users: all } = readKubeconfig()
+  const files = ['a', 'b', 'c'].map((name) => join(root, name, 'config'))
+  const { config, users: all } = readKubeconfig({ environment: { KUBECONFIG: files.join(delimiter) } })
   expect([config.getCurrentContext(), config.getCurrentUser()?.name]).toEqual(['x', 'two'])
   expect(config.getUser('one')?.exec.command).toBe(`${root}/a/plugin`)
   expect(all.find(({ name }) => name === 'two')?.tokenFile).toBe(`${root}/b/token`)
@@ -80,8 +80,7 @@ it('reads each file in KUBECONFIG, of which the first decides', async () => {
 
 it('reads ~/.kube/config without KUBECONFIG', async () => {
   const root = await write({ '.kube': { ...users(['one', exec('./plugin')]), 'current-context': 'x' } })
-  vi.stubEnv('KUBECONFIG', '')
   vi.stubEnv('HOME', root)
-  const { config } = readKubeconfig()
+  const { config } = readKubeconfig({ environment: { KUBECONFIG: '' } })
   expect([config.getCurrentContext(), config.getUser('one')?.exec.command]).toEqual(['x', `${root}/.kube/plugin`])
 })

@@ -6,6 +6,14 @@ import { KubeConfig, loadYaml, type User } from '@kubernetes/client-node'
 /** `tokenFile` is an absolute path. The library ignores this field. */
 export type KubeconfigUser = User & { readonly tokenFile?: string }
 
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** A file, or else those in the environment. */
+export interface KubeconfigPlace {
+  readonly file?: string
+  readonly environment?: Environment
+}
+
 export interface Kubeconfig {
   readonly config: KubeConfig
   readonly users: readonly KubeconfigUser[]
@@ -16,8 +24,8 @@ export interface Kubeconfig {
  * several files that has an entry or the current context decides it, and a relative path is relative to the directory of
  * the file in which it is.
  */
-export function readKubeconfig(file?: string): Kubeconfig {
-  const files = file === undefined ? defaultFiles() : [file]
+export function readKubeconfig({ file, environment = {} }: KubeconfigPlace): Kubeconfig {
+  const files = file === undefined ? defaultFiles(environment) : [file]
   const config = new KubeConfig()
   if (files.length === 0) {
     // The service account of a pod, if there is one.
@@ -36,8 +44,8 @@ export function readKubeconfig(file?: string): Kubeconfig {
   return { config, users }
 }
 
-function defaultFiles(): string[] {
-  const named = (process.env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '')
+function defaultFiles(environment: Environment): string[] {
+  const named = (environment['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '')
   const usual = join(homedir(), '.kube', 'config')
   return named.length === 0 && existsSync(usual) ? [usual] : named
 }

@@ -11,7 +11,7 @@ let cluster: TestCluster
 let kube: KubeClient
 beforeAll(async () => {
   cluster = await openCluster()
-  kube = createKubeClient({ access: await kubeconfigAccess(), userAgent: 'admission-test' })
+  kube = createKubeClient({ access: await kubeconfigAccess({ environment: process.env }), userAgent: 'admission-test' })
 })
 afterAll(async () => {
   await kube?.close()

@@ -21,7 +21,7 @@ let kube: KubeClient
 let folder: string
 beforeAll(async () => {
   cluster = await openCluster()
-  kube = createKubeClient({ access: await kubeconfigAccess(), userAgent: 'cli-test' })
+  kube = createKubeClient({ access: await kubeconfigAccess({ environment: process.env }), userAgent: 'cli-test' })
   folder = mkdtempSync(join(tmpdir(), 'virtset-cli-'))
 })
 afterAll(async () => {
