@@ -44,10 +44,13 @@ export function readKubeconfig({ file, environment = {} }: KubeconfigPlace): Kub
   return { config, users }
 }
 
-function defaultFiles(environment: Environment): string[] {
+/** Of several files, those that are missing are skipped. */
+function defaultFiles(environment: Environment): readonly string[] {
   const named = (environment['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '')
+  const existing = named.filter((file) => existsSync(file))
+  if (named.length > 0) return existing.length > 0 ? existing : named
   const usual = join(homedir(), '.kube', 'config')
-  return named.length === 0 && existsSync(usual) ? [usual] : named
+  return existsSync(usual) ? [usual] : []
 }
 
 /** The parts of a kubeconfig that the library does not parse. */
