@@ -30,7 +30,7 @@ export const filledAnnotation = 'virtset.io/filled'
 /** What a qcow2 file can have besides the data of its disk. */
 const qcow2SlackBytes = 64n * 1024n * 1024n
 
-/** The largest file that the disk of a block volume is downloaded as. @param bytes the size of the volume */
+/** The largest file that a disk is downloaded as. @param bytes the largest size of the disk */
 export const downloadBytes = (bytes: bigint): bigint => bytes + bytes / 16n + qcow2SlackBytes
 
 /** In the pod, the name of the device of a block volume that is copied. No volume has such a name. */

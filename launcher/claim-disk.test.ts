@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Clock } from '../runtime/clock.ts'
 import { downloadFailed } from '../runtime/launcher-api.ts'
-import { type FileServer, sha256, startFileServer } from '../test/file-server.ts'
+import { type FileAnswer, type FileServer, sha256, startFileServer } from '../test/file-server.ts'
+import { qcow2Header } from '../test/qcow2.ts'
 import { HeldDevices } from './held-device.ts'
 import { type OnProgress, prepareClaim } from './claim-disk.ts'
 import { createAttemptWithMoreRoom } from './no-space.ts'
@@ -40,10 +41,14 @@ const clock: Clock = {
   },
 }
 
-const prepare = (onProgress: OnProgress, isRetry = false) =>
+const prepare = (onProgress: OnProgress, isRetry = false, capacity?: string) =>
   prepareClaim(
     'data',
-    { claimName: 'data', source: { http: { url: `${server.url}/disk`, checksum: sha256(body) } } },
+    {
+      claimName: 'data',
+      source: { http: { url: `${server.url}/disk`, checksum: sha256(body) } },
+      ...(capacity === undefined ? {} : { capacity }),
+    },
     {
       directory,
       block: join(pod, 'blocks/data'),
@@ -84,6 +89,19 @@ test('a claim whose download has another checksum stays empty, and the next atte
   expect(await readdir(directory)).toEqual([])
   expect(await prepare(() => {})).toMatchObject({ kind: 'file' })
   expect((await readFile(join(directory, 'disk.img'))).equals(body)).toBe(true)
+})
+
+test.each<[string, FileAnswer]>([
+  ['a file without end', { status: 200, body: Buffer.alloc(66 * 1024 * 1024), isChunked: true }],
+  [
+    'a small disk in one',
+    { status: 200, body: Buffer.concat([qcow2Header(), Buffer.alloc(66 * 1024 * 1024)]), isChunked: true },
+  ],
+  ['a small disk in a file whose size it states', { status: 200, body: qcow2Header(), length: 2 ** 40 }],
+])('a server cannot fill the file system of a claim with a capacity: %s', async (_, answer) => {
+  server.answers(answer, { status: 200, body: Buffer.alloc(9) })
+  await expect(prepare(() => {}, false, '1Mi')).rejects.toThrow('has more than 68222976 bytes, which the claim')
+  expect(await readdir(directory)).toEqual([])
 })
 
 test('a link that the guest of another VM plants in the claim is never written through, nor used', async () => {

@@ -124,7 +124,8 @@ async function makeFile(task: Task, capacity: bigint | undefined): Promise<void>
   const target = {
     path: unfinishedPath(directory, `${writer}-source`),
     place: fileSystem,
-    ...(capacity ? { maxBytes: capacity } : {}),
+    // Without a capacity, the disk is as large as its source, and the file system alone is the limit.
+    ...(capacity === undefined ? {} : limitsFor(capacity)),
   }
   const source = await findSource(task, target)
   try {
@@ -191,7 +192,7 @@ async function makeDevice(task: Task, state: 'new' | 'unfinished'): Promise<void
   const { context, refuse } = task
   const bytes = await sizeOfDevice(context.block)
   const path = join(context.sourceDirectory, 'download')
-  const target = { path, place: diskOfNode, maxBytes: bytes, maxFileBytes: downloadBytes(bytes) }
+  const target = { path, place: diskOfNode, ...limitsFor(bytes) }
   const source = await findSource(task, target)
   if (source === undefined) {
     if (state === 'unfinished') refuse('was not filled to the end, and its source is not in the pod')
@@ -214,6 +215,9 @@ interface DownloadTarget {
   readonly maxBytes?: bigint
   readonly maxFileBytes?: bigint
 }
+
+/** Of a download for a disk of this size: a server could send a file without end, or a small disk in a large file. */
+const limitsFor = (bytes: bigint) => ({ maxBytes: bytes, maxFileBytes: downloadBytes(bytes) })
 
 /** Undefined if the pod has none, because the claim was filled before. */
 async function findSource(task: Task, target: DownloadTarget): Promise<Source | undefined> {
