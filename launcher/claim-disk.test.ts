@@ -85,7 +85,7 @@ test.each([
 
 test('a claim whose download has another checksum stays empty, and the next attempt fills it', async () => {
   server.answers({ status: 500 }, { status: 200, body: Buffer.alloc(300_000, 2) }, { status: 200, body })
-  await expect(prepare(() => {})).rejects.toThrow(/has the checksum sha256:[0-9a-f]{64}, not sha256:/)
+  await expect(prepare(() => {})).rejects.toThrow('does not have the checksum sha256:')
   expect(await readdir(directory)).toEqual([])
   expect(await prepare(() => {})).toMatchObject({ kind: 'file' })
   expect((await readFile(join(directory, 'disk.img'))).equals(body)).toBe(true)

@@ -55,8 +55,11 @@ async function attempt({ url, checksum }: HttpSource, file: FileHandle, options:
   const watch = watchSilence(options.clock)
   try {
     const response = await request(url, watch.signal)
-    const digest = await store(response, file, { ...options, algorithm: checksum.split(':')[0] ?? '', watch })
-    if (digest !== checksum) throw new Error(`${shownUrl(url)} has the checksum ${digest}, not ${checksum}`)
+    const stored = await store(response, file, { ...options, algorithm: checksum.split(':')[0] ?? '', watch })
+    if (stored.digest === checksum) return
+    // The digest is not stated. Whoever creates VMs could have the launcher read what only its pod reaches, as by a
+    // redirect, and get it as a disk with that digest. The size tells a page with an error from another image.
+    throw new Error(`${shownUrl(url)} does not have the checksum ${checksum}; the server sent ${stored.size} bytes`)
   } finally {
     watch.end()
   }
@@ -118,8 +121,14 @@ interface StoreOptions extends DownloadOptions {
   readonly watch: ReturnType<typeof watchSilence>
 }
 
-/** Writes the body of a response to a file. Returns its checksum. */
-async function store(response: Response, file: FileHandle, options: StoreOptions): Promise<string> {
+interface Stored {
+  /** As in a checksum, with the algorithm. */
+  readonly digest: string
+  readonly size: number
+}
+
+/** Writes the body of a response to a file. */
+async function store(response: Response, file: FileHandle, options: StoreOptions): Promise<Stored> {
   const { algorithm, watch, checkHead, onPercent, maxBytes } = options
   const stated = sizeOf(response)
   const refuseLarger = (bytes: bigint) => {
@@ -146,7 +155,7 @@ async function store(response: Response, file: FileHandle, options: StoreOptions
     throw new Interrupted(`${shownUrl(response.url)}: the server sent ${size} bytes of ${stated}`)
   }
   await file.truncate(size)
-  return `${algorithm}:${hash.digest('hex')}`
+  return { digest: `${algorithm}:${hash.digest('hex')}`, size }
 }
 
 function sizeOf({ headers }: Response): bigint | undefined {

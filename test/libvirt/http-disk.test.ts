@@ -81,11 +81,11 @@ const repairable: [string, () => FileAnswer, string][] = [
 
 /** What another attempt does not repair. */
 const fatal: [string, () => FileAnswer, string][] = [
-  ['sends another file', () => ({ status: 200, body: other }), 'has the checksum sha256:'],
+  ['sends another file', () => ({ status: 200, body: other }), 'does not have the checksum sha256:'],
   [
     'ends the file too early, without stating a size',
     () => ({ status: 200, body: file.subarray(0, half()), isChunked: true }),
-    'has the checksum sha256:',
+    'does not have the checksum sha256:',
   ],
 ]
 

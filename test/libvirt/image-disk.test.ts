@@ -437,7 +437,7 @@ describe('a claim that has no disk', () => {
       const source = { http: { url: `${server.url}/a`, checksum: sha256(Buffer.alloc(1)) } }
       const report = await claimed({ source })
       expect(report).toMatchObject({ phase: 'Gone', reason: 'volumeUnavailable' })
-      expect(report.message).toContain('has the checksum sha256:')
+      expect(report.message).toContain('does not have the checksum sha256:')
       expect((await readFile(device)).every((byte) => byte === 0)).toBe(true)
       expect(await readdir(directory)).toEqual([])
     })
