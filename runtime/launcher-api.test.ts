@@ -146,6 +146,11 @@ describe('a report is rejected', () => {
     ['a message too long', { ...report, message: 'x'.repeat(65_537) }, 'message is longer than 65536'],
     ['a domain of too many values', { ...report, domain: { a: Array(60_000).fill(0) } }, 'report is not an object'],
     ['a domain that reaches the prototype', JSON.parse(`{"domain": {"__proto__": {}}}`), 'report is not an object'],
+    [
+      'a domain that does so once it is shown',
+      { ...report, domain: { a: [{ '\n__proto__ \n': {} }] } },
+      'report is not an object',
+    ],
     ['a drift that is not an object', { ...report, specDrift: ['x'] }, 'specDrift[0] is not an object'],
     ['a drift without field', { ...report, specDrift: [{}] }, 'specDrift[0].field is not a string'],
     [

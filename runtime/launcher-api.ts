@@ -472,7 +472,8 @@ function isBounded(value: unknown, levels: number, budget: { values: number }): 
   if (typeof value === 'string') return value.length <= maxValueLength
   if (typeof value !== 'object' || levels === 0) return false
   if (Array.isArray(value)) return value.every((item) => isBounded(item, levels - 1, budget))
-  return Object.entries(value).every(
-    ([key, item]) => key !== '__proto__' && key.length <= 256 && isBounded(item, levels - 1, budget),
-  )
+  return Object.entries(value).every(([key, item]) => isSafeKey(key) && isBounded(item, levels - 1, budget))
 }
+
+/** Anywhere in the key: keys are shown without the white space around them, and without empty lines. */
+const isSafeKey = (key: string): boolean => key.length <= 256 && !key.includes('__proto__')
