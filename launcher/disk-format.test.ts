@@ -30,6 +30,7 @@ describe('a disk', () => {
     ['corrupt qcow2', qcow2Header({ features: 0b10n }), 'is marked as corrupt'],
     ['qcow2 with an unknown feature', qcow2Header({ features: 1n << 63n }), 'uses features of qcow2'],
     ['qcow2 with many snapshots', qcow2Header({ snapshots: 1025 }), 'has too many snapshots'],
+    ['qcow2 with bitmaps', qcow2Header({ autoclear: 1n }), 'has dirty bitmaps'],
     ['qcow2 without a size', qcow2Header({ bytes: 0n }), 'has no size'],
     ['qcow2 of version 1', qcow2Header({ version: 1 }), 'is qcow2 of version 1'],
     ['qcow2 of version 4', qcow2Header({ version: 4 }), 'is qcow2 of version 4'],

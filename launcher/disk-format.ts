@@ -75,12 +75,19 @@ const knownFeatures = 0b11111n
 /** QEMU reads them all when it opens the disk: 65,536, which it accepts, take a minute of processor time. */
 const mostSnapshots = 1024
 
+/**
+ * An autoclear feature, without which QEMU ignores the bitmaps in a file. It loads up to 65,535, of up to 512 MiB of
+ * memory each. Neither a copy of a disk nor the changes to one in an image need them.
+ */
+const bitmapsFeature = 1n
+
 /** Whatever else is wrong with the file, QEMU reports when it opens it. */
 function qcow2Of(header: Buffer): Disk | { readonly refused: string } {
   const version = header.length < 8 ? 0 : header.readUInt32BE(4)
   if (version !== 2 && version !== 3) return { refused: `is qcow2 of version ${version}; 2 and 3 are supported` }
   if (header.length < headerBytes[version]) return { refused: 'is qcow2 with a header that is cut off' }
   const features = version === 2 ? 0n : header.readBigUInt64BE(72)
+  const autoclear = version === 2 ? 0n : header.readBigUInt64BE(88)
   const bytes = header.readBigUInt64BE(24)
   const faults: readonly (readonly [boolean, string])[] = [
     [header.readBigUInt64BE(8) !== 0n, 'has a backing file: merge the two with qemu-img convert -O qcow2'],
@@ -90,6 +97,7 @@ function qcow2Of(header: Buffer): Disk | { readonly refused: string } {
     [(features & ~knownFeatures) !== 0n, 'uses features of qcow2 that are not supported'],
     [bytes === 0n, 'has no size'],
     [header.readUInt32BE(60) > mostSnapshots, 'has too many snapshots: remove them with qemu-img convert -O qcow2'],
+    [(autoclear & bitmapsFeature) !== 0n, 'has dirty bitmaps: remove them with qemu-img convert -O qcow2'],
   ]
   const fault = faults.find(([isFaulty]) => isFaulty)
   return fault === undefined ? { format: 'qcow2', bytes } : { refused: fault[1] }

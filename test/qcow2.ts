@@ -7,6 +7,8 @@ interface Qcow2 {
   readonly snapshots?: number
   /** Incompatible features by bit. */
   readonly features?: bigint
+  /** The same of those that QEMU clears unless it knows them. */
+  readonly autoclear?: bigint
 }
 
 /** The first sector of a qcow2 image. QEMU reads nothing else before it refuses the image. */
@@ -18,6 +20,7 @@ export function qcow2Header(fields: Qcow2 = {}): Buffer {
     encryption = 0,
     snapshots = 0,
     features = 0n,
+    autoclear = 0n,
   } = fields
   const header = Buffer.alloc(512)
   header.write('QFI\u00fb', 'latin1')
@@ -29,6 +32,7 @@ export function qcow2Header(fields: Qcow2 = {}): Buffer {
   header.writeUInt32BE(snapshots, 60)
   if (version === 2) return header
   header.writeBigUInt64BE(features, 72)
+  header.writeBigUInt64BE(autoclear, 88)
   header.writeUInt32BE(4, 96)
   header.writeUInt32BE(104, 100)
   return header
