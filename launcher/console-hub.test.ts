@@ -186,6 +186,23 @@ test('what is typed while libvirtd restarts reaches the guest afterwards', async
   expect(guests.at(-1)?.read()?.toString()).toBe('boot')
 })
 
+test('what a session types while libvirtd restarts is dropped when the session is cut off', async () => {
+  const { clock, hub, guests, join } = await start()
+  const [cutOff, theirs] = duplexPair()
+  const session = await hub.join(live)
+  session.start(cutOff)
+  const other = await join()
+  guests[0]?.destroy()
+  await settle()
+  theirs.write('halt')
+  other.socket.write('boot')
+  await settle()
+  cutOff.destroy()
+  await clock.advance(20_000)
+  await settle()
+  expect(guests.at(-1)?.read()?.toString()).toBe('boot')
+})
+
 test('the last output of a guest arrives before its sessions end', async () => {
   const { clock, hub, guests, join } = await start()
   const reader = await join()

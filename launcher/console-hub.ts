@@ -66,8 +66,8 @@ export class ConsoleHub {
   readonly #finished = Promise.withResolvers<void>()
   /** Why the console could not be opened. */
   #trouble = 'the guest does not run yet'
-  /** What was typed while there was no console. */
-  readonly #held: { readonly socket: Duplex; readonly chunk: Buffer }[] = []
+  /** What the open sessions typed while there was no console. */
+  readonly #held = new Map<Duplex, Buffer>()
   #waiting: Buffer[] = []
   #waitingBytes = 0
   #isJoining = false
@@ -146,7 +146,10 @@ export class ConsoleHub {
     // It counts as a session until everything is sent, unless it only reads the past.
     const among = isFollowing ? this.#sockets : this.#pastReaders
     among.add(socket)
-    socket.once('close', () => among.delete(socket))
+    socket.once('close', () => {
+      among.delete(socket)
+      this.#held.delete(socket)
+    })
     socket.write(this.#past.from(Math.max(offset, this.#past.start)))
     if (!isFollowing || this.#isWhole) {
       socket.resume().end()
@@ -157,12 +160,12 @@ export class ConsoleHub {
     socket.once('end', () => socket.end())
   }
 
-  /** What is typed while libvirtd restarts waits for its console; at most a chunk of each session is held. */
+  /** What is typed while libvirtd restarts waits for its console; at most a chunk of each open session is held. */
   #type(socket: Duplex, chunk: Buffer): void {
     const stream = this.#stream
     if (stream === undefined || stream.destroyed) {
       socket.pause()
-      this.#held.push({ socket, chunk })
+      this.#held.set(socket, chunk)
       return
     }
     if (stream.write(chunk)) return
@@ -175,7 +178,9 @@ export class ConsoleHub {
   }
 
   #typeHeld(): void {
-    for (const { socket, chunk } of this.#held.splice(0)) {
+    const held = [...this.#held]
+    this.#held.clear()
+    for (const [socket, chunk] of held) {
       socket.resume()
       this.#type(socket, chunk)
     }
