@@ -103,3 +103,30 @@ test('only reads from launchers', async () => {
   await scan(3)
   expect(launchers.flatMap(({ asked }) => asked)).toEqual([])
 })
+
+test('pods that send large reports delay the scan instead of taking CPU time', async () => {
+  const large = {
+    vmUID: vmOf(podUIDs.known),
+    phase: 'Running',
+    domain: { description: 'x'.repeat(900 * 1024) },
+  } as const
+  const forgers: FakeLauncher[] = []
+  for (let pod = 10; pod < 30; pod++) {
+    const forger = await startFakeLauncher(root, podUIDs.known.replace(/..$/, String(pod)))
+    forger.become(large)
+    forgers.push(forger)
+  }
+  launchers.push(...forgers)
+  const read = () => forgers.reduce((sum, { reads }) => sum + reads, 0)
+  // Only the pauses between requests are of the fake clock.
+  const ofPod = (podUID: string, limits: Parameters<typeof launcherOf>[2]) => launcherOf(root, podUID, limits)
+  const log = createLogger({ process: 'handler', level: 'silent' })
+  guests = findUnknownGuests({ kubeletRoot: root, podsOfVms: () => podsOfVms, launcherOf: ofPod, log, clock })
+  await until(() => clock.pending() === 8 || clock.nextMs() === 60_000)
+  expect(read()).toBeLessThan(20)
+  await until(
+    () => read() === 20,
+    () => clock.advance(1000),
+  )
+  expect(clock.monotonic()).toBeGreaterThan(10_000)
+})
