@@ -8,7 +8,9 @@ const mostAddresses = 2
 
 /**
  * The pod's addresses, one of each family, from the hosts file that the kubelet wrote for it; none before the pod's
- * network is set up. Read here rather than from the API, so that the handler does not need the permission to read the cluster's pods.
+ * network is set up. Read here rather than from the API, so that the handler does not need the permission to read the
+ * cluster's pods. Who runs a container as root in the pod can forge them: they are shown in the status, and with them a
+ * plugin finds the pod's interface in the pod's own network. They grant nothing.
  */
 export async function readPodAddresses(kubeletRoot: string, podUID: string): Promise<string[]> {
   const handle = await openPodHosts(kubeletRoot, podUID)

@@ -80,7 +80,10 @@ async function isSocketIn(directory: FileHandle, name: string): Promise<boolean>
   return handle !== undefined
 }
 
-/** The kubelet's own hosts file of the pod, mounted into it: written by root, so the pod cannot change it. */
+/**
+ * The kubelet's own hosts file of the pod, mounted into it. The launcher cannot change it, but a container that runs as
+ * root can, such as an ephemeral one.
+ */
 export async function openPodHosts(kubeletRoot: string, podUID: string): Promise<FileHandle | undefined> {
   return walk(kubeletRoot, podUID, ['etc-hosts'], 'file')
 }
