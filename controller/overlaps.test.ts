@@ -56,20 +56,111 @@ describe('presets that could disagree', () => {
     expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
   })
 
-  it('are not named to readers of other namespaces', async () => {
-    presets.clear()
-    const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure())
-    const spec = { selector: {}, exclusiveGroup: 'size', domain: { title: 'one' } }
-    const metadata = { name: 'public' }
-    const shared = compileParsed({ apiVersion, kind: 'ClusterVirtualMachinePreset', metadata, spec })
-    presets.set(shared.id, shared)
-    await settle(overlaps, shared.id)
-    for (const name of ['a', 'b']) {
-      put(name, { exclusiveGroup: 'size', domain: { description: name } })
-      await settle(overlaps, `default/${name}`)
+  describe('of the cluster and of a namespace', () => {
+    const setUp = () => {
+      presets.clear()
+      return createOverlaps((id) => presets.get(id), virtualMachineStructure())
     }
-    expect(overlaps.of(shared.id)).toEqual(['disagrees with presets of namespaces, whose own conditions state on what'])
-    expect(overlaps.of('default/a')).toContainEqual(expect.stringMatching(/^disagrees with preset "public"/))
+    const putShared = (name: string, spec: Partial<PresetSpec>) => {
+      const whole = { selector: {}, ...spec }
+      const compiled = compileParsed({
+        apiVersion,
+        kind: 'ClusterVirtualMachinePreset',
+        metadata: { name },
+        spec: whole,
+      })
+      presets.set(compiled.id, compiled)
+    }
+    const disagrees = (other: string) => expect.stringContaining(`disagrees with preset "${other}" on exclusiveGroup`)
+
+    it('are reported only by that of the namespace, however often it changes', async () => {
+      const overlaps = setUp()
+      for (const name of ['p', 'q']) {
+        putShared(name, { exclusiveGroup: 'size' })
+        await settle(overlaps, name)
+      }
+      expect([overlaps.of('p'), overlaps.of('q')]).toEqual([[disagrees('q')], [disagrees('p')]])
+      for (const exclusiveGroup of ['size', 'other', 'size']) {
+        put('a', { exclusiveGroup })
+        expect(await settle(overlaps, 'default/a')).toEqual(['default/a'])
+        expect([overlaps.of('p'), overlaps.of('q')]).toEqual([[disagrees('q')], [disagrees('p')]])
+        expect(overlaps.of('default/a')).toEqual(exclusiveGroup === 'size' ? [disagrees('p'), disagrees('q')] : [])
+      }
+      presets.delete('default/a')
+      expect(await settle(overlaps, 'default/a')).toEqual(['default/a'])
+    })
+
+    it('are reported when that of the cluster is created, changed or deleted', async () => {
+      const overlaps = setUp()
+      for (const name of ['a', 'b']) {
+        put(name, { exclusiveGroup: name })
+        await settle(overlaps, `default/${name}`)
+      }
+      const seen = () => ['default/a', 'default/b', 'p'].map(overlaps.of)
+      for (const [exclusiveGroup, expected] of [
+        ['a', [[disagrees('p')], [], []]],
+        ['b', [[], [disagrees('p')], []]],
+        ['c', [[], [], []]],
+        ['a', [[disagrees('p')], [], []]],
+      ] as const) {
+        putShared('p', { exclusiveGroup })
+        await settle(overlaps, 'p')
+        expect(seen()).toEqual(expected)
+      }
+      put('b', { exclusiveGroup: 'a' })
+      await settle(overlaps, 'default/b')
+      presets.delete('p')
+      await settle(overlaps, 'p')
+      expect(seen().flat()).toEqual([disagrees('default/b'), disagrees('default/a')])
+    })
+
+    it('are reported when both change, and the sentence about them stays the same', async () => {
+      const overlaps = setUp()
+      putShared('p', { exclusiveGroup: 'one' })
+      put('a', { exclusiveGroup: 'one' })
+      for (const id of ['p', 'default/a']) await settle(overlaps, id)
+      put('a', { exclusiveGroup: 'two' })
+      await settle(overlaps, 'default/a')
+      putShared('p', { exclusiveGroup: 'two' })
+      expect(await settle(overlaps, 'p')).toEqual(['p', 'default/a'])
+      expect(overlaps.of('default/a')).toEqual([disagrees('p')])
+      expect(await settle(overlaps, 'p')).toEqual(['p'])
+    })
+
+    it('are those of the last revision of that of the cluster, if it changes while they are compared', async () => {
+      presets.clear()
+      const changed: string[] = []
+      const overlaps: ReturnType<typeof createOverlaps> = createOverlaps(
+        (id) => presets.get(id),
+        virtualMachineStructure(),
+        async () => {
+          if (changed.length > 0) return
+          changed.push('p')
+          putShared('p', { exclusiveGroup: 'other' })
+          changed.push(...(await settle(overlaps, 'p')))
+        },
+      )
+      putShared('p', { exclusiveGroup: 'size' })
+      put('a', { exclusiveGroup: 'size' })
+      overlaps.update('p')
+      expect(await settle(overlaps, 'default/a')).toEqual(['default/a', 'default/a'])
+      expect(changed).toEqual(['p', 'p'])
+      expect(overlaps.of('default/a')).toEqual([])
+    })
+
+    it('are limited, and those of namespaces leave room for those of the cluster', async () => {
+      const overlaps = setUp()
+      putShared('z', { exclusiveGroup: 'size' })
+      for (let index = 0; index < 20; index++) {
+        put(`p${index}`, { exclusiveGroup: 'size' })
+        overlaps.update(`default/p${index}`)
+      }
+      overlaps.update('z')
+      putShared('zz', { exclusiveGroup: 'size' })
+      overlaps.update('zz')
+      expect(await overlaps.change('zz')).toHaveLength(17)
+      expect(overlaps.of('zz')).toEqual([disagrees('z')])
+    })
   })
 
   it('are limited in number, and the limit is reported', async () => {

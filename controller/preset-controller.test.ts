@@ -104,7 +104,7 @@ describe('preset controller', () => {
   })
 
   it('reports both of two presets that could disagree', async () => {
-    const { server } = await setUp()
+    const { server, clock } = await setUp()
     server.put(presets, small)
     server.put(presets, {
       ...small,
@@ -112,8 +112,79 @@ describe('preset controller', () => {
       spec: { selector: {}, domain: { title: 'y' } },
     })
     const disputes = (name: string) => statusOf(server, presets, 'default', name)?.conditions?.[1]?.message ?? ''
-    await until(() => disputes('small').includes('"default/other"') && disputes('other').includes('"default/small"'))
+    await until(
+      () => disputes('small').includes('"default/other"') && disputes('other').includes('"default/small"'),
+      () => clock.advance(1000),
+    )
     expect(disputes('small')).toContain('spec.domain.title')
+  })
+
+  it('writes the status of the other preset once for all changes of a second', async () => {
+    const { server, clock, controller } = await setUp()
+    const isIdle = () => {
+      const { waiting, working, delayed } = controller.statistics() ?? {}
+      return waiting === 0 && working === 0 && delayed === 0
+    }
+    const settled = () => until(isIdle, () => clock.advance(1000))
+    const isFree = (name: string) => statusOf(server, presets, 'default', name)?.conditions?.[1]?.status
+    const put = (name: string, title: string) => {
+      const spec = { selector: {}, domain: { title } }
+      server.put(presets, { ...small, metadata: { namespace: 'default', name }, spec })
+    }
+    put('small', 'x')
+    await until(() => isFree('small') === 'True')
+    await settled()
+    const writesOf = (name: string) => writes(server).filter((path) => path.includes(`/${name}/`)).length
+    const before = writesOf('small')
+    for (const [title, expected] of [
+      ['y', 'False'],
+      ['x', 'True'],
+      ['y', 'False'],
+      ['x', 'True'],
+      ['y', 'False'],
+    ] as const) {
+      put('other', title)
+      await until(() => isFree('other') === expected)
+    }
+    expect(writesOf('small')).toBe(before)
+    await until(
+      () => isFree('small') === 'False',
+      () => clock.advance(1000),
+    )
+    await settled()
+    expect(writesOf('small')).toBe(before + 1)
+  })
+
+  it('writes the status of no cluster preset for a preset of a namespace', async () => {
+    const { server, clock, controller } = await setUp()
+    const put = (name: string, namespace?: string) =>
+      server.put(namespace === undefined ? clusterPresets : presets, {
+        ...head,
+        kind: namespace === undefined ? 'ClusterVirtualMachinePreset' : 'VirtualMachinePreset',
+        metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+        spec: { selector: {}, exclusiveGroup: 'size' },
+      })
+    const settled = () =>
+      until(
+        () => {
+          const { waiting, working, delayed } = controller.statistics() ?? {}
+          return waiting === 0 && working === 0 && delayed === 0
+        },
+        () => clock.advance(1000),
+      )
+    put('shared')
+    await until(() => statusOf(server, clusterPresets, undefined, 'shared') !== undefined)
+    await settled()
+    const written = () => writes(server).filter((path) => path.startsWith(clusterPresets)).length
+    const before = written()
+    put('small', 'default')
+    await until(() => statusOf(server, presets, 'default', 'small') !== undefined)
+    await settled()
+    expect(statusOf(server, presets, 'default', 'small')?.conditions?.[1]).toMatchObject({
+      status: 'False',
+      message: expect.stringContaining('"shared" on exclusiveGroup'),
+    })
+    expect(written()).toBe(before)
   })
 
   it('does not lead after it was stopped', async () => {

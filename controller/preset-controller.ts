@@ -34,6 +34,8 @@ interface PresetController {
  * every watch of presets. Whether the preset itself is accepted, and in which revision, is written at once.
  */
 const countDelayMs = 5000
+/** A preset can change many times a second, and each change can concern the statuses of many others. */
+const overlapsGatherMs = 1000
 /**
  * Where counts are expensive they are updated less often: counting uses a twentieth of the time, and writes ten
  * statuses a second.
@@ -99,7 +101,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     else compared.set(id, revision)
     for (const other of await overlaps.change(id)) {
       compared.delete(other)
-      loop.add(other)
+      loop.addAfter(other, overlapsGatherMs)
     }
   }
 
