@@ -115,12 +115,15 @@ describe('a group', () => {
     expect(most()).toBe(20)
   })
 
-  test('that is paused makes no pass for VMs that nothing controls', async () => {
+  test.each<[string, object]>([
+    ['is paused', { paused: true }],
+    ['has claims', { claimTemplates: [{ name: 'data', spec: { resources: { requests: { storage: '1Gi' } } } }] }],
+  ])('that %s makes no pass for VMs that nothing controls', async (_, over) => {
     const { clock, server, start } = await setUp(0)
-    server.put(groups, { ...server.find(groups, 'default', 'web')!, spec: { ...spec(0), paused: true } })
+    server.put(groups, { ...server.find(groups, 'default', 'web')!, spec: { ...spec(0), ...over } })
     const { controller, cache } = start()
     await until(
-      () => status(server)?.conditions?.some(({ type }) => type === 'ReplicaPaused') === true,
+      () => status(server) !== undefined,
       () => clock.advance(100),
     )
     await until(

@@ -38,7 +38,7 @@ import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { gatherMs as labelsGatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
-import { groupSlimmer, isPaused } from './slim-owner.ts'
+import { groupSlimmer, isAdopting } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 import { ClaimEnding, bindClaims, createClaims } from './vm-claims.ts'
 
@@ -199,7 +199,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const observe = (group: Group, { expectations, created, backOffUntilMs, refusal }: Memory): ObservedGroup => {
     for (const [vm, atMs] of created) if (clock.monotonic() - atMs >= youngMs) created.delete(vm)
     const { uid, namespace } = group.metadata
-    const considered = isPaused(group) ? [uid] : [uid, 'nothing']
+    const considered = isAdopting(group) ? [uid, 'nothing'] : [uid]
     const known = considered.flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
     const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
     const isSeen = ({ metadata }: Vm) => owned.get(keyOf(metadata))?.metadata.uid === metadata.uid

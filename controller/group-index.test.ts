@@ -4,6 +4,7 @@ import type { LabelRequirement, LabelSelector, ObjectMeta } from '../api/object.
 import { ownerReference } from '../api/template.ts'
 import { compileSelector, isSelected } from '../presets/selector.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick } from '../runtime/slim.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { createGroupIndex, isToAdopt, ownersOf } from './group-index.ts'
 import type { CachedGroup } from './slim-owner.ts'
@@ -11,14 +12,17 @@ import type { CachedGroup } from './slim-owner.ts'
 const group = (
   name: string,
   selector: LabelSelector,
-  paused: boolean,
+  state: Pick<CachedGroup, 'hasClaims' | 'isTooLarge'> & { readonly paused?: boolean },
   namespace = 'default',
 ): Persisted<CachedGroup> => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachineGroup',
   metadata: { name, namespace, uid: `${namespace}-${name}`, resourceVersion: '1' },
-  spec: { selector, paused },
+  spec: { selector, paused: state.paused === true },
+  ...pick(state, 'hasClaims', 'isTooLarge'),
 })
+const stateOf = (done: string) =>
+  done === 'pause' ? { paused: true } : done === 'claims' ? ({ hasClaims: true } as const) : {}
 const vm = (metadata: ObjectMeta) => storedVm({ metadata })
 
 const keys = fc.constantFrom('a', 'b', 'c')
@@ -40,22 +44,25 @@ it('finds the same groups as a comparison with each', () => {
     name: fc.constantFrom('g', 'h', 'i', 'j', 'k'),
     selector,
     namespace: namespaces,
-    do: fc.constantFrom('put', 'put', 'put', 'pause', 'delete'),
+    do: fc.constantFrom('put', 'put', 'put', 'pause', 'claims', 'delete'),
   })
   fc.assert(
     fc.property(fc.array(change, { maxLength: 20 }), labels, namespaces, (changes, of, namespace) => {
       const index = createGroupIndex()
       const all = new Map<string, Persisted<CachedGroup>>()
       for (const one of changes) {
-        const object = group(one.name, one.selector, one.do === 'pause', one.namespace)
+        const object = group(one.name, one.selector, stateOf(one.do), one.namespace)
         const key = `${one.namespace}/${one.name}`
         index.update({ kind: one.do === 'delete' ? 'deleted' : 'added', object })
         if (one.do === 'delete') all.delete(key)
         else all.set(key, object)
       }
       const expected = [...all].filter(
-        ([, { metadata, spec }]) =>
-          metadata.namespace === namespace && spec.paused !== true && isSelected(compileSelector(spec.selector), of),
+        ([, { metadata, spec, hasClaims }]) =>
+          metadata.namespace === namespace &&
+          spec.paused !== true &&
+          hasClaims !== true &&
+          isSelected(compileSelector(spec.selector), of),
       )
       expect(index.adopting(vm({ namespace, labels: of })).toSorted()).toEqual(expected.map(([key]) => key).toSorted())
     }),
@@ -73,7 +80,7 @@ it('compares a VM with as many groups as require one of its labels, whatever the
     for (let at = 0; at < count; at++) {
       index.update({
         kind: 'added',
-        object: group(`g${at}`, { matchLabels: { app: `a${at}` }, matchExpressions }, false),
+        object: group(`g${at}`, { matchLabels: { app: `a${at}` }, matchExpressions }, {}),
       })
     }
     let reads = 0
@@ -89,7 +96,7 @@ it('compares a VM with as many groups as require one of its labels, whatever the
 
 it('finds the group that owns a VM, in its namespace only', () => {
   const index = createGroupIndex()
-  const object = group('g', { matchLabels: { a: '1' } }, true)
+  const object = group('g', { matchLabels: { a: '1' } }, { paused: true })
   index.update({ kind: 'added', object })
   expect(index.owning(vm({}), 'default-g')).toBe('default/g')
   expect([index.owning(vm({ namespace: 'other' }), 'default-g'), index.owning(vm({}), 'x')]).toEqual([

@@ -7,7 +7,7 @@ import { compileStoredSelector } from '../presets/selector.ts'
 import { keyOf, refOf } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
-import { isPaused } from './slim-owner.ts'
+import { isAdopting } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 
 /**
@@ -30,7 +30,7 @@ export function createGroupIndex(): GroupIndex {
       const id = keyOf(object.metadata)
       if (kind === 'deleted') keys.delete(object.metadata.uid)
       else keys.set(object.metadata.uid, id)
-      if (kind === 'deleted' || isPaused(object)) return selecting.delete(id)
+      if (kind === 'deleted' || !isAdopting(object)) return selecting.delete(id)
       const { namespace = '' } = object.metadata
       const selector = compileStoredSelector(object.spec.selector)
       // An unchanged selector is the same object, also when the status changes ten times a second.

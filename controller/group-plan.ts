@@ -14,7 +14,7 @@ import type { Budget, CachedBudget } from './budget.ts'
 import { disruptionOfVm } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import { freeNames, numberOf } from './group-claims.ts'
-import { isPaused } from './slim-owner.ts'
+import { isAdopting, isPaused } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 
 type Group = Persisted<CachedGroup>
@@ -151,8 +151,7 @@ function selectMembers({ group, vms, deleted }: ObservedGroup): { members: reado
     if (isControlledBy(vm, owner)) {
       if (paused || isTerminating(vm, deleted) || isChosen(vm)) members.push(vm)
       else claims.push({ do: 'releaseVm', vm })
-      // A VM that the group did not create has no number, and none of its claims.
-    } else if (controllerOf(vm) === undefined && !paused && group.hasClaims !== true) {
+    } else if (controllerOf(vm) === undefined && isAdopting(group)) {
       if (isFinished(vm) || isTerminating(vm, deleted) || !isChosen(vm)) continue
       members.push(vm)
       claims.push({ do: 'adoptVm', vm })

@@ -33,6 +33,12 @@ export type CachedGroup = Omit<VirtualMachineGroup, 'spec'> &
 
 export const isPaused = ({ spec, isTooLarge }: CachedGroup): boolean => spec.paused === true || isTooLarge === true
 
+/**
+ * Whether the group adopts VMs. One with claims does not: a VM that it did not create has no number, and none of its
+ * claims.
+ */
+export const isAdopting = (group: CachedGroup): boolean => !isPaused(group) && group.hasClaims !== true
+
 interface Revised {
   /** The hash of the template; absent in an object as the API server sends it. */
   readonly revision?: string
