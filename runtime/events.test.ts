@@ -157,19 +157,25 @@ describe('event recorder', () => {
     server.fault = () => 'hang'
     for (let count = 0; count < 1100; count++)
       recorder.record({ ...created, regarding: { ...regarding, uid: `u${count}` } })
-    expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 96 })
+    expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 98 })
     const stopping = recorder.stop(2000)
     await clock.advance(2000)
     await stopping
+    expect(recorder.statistics()).toEqual({ waiting: 0, dropped: 1100 })
     expect(clock.pending()).toBe(0)
   })
 
   it('drops events of the namespace that has the most waiting, and sends those of all namespaces in turn', async () => {
     const { server, recorder, counts } = await setUp()
     const [one, others] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const holds = [one, others, others, others]
-    server.fault = () => {
-      const hold = holds.shift()
+    const holds = new Map([
+      ['busy-0', one],
+      ['busy-1', others],
+      ['slow-0', others],
+      ['slow-1', others],
+    ])
+    server.fault = ({ body }) => {
+      const hold = holds.get(String((body as { readonly message?: unknown }).message))
       return hold && { heldUntil: hold.promise }
     }
     const record = (namespace: string, count: number) => {
@@ -178,31 +184,99 @@ describe('event recorder', () => {
         recorder.record({ ...created, message: name, regarding: { ...regarding, namespace, name, uid: name } })
       }
     }
-    record('busy', 1005)
+    record('slow', 2)
+    record('busy', 1003)
     await until(() => server.requests.length === 4)
     record('calm', 3)
     record('other', 2)
     expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 6 })
-    // Three of four senders are held, so the order of the rest is known.
+    // Three of four writes are held, so the order of the rest is known.
     one.resolve()
     await until(() => recorder.statistics().waiting === 0)
     await until(() => counts().length === 1001)
     const sent = counts().map(([message]) => String(message))
-    expect(sent.slice(1, 8)).toEqual(['busy-4', 'calm-0', 'other-0', 'busy-5', 'calm-1', 'other-1', 'busy-6'])
-    expect(sent.at(-1)).toBe('busy-998')
+    expect(sent.slice(0, 8)).toEqual(['busy-0', 'busy-2', 'calm-0', 'other-0', 'busy-3', 'calm-1', 'other-1', 'busy-4'])
+    expect(sent.at(-1)).toBe('busy-996')
     others.resolve()
     await recorder.stop()
     expect(counts().length).toBe(1004)
   })
 
-  it('writes events of four objects at once, and those of an object one by one', async () => {
+  it('writes events of four objects at once, two of a namespace, and those of an object one by one', async () => {
     const { server, recorder, counts } = await setUp()
     const held = Promise.withResolvers<void>()
     server.fault = () => ({ heldUntil: held.promise })
-    for (const uid of ['u1', 'u1', 'u2', 'u3', 'u4']) recorder.record({ ...created, regarding: { ...regarding, uid } })
+    const record = (namespace: string, uid: string) =>
+      recorder.record({ ...created, message: uid, regarding: { ...regarding, namespace, uid } })
+    for (const uid of ['a1', 'a1', 'a2', 'a3']) record('a', uid)
+    record('b', 'b1')
     await until(() => server.requests.length === 3)
+    expect(recorder.statistics().waiting).toBe(2)
+    for (const uid of ['c1', 'c2']) record('c', uid)
+    await until(() => server.requests.length === 4)
+    expect(recorder.statistics().waiting).toBe(3)
     held.resolve()
     await recorder.stop()
-    expect(counts().map(([, count]) => count)).toEqual([2, 1, 1, 1])
+    expect(Object.fromEntries(counts())).toEqual({ a1: 2, a2: 1, a3: 1, b1: 1, c1: 1, c2: 1 })
+  })
+
+  it('writes those of other namespaces while some wait to be tried again, and keeps the order of an object', async () => {
+    const { server, clock, recorder, counts } = await setUp()
+    const isFailing = (body: unknown) => JSON.stringify(body).includes('failing')
+    server.fault = ({ body }) => (isFailing(body) ? { status: 500 } : undefined)
+    const record = (namespace: string, name: string, message: string) =>
+      recorder.record({
+        ...created,
+        message,
+        regarding: { ...regarding, namespace, name, uid: `${namespace}-${name}` },
+      })
+    for (const namespace of ['a', 'b', 'c']) {
+      for (const name of ['vm0', 'vm1', 'vm2']) {
+        record(namespace, name, `failing ${name}`)
+        record(namespace, name, `second ${name}`)
+      }
+    }
+    // Of each namespace two, of two objects.
+    await until(() => server.requests.length === 6)
+    record('calm', 'vm', 'calm')
+    await until(() => counts().length === 1)
+    expect(counts()).toEqual([['calm', 1]])
+    expect(recorder.statistics()).toEqual({ waiting: 18, dropped: 0 })
+    expect(server.requests.length).toBe(7)
+    server.fault = undefined
+    const stopping = recorder.stop()
+    await clock.advance(1000)
+    await stopping
+    const sent = server.objects(collection).map(({ metadata, ...event }) => [metadata.namespace, event['message']])
+    expect(sent).toHaveLength(19)
+    for (const namespace of ['a', 'b', 'c']) {
+      const own = sent.filter(([of]) => of === namespace).map(([, message]) => message)
+      for (const name of ['vm0', 'vm1', 'vm2'])
+        expect(own.indexOf(`failing ${name}`)).toBeLessThan(own.indexOf(`second ${name}`))
+    }
+  })
+
+  it('drops those that wait to be tried again like others that wait', async () => {
+    const { server, clock, recorder, counts } = await setUp()
+    server.fault = ({ body }) => (JSON.stringify(body).includes('failing') ? { status: 500 } : undefined)
+    const record = (namespace: string, name: string, message: string) =>
+      recorder.record({
+        ...created,
+        message,
+        regarding: { ...regarding, namespace, name, uid: `${namespace}-${name}` },
+      })
+    for (let index = 0; index < 1100; index++) record('busy', `vm${index}`, 'failing')
+    await until(() => recorder.statistics().dropped === 100)
+    await until(() => recorder.statistics().waiting === 1000)
+    record('calm', 'vm', 'first')
+    await until(() => counts().length === 1)
+    // Room for the new event was that of one that was to be tried again, and the next one was tried.
+    await until(() => recorder.statistics().waiting === 999)
+    expect(recorder.statistics().dropped).toBe(101)
+    const stopping = recorder.stop(2000)
+    await clock.advance(2000)
+    await stopping
+    expect(recorder.statistics().waiting).toBe(0)
+    expect(clock.pending()).toBe(0)
   })
 })

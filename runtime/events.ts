@@ -4,15 +4,17 @@ import type { ObjectMeta } from '../api/object.ts'
 import { ApiError, isNotFound } from './api-error.ts'
 import { createBucket } from './bucket.ts'
 import type { Bucket } from './bucket.ts'
-import { sleep, systemClock, timestamp } from './clock.ts'
+import { systemClock, timestamp } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { shortenToBytes } from '../api/shorten.ts'
 import { createFairLimit } from './fair-limit.ts'
+import type { Held } from './fair-limit.ts'
 import { createFairQueue } from './fair-queue.ts'
 import type { KubeClient } from './kube.ts'
 import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
+import { createShares } from './shares.ts'
 import { shownText } from './shown-text.ts'
 
 /** The object of an event. */
@@ -38,8 +40,8 @@ export interface EventContent {
  * Writes Events for `kubectl describe`: of the core group, since kubectl prints those with their count ("x3 over 2m").
  * Recording never blocks and never fails. Events with the same object, type, reason and message within ten minutes
  * become one Event whose count grows. An object gets 25 Events and then one per five minutes. Four are written at once,
- * those of an object in order. A thousand events wait, and namespaces take turns; beyond that, the namespace that has
- * the most waiting loses its last one.
+ * two of a namespace, those of an object in order. A thousand events wait, also to be tried again, and namespaces take
+ * turns; beyond that, the namespace that has the most waiting loses its last one.
  */
 export interface EventRecorder {
   record(content: EventContent): void
@@ -66,10 +68,22 @@ const sameWithinMs = 600_000
 const longestMessageBytes = 1024
 const mostRemembered = 4096
 const mostWaiting = 1000
-/** A write takes milliseconds, so this is hundreds of events a second. */
-const mostAtOnce = 4
+/**
+ * A write takes milliseconds, so these are hundreds of events a second. One whose writes are slow, because of an
+ * admission webhook or a quota, delays its own namespace only.
+ */
+const mostAtOnce = { all: 4, perNamespace: 2 }
 const tries = 3
 const retryMs = 1000
+
+/** An event until it is written or dropped. */
+interface Entry {
+  readonly content: EventContent
+  failures: number
+  place: Held | undefined
+  /** Removes it from where it waits. */
+  leave: () => void
+}
 
 interface Known {
   name: string
@@ -94,13 +108,19 @@ export function createEventRecorder(options: {
   const suffix = options.suffix ?? (() => randomBytes(8).toString('hex'))
   const known = new LRUCache<string, Known>({ max: mostRemembered })
   const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
-  const waiting = createFairQueue<() => EventContent>()
+  const queue = createFairQueue<Entry>()
+  const shares = createShares(mostAtOnce.perNamespace)
   const places = createFairLimit(mostWaiting)
+  /** In the queue, in a line, or until they are tried again. */
+  const waiting = new Set<Entry>()
+  /**
+   * By the uid of an object, the events behind the one that is in the queue, is being written or waits to be tried
+   * again: two events of an object at once could be the same one, whose count grows.
+   */
+  const lines = new Map<string, Set<Entry>>()
   const stopping = new AbortController()
-  let senders = 0
-  const sending = new Set<Promise<void>>()
-  /** The last event of each object that is being written. */
-  const lastOf = new Map<string, Promise<void>>()
+  let idle: PromiseWithResolvers<void> | undefined
+  let writing = 0
   let dropped = 0
 
   const isTooMany = ({ uid }: Regarding) => {
@@ -109,51 +129,104 @@ export function createEventRecorder(options: {
     return !bucket.takeIfAny()
   }
 
-  const wait = (content: EventContent): void => {
-    const { namespace = '' } = content.regarding
-    const remove = waiting.add(namespace, () => {
-      place.release()
-      return content
-    })
-    const place = places.hold(namespace, () => {
+  const takePlace = (entry: Entry): void => {
+    waiting.add(entry)
+    entry.place = places.hold(namespaceOf(entry.content), () => drop(entry))
+    entry.place.grow(1)
+  }
+
+  const leavePlace = (entry: Entry): void => {
+    waiting.delete(entry)
+    entry.place?.release()
+  }
+
+  const drop = (entry: Entry): void => {
+    leavePlace(entry)
+    entry.leave()
+    dropped++
+  }
+
+  const enqueue = (entry: Entry): void => {
+    const remove = queue.add(namespaceOf(entry.content), entry)
+    entry.leave = () => {
       remove()
-      dropped++
-    })
-    place.grow(1)
-  }
-
-  const sendAll = async (): Promise<void> => {
-    for (let next = waiting.take(); next && !stopping.signal.aborted; next = waiting.take()) await sendInOrder(next())
-    // In the same turn as the last look at the queue: an event that is added later starts another sender.
-    senders--
-  }
-
-  /** Two events of an object at once could be the same one, whose count grows. */
-  const sendInOrder = async (content: EventContent): Promise<void> => {
-    const { uid } = content.regarding
-    const sent = (lastOf.get(uid) ?? Promise.resolve()).then(() => sendOrDrop(content))
-    lastOf.set(uid, sent)
-    await sent
-    if (lastOf.get(uid) === sent) lastOf.delete(uid)
-  }
-
-  const sendOrDrop = (content: EventContent): Promise<void> =>
-    send(content).catch((error: unknown) => {
-      dropped++
-      const { namespace = '' } = content.regarding
-      limitedLog(namespace, { err: error, reason: content.reason }, 'could not write an event', 'warn')
-    })
-
-  const send = async (content: EventContent): Promise<void> => {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return await write(content)
-      } catch (error) {
-        const isRefused = error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
-        if (isRefused || attempt >= tries || stopping.signal.aborted) throw error
-        await sleep(clock, retryMs * attempt, stopping.signal)
-      }
+      advance(entry)
     }
+  }
+
+  const lineUp = (entry: Entry): void => {
+    const { uid } = entry.content.regarding
+    const line = lines.get(uid)
+    if (line === undefined) {
+      lines.set(uid, new Set())
+      return enqueue(entry)
+    }
+    line.add(entry)
+    entry.leave = () => void line.delete(entry)
+  }
+
+  /** The next event of the object comes into the queue. */
+  const advance = ({ content }: Entry): void => {
+    const { uid } = content.regarding
+    const line = lines.get(uid)
+    const [next] = line ?? []
+    if (next === undefined) return void lines.delete(uid)
+    line?.delete(next)
+    enqueue(next)
+  }
+
+  const pump = (): void => {
+    while (writing < mostAtOnce.all && !stopping.signal.aborted) {
+      let leaveShare: (() => void) | undefined
+      const entry = queue.take((namespace) => (leaveShare = shares.take(namespace)) !== undefined)
+      if (entry === undefined) break
+      leavePlace(entry)
+      writing++
+      const leave = () => leaveShare?.()
+      void attempt(entry).then((isSettled) => {
+        writing--
+        if (isSettled) {
+          leave()
+          advance(entry)
+        } else retryLater(entry, leave)
+        pump()
+      })
+    }
+    if (writing === 0 && waiting.size === 0) idle?.resolve()
+  }
+
+  /** False if it is to be tried again. */
+  const attempt = async (entry: Entry): Promise<boolean> => {
+    const { content } = entry
+    try {
+      await write(content)
+      return true
+    } catch (error) {
+      entry.failures++
+      const isRefused = error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
+      if (!isRefused && entry.failures < tries && !stopping.signal.aborted) return false
+      dropped++
+      limitedLog(namespaceOf(content), { err: error, reason: content.reason }, 'could not write an event', 'warn')
+      return true
+    }
+  }
+
+  /**
+   * Until then, the share of the namespace stays taken: otherwise, the API server's absence for some seconds would cost
+   * all events that wait.
+   */
+  const retryLater = (entry: Entry, leaveShare: () => void): void => {
+    const cancel = clock.after(retryMs * entry.failures, () => {
+      leaveShare()
+      enqueue(entry)
+      pump()
+    })
+    entry.leave = () => {
+      cancel()
+      leaveShare()
+      advance(entry)
+    }
+    takePlace(entry)
   }
 
   const write = async (content: EventContent): Promise<void> => {
@@ -206,19 +279,27 @@ export function createEventRecorder(options: {
       }
       // Shortened before it is remembered: a message can be as long as a spec.
       const message = shownText(content.message.slice(0, longestMessageBytes + 1))
-      wait({ ...content, message: shortenToBytes(message, longestMessageBytes) })
-      if (senders === mostAtOnce) return
-      senders++
-      const sender = sendAll()
-      sending.add(sender)
-      void sender.then(() => sending.delete(sender))
+      const shortened = { ...content, message: shortenToBytes(message, longestMessageBytes) }
+      const entry: Entry = { content: shortened, failures: 0, place: undefined, leave: () => {} }
+      lineUp(entry)
+      takePlace(entry)
+      pump()
     },
-    statistics: () => ({ waiting: waiting.size(), dropped }),
+    statistics: () => ({ waiting: waiting.size, dropped }),
     async stop(limitMs = 2000) {
-      const cancel = clock.after(limitMs, () => stopping.abort(new Error('no time left to write events')))
-      await Promise.all(sending)
+      const cancel = clock.after(limitMs, () => {
+        stopping.abort(new Error('no time left to write events'))
+        for (const entry of [...waiting]) drop(entry)
+        pump()
+      })
+      idle ??= Promise.withResolvers()
+      pump()
+      await idle.promise
       cancel()
       stopping.abort(new Error('the event recorder was stopped'))
     },
   }
 }
+
+/** Empty for a cluster-scoped object. */
+const namespaceOf = ({ regarding: { namespace = '' } }: EventContent): string => namespace
