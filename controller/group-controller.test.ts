@@ -394,6 +394,32 @@ describe('a group', () => {
     expect(found()?.['spec']).toEqual({ minAvailable: 9 })
   })
 
+  test.each([
+    ['of another namespace', { namespace: 'other', name: 'web' }],
+    ['of another name', { namespace: 'default', name: 'abc' }],
+  ])('does not take a budget %s, which names it as its owner, for its own', async (_, place) => {
+    const { server, start, reaches, clock } = await setUp(1)
+    const budgets = '/apis/policy/v1/poddisruptionbudgets'
+    const { metadata } = server.find(groups, 'default', 'web')!
+    server.put(groups, { metadata, spec: { ...spec(1), minAvailable: 1 } })
+    const { stop } = start()
+    await reaches(1)
+    const found = () => server.find(budgets, 'default', 'web')
+    await until(() => found() !== undefined)
+    const own = found()!
+    await stop()
+    server.remove(budgets, 'default', 'web')
+    const { labels: ofOwn, ownerReferences } = own.metadata as { labels: object; ownerReferences: object[] }
+    server.put(budgets, { ...own, metadata: { ...place, labels: ofOwn, ownerReferences } })
+    start()
+    await until(
+      () => found() !== undefined,
+      () => clock.advance(100),
+    )
+    expect(found()?.['spec']).toEqual(own['spec'])
+    expect(server.find(budgets, place.namespace, place.name)).toBeDefined()
+  })
+
   test('creates its VMs even if its budget is refused', async () => {
     const { server, start, reaches } = await setUp(2)
     const { metadata } = server.find(groups, 'default', 'web')!

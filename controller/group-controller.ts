@@ -109,7 +109,6 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     clock,
     labelSelector: groupUidLabel,
     slim: slimBudget,
-    indexers: { group: ({ metadata }: CachedBudget) => [metadata.labels?.[groupUidLabel] ?? ''] },
   })
   /** VMs by namespace and the uid of the config or group that controls them; `nothing` for those that groups adopt. */
   const owned = createStore<VirtualMachine, 'owner'>({
@@ -203,13 +202,15 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const known = considered.flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
     const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
     const isSeen = ({ metadata }: Vm) => owned.get(keyOf(metadata))?.metadata.uid === metadata.uid
+    const budget = budgetCache.store.get(keyOf(group.metadata))
     const unseen = expectations.unseen.filter((vm) => !isSeen(vm))
     return {
       group,
       vms: [...known, ...unseen],
       deleted: expectations.deletedUids,
       young: created,
-      budget: budgetCache.store.byIndex('group', uid).find((found) => isControlledBy(found, owner)),
+      // Others can name the group as the owner of a budget, also in another namespace.
+      budget: budget !== undefined && isControlledBy(budget, owner) ? budget : undefined,
       revision: group.revision ?? '',
       refusal,
       backOffMs: Math.max(0, backOffUntilMs - clock.monotonic()),
