@@ -417,6 +417,29 @@ describe('controller', () => {
     expect(server.objects(pods)).toEqual([])
   })
 
+  it('awaits the handler also if its cache has the pod without a node', async () => {
+    const { server, clock, start } = await setUp()
+    server.put('/api/v1/nodes', {
+      metadata: { name: 'n1' },
+      status: { conditions: [{ type: 'Ready', status: 'True' }] },
+    })
+    const { controller } = start()
+    create(server)
+    await until(() => pod(server) !== undefined)
+    // As an earlier leader has handed it over, whose cache was ahead of this one.
+    const object = server.find(vms, 'default', 'vm1')!
+    const handedOver = { phase: 'Running', nodeName: 'n1', podUID: pod(server)!.metadata.uid }
+    server.put(vms, { ...object, status: { ...(object['status'] as object), ...handedOver } })
+    await until(() => controller.vms.store.get('default/vm1')?.status?.nodeName === 'n1')
+    server.remove(pods, 'default', podName)
+    await until(
+      () => vm(server)?.status?.phase === 'Failed' || conditions(server)['PodEnded'] !== undefined,
+      () => clock.advance(100),
+    )
+    expect(conditions(server)['PodEnded']).toMatch(/^Unknown AwaitingHandler/)
+    expect(vm(server)?.status?.phase).toBe('Running')
+  })
+
   it('sets Unknown on VMs of a node that does not respond', async () => {
     const { server, start } = await setUp()
     const node = (status: string) =>

@@ -32,7 +32,7 @@ import type { ControllerContext } from './loop.ts'
 import { createPodFailures } from './pod-failure.ts'
 import { nodes, slimNode, stateOf } from './node.ts'
 import type { Node } from './node.ts'
-import { hasEnded, sortPods } from './own-pod.ts'
+import { isTerminal, sortPods } from './own-pod.ts'
 import { relabelling } from './pod-labels.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
@@ -155,7 +155,9 @@ export function startVmController(options: VmControllerOptions): VmController {
     const { labels = {}, ownerReferences = [] } = object.metadata
     for (const uid of new Set([labels[vmUidLabel] ?? '', ...ownerReferences.map((owner) => owner.uid)])) {
       for (const vm of vms.store.byIndex('uid', uid)) {
-        if (kind === 'deleted' && vm.status?.podUID === object.metadata.uid && hasEnded(object)) {
+        // Only what is final counts: a pod that has no node in this cache may have got one before its deletion, which a
+        // new list shows without it.
+        if (kind === 'deleted' && vm.status?.podUID === object.metadata.uid && isTerminal(object)) {
           endedPods.add(object.metadata.uid)
         }
         note(change, keyOf(vm.metadata))

@@ -3,7 +3,7 @@ import type { Phase, VirtualMachine, VirtualMachineStatus } from '../../api/virt
 import { withFinalizer, withoutFinalizer } from '../../controller/finalizer.ts'
 import { podName, vmUidLabel } from '../../controller/launcher-pod.ts'
 import type { NodeState } from '../../controller/node.ts'
-import { hasEnded, sortPods, vmUidOf } from '../../controller/own-pod.ts'
+import { hasEnded, isTerminal, sortPods, vmUidOf } from '../../controller/own-pod.ts'
 import type { Pod, PodCondition } from '../../controller/pod.ts'
 import { createStopwatch } from '../../controller/stopwatch.ts'
 import type { Stopwatch } from '../../controller/stopwatch.ts'
@@ -154,7 +154,7 @@ export function createWorld() {
     if (before !== undefined && before.metadata.uid !== after?.metadata.uid) {
       const last = removed.get(before.metadata.uid) ?? before
       const isNamed = [...controller.vms.values()].some(({ status }) => status?.podUID === before.metadata.uid)
-      if (isNamed && hasEnded(last)) controller.endedPods.add(before.metadata.uid)
+      if (isNamed && isTerminal(last)) controller.endedPods.add(before.metadata.uid)
     }
     if (after?.metadata.labels?.[vmUidLabel] === undefined) controller.pods.delete(name)
     else controller.pods.set(name, after)
