@@ -409,7 +409,10 @@ describe('a group', () => {
     const own = found()!
     await stop()
     server.remove(budgets, 'default', 'web')
-    const { labels: ofOwn, ownerReferences } = own.metadata as { labels: object; ownerReferences: object[] }
+    const { labels: ofOwn, ownerReferences } = own.metadata as {
+      labels: Record<string, string>
+      ownerReferences: object[]
+    }
     server.put(budgets, { ...own, metadata: { ...place, labels: ofOwn, ownerReferences } })
     start()
     await until(

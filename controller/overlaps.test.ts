@@ -96,7 +96,7 @@ describe('presets that could disagree', () => {
         put(name, { exclusiveGroup: name })
         await settle(overlaps, `default/${name}`)
       }
-      const seen = () => ['default/a', 'default/b', 'p'].map(overlaps.of)
+      const seen = () => ['default/a', 'default/b', 'p'].map((id) => overlaps.of(id))
       for (const [exclusiveGroup, expected] of [
         ['a', [[disagrees('p')], [], []]],
         ['b', [[], [disagrees('p')], []]],

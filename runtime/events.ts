@@ -289,7 +289,7 @@ export function createEventRecorder(options: {
     async stop(limitMs = 2000) {
       const cancel = clock.after(limitMs, () => {
         stopping.abort(new Error('no time left to write events'))
-        for (const entry of [...waiting]) drop(entry)
+        for (const entry of waiting) drop(entry)
         pump()
       })
       idle ??= Promise.withResolvers()
