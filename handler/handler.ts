@@ -29,7 +29,8 @@ import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
 import { plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
-import { countValues, generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
+import { countValues } from './domain-size.ts'
+import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
 
 type Vm = Persisted<CachedVm>

@@ -101,6 +101,13 @@ test('uses the methods and paths of the contract', async () => {
   ])
 })
 
+test('a domain that is too large to be stored is not kept', async () => {
+  const domain = { list: Array.from({ length: 8000 }, () => ({})) }
+  await serve((_, response) => void response.end(JSON.stringify({ ...report, domain })))
+  const { domain: _, ...rest } = { domain: undefined, ...report }
+  expect(await launcher().report()).toEqual(rest)
+})
+
 const otherProtocol = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'
 
 const failures: [string, RequestListener | undefined, new (...words: never[]) => Error][] = [
@@ -116,6 +123,11 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
   [
     'never stops sending',
     (_, response) => void response.end('"'.padEnd(maxResponseBytes + 2)),
+    InvalidLauncherResponse,
+  ],
+  [
+    'sends too many values',
+    (_, response) => void response.end(`[${'{},'.repeat(300_000)}{}]`),
     InvalidLauncherResponse,
   ],
   [

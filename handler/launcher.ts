@@ -18,6 +18,8 @@ import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { Held } from '../runtime/fair-limit.ts'
 import { joinChunks } from '../runtime/joined-chunks.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
+import { withoutLargeDomain } from './domain-size.ts'
+import { heapCostOf } from '../runtime/heap-cost.ts'
 import { costOf, deliverPiecewise } from '../runtime/untrusted-response.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { hasSocketVolume, openLauncherSocket, pathOf } from './socket.ts'
@@ -128,11 +130,13 @@ export function launcherOf(
     putNetwork: async (taps) => void (await call('PUT', '/network', { taps })),
     put: async ({ apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }) =>
       // Only the part that the launcher reads: a status can be as large as the spec.
-      parsePutResponse(
-        await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }),
+      withoutLargeDomain(
+        parsePutResponse(
+          await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }),
+        ),
       ),
     putVolumes: async (volumes) => void (await call('PUT', '/volumes', { volumes })),
-    report: async () => parseDomainReport(await call('GET', '/domain')),
+    report: async () => withoutLargeDomain(parseDomainReport(await call('GET', '/domain'))),
     shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
     freeze: async (id) => void (await call('POST', '/freeze', { id })),
     thaw: async (id) => void (await call('POST', '/thaw', { id })),
@@ -248,17 +252,22 @@ function errorOf(thrown: unknown, signal: AbortSignal): Error {
   return new LauncherUnreachable(`could not reach the launcher: ${words}`, { cause: error })
 }
 
+/** Once it is parsed. That of the most values that are accepted takes 3 MiB, and one of 1 MiB could take 22. */
+const maxResponseHeap = 8 * 1024 * 1024
+
 async function readAll(
   response: IncomingMessage,
   charge: (bytes: number) => void,
 ): Promise<{ readonly status: number; readonly text: string }> {
   const joined = joinChunks()
-  let bytes = 0
+  let [bytes, heap] = [0, 0]
   const ended = drain(response, (chunk) => {
     bytes += costOf(chunk)
+    heap += heapCostOf(chunk)
     charge(costOf(chunk))
     if (bytes > maxResponseBytes)
       throw new InvalidLauncherResponse(`its response is longer than ${maxResponseBytes} bytes`)
+    if (heap > maxResponseHeap) throw new InvalidLauncherResponse('its response has too many values')
     joined.add(chunk)
   })
   await ended.catch((error: unknown) => {

@@ -28,17 +28,11 @@ import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { unreadinessOf } from '../runtime/probe.ts'
 import { shownLine } from '../runtime/shown-text.ts'
+import { isLarge, withoutLargeDomain } from './domain-size.ts'
 import { shownDomain } from './shown-domain.ts'
 import { attachedVolumesOf, noSockets, troublesOf, type AttachmentSockets } from './attachment.ts'
 import { digestOf } from './slim-vm.ts'
 import type { TapIPs } from './vm-network.ts'
-
-/**
- * The largest domain that is stored. 100 devices are 60 KiB and 4,000 values. etcd limits an object to 1.5 MiB, and the
- * handler caches the domains of all VMs of its node, at 60 bytes or more a value.
- */
-const maxDomainBytes = 256 * 1024
-const maxDomainValues = 8000
 
 /** The status of a VM whose launcher responded. */
 export function statusOf(
@@ -284,19 +278,11 @@ function newDomain(
 }
 
 function domainOf(report: DomainReport): JsonObject | undefined {
-  const { domain } = report
-  if (domain === undefined || isLarge(domain) || countValues(domain) > maxDomainValues) return undefined
+  const { domain } = withoutLargeDomain(report)
+  if (domain === undefined) return undefined
   // A character that is replaced takes up to three times the space.
   const shown = shownDomain(domain)
   return isLarge(shown) ? undefined : shown
-}
-
-const isLarge = (domain: JsonObject): boolean => Buffer.byteLength(JSON.stringify(domain)) > maxDomainBytes
-
-/** The number of objects, lists and scalars in `value`, itself included. */
-export function countValues(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 1
-  return Object.values(value).reduce<number>((sum, one: unknown) => sum + countValues(one), 1)
 }
 
 /**

@@ -89,6 +89,8 @@ export const behaviors = {
     flood(socket, chunk('['.repeat(1000)))
   },
   largestAnswer: answersDomain(49_000),
+  /** 1 MB, which takes 20 MB of heap once it is parsed. */
+  densestAnswer: answersDomain(330_000),
   largestStoredDomain: answersDomain(7900),
   fickle: (socket, path, vmUID) => {
     if (path !== '/events') socket.end(answer(running(vmUID, next())))

@@ -144,6 +144,19 @@ test('60 launchers with an incomplete line of 4 MiB do not crash the handler', a
   expect(times.filter((ms) => ms > soonMs)).toEqual([])
 })
 
+test('36 launchers of 12 namespaces that report 1 MB of empty objects do not crash the handler', async () => {
+  for (let index = 0; index < 36; index++) await addHostile(`hostile-${index % 12}`, index, 'densestAnswer')
+  startHandler()
+  const isReported = (index: number) =>
+    JSON.stringify(api.find(collection, `hostile-${index % 12}`, `densestanswer-${index}`)?.['status']).includes(
+      'LauncherMisbehaving',
+    )
+  await timed(() => Array.from({ length: 36 }, (_, index) => index).every(isReported))
+  const times = await startAndEnd(0)
+  mustBeAlive()
+  expect(times.filter((ms) => ms > soonMs)).toEqual([])
+})
+
 test('100 launchers that report a different domain of the largest size each time do not crash the handler', async () => {
   for (let index = 0; index < 100; index++) await addHostile('hostile', index, 'largestStoredDomain')
   startHandler()
