@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { createArrivalDeadlines } from '../runtime/arrival-deadline.ts'
 import type { AdmissionOptions } from './admission-routes.ts'
 import { callerOf, isApiServer } from './caller.ts'
-import { freeBytes } from './gate.ts'
+
+const bytesPerDeadline = 64 * 1024
 
 /** 1.25 s for each 64 KiB of a body that the API server forwards, so that fifty of 3 MiB can arrive concurrently. */
 const forwardedTurns = 5
@@ -34,7 +35,7 @@ export function createBodyDeadlines({
     const cancel = deadlines.start(() => {
       if (message.complete || message.destroyed) return
       // Only an admission request can have more than that.
-      if (path !== 'other' && socket.bytesRead - before >= freeBytes) return expectBody(message, path)
+      if (path !== 'other' && socket.bytesRead - before >= bytesPerDeadline) return expectBody(message, path)
       const isExtended = deadlines === fromApiServer
       if (!isExtended && path !== 'other' && isOfApiServer(message)) return expectBody(message, path, fromApiServer)
       metrics.rejected(path, 'deadline')

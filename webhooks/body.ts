@@ -1,3 +1,4 @@
+import { heapCostOf } from '../runtime/heap-cost.ts'
 import { joinChunks } from '../runtime/joined-chunks.ts'
 import { costOf } from '../runtime/untrusted-response.ts'
 import type { Pass } from './gate.ts'
@@ -20,8 +21,8 @@ export class BodyRejected extends Error {
 const maxSurcharge = 256 * 1024
 
 /**
- * Reads a body as text. Each chunk counts with its cost, at least 1 KiB, because a user decides in which pieces the API
- * server forwards a body. A rejected body is still read to its end and dropped, because a client may miss a response that
+ * Reads a body as text. Each chunk counts with the heap that it takes once it is parsed, and at least 1 KiB, because a user
+ * decides in which pieces the API server forwards a body. A rejected body is still read to its end and dropped, because a client may miss a response that
  * arrives while it sends. The caller limits the time. But one that costs much more than it has bytes is not read further,
  * and its connection is closed: each record takes 4 µs of CPU time.
  *
@@ -38,7 +39,7 @@ export async function readBody(payload: AsyncIterable<unknown>, maxBytes: number
     // Ending the loop destroys the request.
     if (cost > 2 * size + maxSurcharge) throw new BodyRejected('overloaded')
     if (size > maxBytes) rejection = 'too-large'
-    else if (rejection === undefined && !pass.hold(costOf(chunk))) rejection = 'overloaded'
+    else if (rejection === undefined && !pass.hold(Math.max(costOf(chunk), heapCostOf(chunk)))) rejection = 'overloaded'
     if (rejection === undefined) joined.add(chunk)
     else joined.clear()
   }

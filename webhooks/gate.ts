@@ -3,12 +3,15 @@ import { createFairLimit } from '../runtime/fair-limit.ts'
 /** How much may be in progress at once. */
 export interface Limits {
   readonly requests: number
-  /** Bytes of received bodies, beyond the `freeBytes` of each request. */
+  /** Bytes of heap for received bodies, beyond the `freeBytes` of each request. */
   readonly bytes: number
 }
 
-/** Each request may hold this much regardless of the limit, so that large bodies never block small ones. */
-export const freeBytes = 64 * 1024
+/**
+ * Each request may hold this much regardless of the limit, so that large bodies never block small ones. These are 13
+ * to 25 KiB of a usual object.
+ */
+export const freeBytes = 128 * 1024
 
 /**
  * The part of both limits that requests with a known tenant may hold. The rest is for bodies that are arriving,
@@ -35,7 +38,7 @@ export interface Gate {
 }
 
 /**
- * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced.
+ * Limits the memory that requests hold to `requests` × 128 KiB + `bytes`; bytes count when received, not when announced.
  * No tenant can block the others: beyond a share of the limits, the tenant that holds the most loses its largest
  * request.
  */
