@@ -1,4 +1,3 @@
-import { checkAttachedVolumes } from './attached-volume.ts'
 import type { Cause } from './cause.ts'
 import { validateDomain } from './domain/validate.ts'
 import { checkLabels, cutName } from './label.ts'
@@ -7,12 +6,9 @@ import type { VirtualMachineSpec, VirtualMachine } from './virtual-machine.ts'
 import { annotationsSchema, labelsSchema } from './metadata.ts'
 import { apiVersion, group } from './object.ts'
 import type { ObjectMeta, OwnerReference } from './object.ts'
-import { checkPorts } from './port.ts'
-import { checkPlacement } from './placement.ts'
-import { checkProbes } from './probe.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, isRecord, opaque, open } from './schema.ts'
-import { checkVolumes } from './volume.ts'
+import { checkSpecParts } from './spec-parts.ts'
 
 /**
  * The template for the VMs of a config or group. It is stored as the user wrote it: only the VM created from it is
@@ -72,11 +68,7 @@ export function checkTemplate({ metadata = {}, spec }: VirtualMachineTemplate, f
     ...checkLabels(labels, `${field}.metadata.labels`),
     ...reservedKeyCauses(labels, `${field}.metadata.labels`),
     ...reservedKeyCauses(annotations, `${field}.metadata.annotations`, [excludePresetsAnnotation]),
-    ...checkVolumes(spec.volumes ?? [], `${field}.spec.volumes`),
-    ...checkPorts(spec.ports ?? [], `${field}.spec.ports`),
-    ...checkProbes(spec, `${field}.spec`),
-    ...checkPlacement(spec, `${field}.spec`),
-    ...checkAttachedVolumes(spec.attachedVolumes ?? [], `${field}.spec.attachedVolumes`),
+    ...checkSpecParts(spec, `${field}.spec`),
   ]
 }
 

@@ -1,7 +1,6 @@
 import {
   attachedVolumes,
   explainAttached,
-  checkAttachedVolumes,
   type AttachedVolume,
   type AttachedVolumeStatus,
   type AttachmentPod,
@@ -15,16 +14,17 @@ import { requiredField, wrongType } from './field-error.ts'
 import { faultless } from './valid-part.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
-import { checkPorts, ports, type Port } from './port.ts'
-import { checkPlacement, placement, type Placement } from './placement.ts'
+import { ports, type Port } from './port.ts'
+import { placement, type Placement } from './placement.ts'
 import type { GuestStatus } from './guest.ts'
-import { checkHostDevices, hostDevices, type HostDevice } from './host-device.ts'
-import { checkResourceClaims, resourceClaims, type ResourceClaim } from './resource-claim.ts'
-import { checkProbes, livenessProbe, readinessProbe, startupProbe, type Probes } from './probe.ts'
+import { hostDevices, type HostDevice } from './host-device.ts'
+import { resourceClaims, type ResourceClaim } from './resource-claim.ts'
+import { livenessProbe, readinessProbe, startupProbe, type Probes } from './probe.ts'
 import { boolean, bounded, checkSchema, isRecord, opaque, open, quantity, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
+import { checkSpecParts } from './spec-parts.ts'
 import { taps, type Tap } from './tap.ts'
-import { checkVolumes, volumes, type Volume } from './volume.ts'
+import { volumes, type Volume } from './volume.ts'
 
 export interface VirtualMachineSpec extends Placement, Probes {
   readonly domain: Domain
@@ -220,17 +220,7 @@ function vmCauses(value: unknown): readonly Cause[] {
   const causes = [...shape, ...domainCauses(value['spec'])]
   if (shape.length > 0) return capCauses(causes, 'spec')
   const { spec } = value as unknown as VirtualMachine
-  const found = [
-    ...causes,
-    ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
-    ...checkPorts(spec.ports ?? [], 'spec.ports'),
-    ...checkHostDevices(spec.hostDevices ?? [], 'spec.hostDevices'),
-    ...checkResourceClaims(spec.resourceClaims ?? [], 'spec.resourceClaims'),
-    ...checkProbes(spec, 'spec'),
-    ...checkPlacement(spec, 'spec'),
-    ...checkAttachedVolumes(spec.attachedVolumes ?? [], 'spec.attachedVolumes'),
-  ]
-  return capCauses(found, 'spec')
+  return capCauses([...causes, ...checkSpecParts(spec, 'spec')], 'spec')
 }
 
 const domainCauses = (spec: unknown): Cause[] =>

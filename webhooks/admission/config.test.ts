@@ -6,6 +6,7 @@ import { noPermissions } from './permission.ts'
 
 const spec = (title = 'good') => ({ domain: { type: 'qemu', title } })
 const labels = { app: 'web' }
+const claim = { name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }
 const config = (template: object = { spec: spec() }, metadata: object = {}) => ({
   metadata: { name: 'web', ...metadata },
   spec: { template },
@@ -57,6 +58,18 @@ describe('a config', () => {
       config({ spec: { ...spec('bad'), nodeSelektor: {} } }),
       config({ spec: { ...spec('bad'), nodeSelektor: {} } }),
       ['unknown-field spec.template.spec.nodeSelektor'],
+    ],
+    [
+      'has a fault in an unchanged template whose claims change',
+      { ...config({ spec: spec('bad') }), spec: { claimTemplates: [claim], template: { spec: spec('bad') } } },
+      config({ spec: spec('bad') }),
+      bad,
+    ],
+    [
+      'has a device of the node of no kind',
+      config({ spec: { ...spec(), hostDevices: [{ name: 'gpu' }] } }),
+      undefined,
+      ['host-device-kind spec.template.spec.hostDevices[0]'],
     ],
     [
       'must not use reserved keys',

@@ -25,7 +25,7 @@ export function templateHandler(parse: (request: AdmissionRequest) => ParsedOwne
   const check: Handle = (request, engine) => {
     if (isReleased(request)) return { allowed: true }
     const { template, causes } = parse(request)
-    const isUnchanged = isDeepStrictEqual(templateIn(request.object), templateIn(request.oldObject))
+    const isUnchanged = isDeepStrictEqual(partsOfVm(request.object), partsOfVm(request.oldObject))
     const { causes: found, warnings } = isUnchanged
       ? nothingFound
       : template === undefined
@@ -80,5 +80,10 @@ function dryRun({ metadata, spec }: VirtualMachineTemplate, request: AdmissionRe
 /** `spec.domain…` of the VM is `spec.template.spec.domain…` of its owner. */
 const inTemplate = (cause: Cause): Cause => ({ ...cause, field: `spec.template.${cause.field}` })
 
-const templateIn = (object: unknown): unknown =>
-  isRecord(object) && isRecord(object['spec']) ? object['spec']['template'] : undefined
+const templateIn = (object: unknown): unknown => specOf(object)['template']
+
+/** What the VM of the template is made of. */
+const partsOfVm = (object: unknown): readonly unknown[] => [templateIn(object), specOf(object)['claimTemplates']]
+
+const specOf = (object: unknown): Readonly<Record<string, unknown>> =>
+  isRecord(object) && isRecord(object['spec']) ? object['spec'] : {}
