@@ -8,7 +8,7 @@ import { until } from '../test/until.ts'
 import { listen } from './listen.ts'
 import { createSelfSigned } from './self-signed.ts'
 import { transportOf } from './transport.ts'
-import { limitUndelivered } from './undelivered-limit.ts'
+import { createUndeliveredLimit } from './undelivered-limit.ts'
 
 async function start() {
   const clock = fakeClock()
@@ -27,7 +27,7 @@ async function start() {
     for (const one of [client, socket]) one.destroy()
     server.close()
   })
-  limitUndelivered(socket, clock)
+  createUndeliveredLimit(clock)(socket)
   return {
     clock,
     socket,

@@ -1,5 +1,5 @@
 import { request, type IncomingMessage } from 'node:http'
-import { connect as connectPlain } from 'node:net'
+import { connect as connectPlain, type Socket } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import type { Duplex } from 'node:stream'
 import { parseEndpointAddress, type SessionEndpoint } from '../../api/session-endpoint.ts'
@@ -14,7 +14,7 @@ import {
   type ConsolePosition,
   type SessionTarget,
 } from '../../runtime/session-api.ts'
-import { limitUndelivered } from '../../runtime/undelivered-limit.ts'
+import { createUndeliveredLimit } from '../../runtime/undelivered-limit.ts'
 import { deliverPiecewise, textOf } from '../../runtime/untrusted-response.ts'
 import type { Status } from '../admission/request.ts'
 
@@ -71,8 +71,9 @@ export function isReachable({ address }: SessionEndpoint, clock: Pick<Clock, 'af
 
 /** @param token reads the current token of audience `virtset-handler` */
 export function createSessionClient(token: () => Promise<string>, clock: Clock): OpenSession {
+  const limitUndelivered = createUndeliveredLimit(clock)
   return async ({ node, endpoint, podUID, target }) => {
-    const socket = await connectTo(node, endpoint, clock)
+    const socket = await connectTo(node, endpoint, clock, limitUndelivered)
     try {
       const path = endpointPath(podUID, target)
       return await upgrade(socket, path, await token(), { clock, node, address: endpoint.address })
@@ -84,7 +85,12 @@ export function createSessionClient(token: () => Promise<string>, clock: Clock):
 }
 
 /** The connection to the handler, with the certificate that it has published. Nothing has been sent on it. */
-function connectTo(node: string, { address, certificateSha256 }: SessionEndpoint, clock: Clock): Promise<TLSSocket> {
+function connectTo(
+  node: string,
+  { address, certificateSha256 }: SessionEndpoint,
+  clock: Clock,
+  limitUndelivered: (socket: Socket) => void,
+): Promise<TLSSocket> {
   const to = parseEndpointAddress(address)
   if (to === undefined) {
     return Promise.reject(unavailable(`the profile of node ${node} has an invalid address for sessions: ${address}`))
@@ -99,7 +105,7 @@ function connectTo(node: string, { address, certificateSha256 }: SessionEndpoint
   // The certificate is compared below: it is self-signed. With a socket of its own, what arrives can be counted.
   const socket = connect({ ...to, socket: connectPlain(to), rejectUnauthorized: false, minVersion: 'TLSv1.3' })
   limitRecords(socket, clock)
-  limitUndelivered(socket, clock)
+  limitUndelivered(socket)
   const cancel = clock.after(connectMs, () => {
     reject(unreachable(`no connection within ${connectMs / 1000} s`))
     socket.destroy()
