@@ -51,11 +51,12 @@ describe('the rate of new connections', () => {
     let atMs = 0
     const connections = createConnections(limits, { monotonic: () => atMs })
     connections.distrust('a')
+    connections.distrust('a')
     const arrive = (address: string, nowMs: number) => {
       atMs = nowMs
       return connections.arrive(`${address} ${nowMs}`, address).isAccepted
     }
-    expect([arrive('a', 0), arrive('b', 1), arrive('a', 60_000), arrive('a', 61_000)]).toEqual([
+    expect([arrive('a', 0), arrive('b', 1), arrive('a', 59_999), arrive('a', 60_000)]).toEqual([
       false,
       true,
       false,

@@ -38,7 +38,7 @@ interface Connections<Connection> {
 /** The number of remembered addresses; the oldest is forgotten first. */
 const mostAddresses = 4096
 
-const distrustSeconds = 60
+const distrustMs = 60_000
 
 /** The rate is not limited for a process in the same pod, or a port-forward: neither needs connections to do harm. */
 const ownAddresses = ['127.0.0.1', '::ffff:127.0.0.1', '::1']
@@ -53,6 +53,8 @@ export function createConnections<Connection>(
   const proven = new Set<Connection>()
   const provenAddresses = new LRUCache<string, true>({ max: mostAddresses })
   const bucketOf = createBuckets(limits, mostAddresses, clock)
+  /** In milliseconds of the clock. */
+  const distrustedUntil = new LRUCache<string, number>({ max: mostAddresses })
 
   const evict = (address: string): Connection | undefined => {
     const own = [...pending].filter(([, of]) => of === address).map(([connection]) => connection)
@@ -66,7 +68,8 @@ export function createConnections<Connection>(
     arrive(connection, address) {
       if (proven.size >= limits.proven) return { isAccepted: false }
       const isProven = ownAddresses.includes(address) || provenAddresses.has(address)
-      if (!isProven && !bucketOf(address).takeIfAny()) return { isAccepted: false }
+      const isDistrusted = (distrustedUntil.get(address) ?? -Infinity) > clock.monotonic()
+      if (!isProven && (isDistrusted || !bucketOf(address).takeIfAny())) return { isAccepted: false }
       const evicted = evict(address)
       pending.set(connection, address)
       return { isAccepted: true, ...(evicted === undefined ? {} : { evicted }) }
@@ -83,7 +86,7 @@ export function createConnections<Connection>(
       proven.delete(connection)
     },
     distrust(address) {
-      bucketOf(address).take(limits.burst + limits.perSecond * distrustSeconds)
+      distrustedUntil.set(address, clock.monotonic() + distrustMs)
     },
   }
 }

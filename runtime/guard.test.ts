@@ -133,14 +133,40 @@ test('a client that sends more than the head of a request before it is authentic
   server.on('connection', (socket) => socket.resume())
   const client = connect({ port: await listen(server, 0, '127.0.0.1'), host: '127.0.0.1' }).on('error', () => {})
   closing.push(() => client.destroy())
-  client.write(Buffer.alloc(64 * 1024))
-  await until(() => accepted[0]?.bytesRead === 64 * 1024)
+  client.write(Buffer.alloc(24 * 1024))
+  await until(() => accepted[0]?.bytesRead === 24 * 1024)
   await clock.advance(250)
   expect(rejections).toEqual([])
   client.write('x')
-  await until(() => accepted[0]?.bytesRead === 64 * 1024 + 1)
+  await until(() => accepted[0]?.bytesRead === 24 * 1024 + 1)
   await clock.advance(1)
   expect(accepted[0]?.destroyed).toBe(false)
   await clock.advance(249)
   expect(rejections).toEqual(['deadline'])
+})
+
+test('an address from which more was sent can open no other connection with TLS for a minute', async () => {
+  const server = createTlsServer(createSelfSigned('test', Date.now()))
+  const { clock, rejections } = guard(server)
+  const port = await listen(server, 0, '127.0.0.1')
+  // The rate of 127.0.0.1 itself is not limited.
+  const dialFrom = (localAddress: string) => {
+    const client = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {})
+    closing.push(() => client.destroy())
+    return client
+  }
+  const hostile = dialFrom('127.0.0.2')
+  hostile.write(Buffer.alloc(24 * 1024 + 1))
+  await once(hostile.resume(), 'close')
+  const isRefused = async (address: string) => {
+    const before = rejections.filter((reason) => reason === 'overloaded').length
+    const client = dialFrom(address).resume()
+    // Whoever is accepted gets an alert of TLS first.
+    client.write(Buffer.alloc(100))
+    await once(client, 'close')
+    return rejections.filter((reason) => reason === 'overloaded').length > before
+  }
+  expect([await isRefused('127.0.0.2'), await isRefused('127.0.0.3')]).toEqual([true, false])
+  await clock.advance(60_000)
+  expect(await isRefused('127.0.0.2')).toBe(false)
 })

@@ -8,10 +8,10 @@ import type { ConnectionLimits } from './connections.ts'
 import { transportOf } from './transport.ts'
 
 /**
- * More than a handshake, and the head of a request. TLS reads messages that deliver nothing, such as KeyUpdate, without
- * a limit: 27 bytes take 6 µs.
+ * More than what proves a client: a handshake with its certificates, or one without and the head of a request, which has
+ * at most 16 KiB. TLS reads messages that deliver nothing, such as KeyUpdate, without a limit: 27 bytes take 6 µs.
  */
-const pendingBytes = 64 * 1024
+const mostPendingBytes = { handshake: 64 * 1024, caller: 24 * 1024 }
 
 /** Why a connection was closed before a request was read. */
 export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' | 'malformed'
@@ -55,13 +55,13 @@ export function guardConnections(
     const { isAccepted, evicted } = connections.arrive(socket, remoteAddress)
     if (evicted !== undefined) close(evicted, 'overloaded')
     if (!isAccepted) return close(socket, 'overloaded')
-    const hasSentTooMuch = () => socket.bytesRead > pendingBytes
-    const expire = () => {
-      if (hasSentTooMuch()) connections.distrust(remoteAddress)
-      close(socket, 'deadline')
-    }
-    cancelling.set(socket, deadlines.start(expire, hasSentTooMuch))
+    const hasSentTooMuch = () => socket.bytesRead > mostPendingBytes[provenBy]
+    cancelling.set(
+      socket,
+      deadlines.start(() => close(socket, 'deadline'), hasSentTooMuch),
+    )
     socket.once('close', () => {
+      if (server instanceof TlsServer && cancelling.has(socket) && hasSentTooMuch()) connections.distrust(remoteAddress)
       settle(socket)
       connections.leave(socket)
     })

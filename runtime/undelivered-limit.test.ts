@@ -27,10 +27,12 @@ async function start() {
     for (const one of [client, socket]) one.destroy()
     server.close()
   })
-  createUndeliveredLimit(clock)(socket)
+  const problems: string[] = []
+  createUndeliveredLimit(clock)(socket, (problem) => void problems.push(problem))
   return {
     clock,
     socket,
+    problems,
     sendEach: (text: string) => {
       sent += text.length
       return wire.sendEach(client, text)
@@ -40,13 +42,24 @@ async function start() {
 }
 
 test('a peer that sends many messages which deliver nothing is disconnected', async () => {
-  const { clock, socket, sendKeyUpdates } = await start()
+  const { clock, socket, problems, sendKeyUpdates } = await start()
   const failed = once(socket, 'error')
   sendKeyUpdates(3000)
   await until(() => transportOf(socket).bytesRead > 3000 * 27)
   await clock.advance(1000)
   expect(String(await failed)).toMatch(/it sent \d{5} bytes that contained 0/)
+  await until(() => problems.length > 0)
+  expect(problems).toEqual([expect.stringMatching(/^it sent \d{5} bytes that contained 0$/)])
   expect(clock.pending()).toBe(0)
+})
+
+test('it is also noticed that they were sent on a connection that is closed meanwhile', async () => {
+  const { socket, problems, sendKeyUpdates } = await start()
+  sendKeyUpdates(3000)
+  await until(() => transportOf(socket).bytesRead > 3000 * 27)
+  socket.destroy()
+  await until(() => problems.length > 0)
+  expect(problems).toEqual([expect.stringMatching(/^it sent \d{5} bytes that contained 0$/)])
 })
 
 test.each([

@@ -216,8 +216,13 @@ test('disconnects a handler that sends messages of TLS that deliver nothing', as
     })
   })
   const { socket } = await client(wanted)
+  const closed = new Promise((resolve) => socket.once('close', resolve))
   const [error] = await once(socket, 'error')
   expect(error.message).toMatch(/^it sent 8\d{4} bytes that contained \d+$/)
+  await closed
+  await expect(client(wanted)).rejects.toThrow(
+    /^no session is opened with the handler of node n1 .* for a minute: it sent/,
+  )
 })
 
 test('does not read an endless refusal', async () => {

@@ -1,7 +1,8 @@
 import { request, type IncomingMessage } from 'node:http'
-import { connect as connectPlain, type Socket } from 'node:net'
+import { connect as connectPlain } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import type { Duplex } from 'node:stream'
+import { LRUCache } from 'lru-cache'
 import { parseEndpointAddress, type SessionEndpoint } from '../../api/session-endpoint.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { endpointPath } from '../../runtime/handler-sessions.ts'
@@ -50,6 +51,7 @@ export type OpenSession = (wanted: EndpointRequest) => Promise<EndpointSession>
 const answerMs = 10_000
 const connectMs = 5000
 const probeMs = 1000
+const distrustMs = 60_000
 
 /** The handler's refusals have at most a tenth of this. */
 const maxRefusalBytes = 16 * 1024
@@ -72,8 +74,20 @@ export function isReachable({ address }: SessionEndpoint, clock: Pick<Clock, 'af
 /** @param token reads the current token of audience `virtset-handler` */
 export function createSessionClient(token: () => Promise<string>, clock: Clock): OpenSession {
   const limitUndelivered = createUndeliveredLimit(clock)
+  /** Endpoints of nodes under an attacker's control, by address. Users could open session after session with them. */
+  const distrusted = new LRUCache<string, { readonly untilMs: number; readonly problem: string }>({ max: 1024 })
   return async ({ node, endpoint, podUID, target }) => {
-    const socket = await connectTo(node, endpoint, clock, limitUndelivered)
+    const { address } = endpoint
+    const found = distrusted.get(address)
+    if (found !== undefined && found.untilMs > clock.monotonic()) {
+      const refused = `no session is opened with the handler of node ${node} at ${address} for a minute`
+      throw unavailable(`${refused}: ${found.problem} beneath TLS`)
+    }
+    const socket = await connectTo(node, endpoint, clock, (one) =>
+      limitUndelivered(one, (problem) => {
+        distrusted.set(address, { untilMs: clock.monotonic() + distrustMs, problem })
+      }),
+    )
     try {
       const path = endpointPath(podUID, target)
       return await upgrade(socket, path, await token(), { clock, node, address: endpoint.address })
@@ -89,7 +103,7 @@ function connectTo(
   node: string,
   { address, certificateSha256 }: SessionEndpoint,
   clock: Clock,
-  limitUndelivered: (socket: Socket) => void,
+  limit: (socket: TLSSocket) => void,
 ): Promise<TLSSocket> {
   const to = parseEndpointAddress(address)
   if (to === undefined) {
@@ -105,7 +119,7 @@ function connectTo(
   // The certificate is compared below: it is self-signed. With a socket of its own, what arrives can be counted.
   const socket = connect({ ...to, socket: connectPlain(to), rejectUnauthorized: false, minVersion: 'TLSv1.3' })
   limitRecords(socket, clock)
-  limitUndelivered(socket)
+  limit(socket)
   const cancel = clock.after(connectMs, () => {
     reject(unreachable(`no connection within ${connectMs / 1000} s`))
     socket.destroy()
