@@ -31,8 +31,8 @@ const times = (count: number, chunk: string) => Array.from({ length: count }, ()
 
 test.each([
   ['a chunk of one byte', ['x'], 1 * kib],
-  ['large chunks', times(2, 'x'.repeat(3000)), 6000],
-  ['a chunk of objects, which take more once they are parsed', ['{},'.repeat(1000)], 147_000],
+  ['large chunks', times(2, 'x'.repeat(3000)), 12_000],
+  ['a chunk of objects, which take more once they are parsed', ['{},'.repeat(1000)], 158_000],
   ['200 chunks of one byte', times(200, 'x'), 200 * kib],
 ])('%s: a chunk takes at least 1 KiB of the limit, and its heap', async (_, chunks, held) => {
   expect(await read(chunks)).toEqual({ body: chunks.join(''), isWholeRead: true, held })

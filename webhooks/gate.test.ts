@@ -23,7 +23,7 @@ test('bytes count when they are held: requests that only announce them block no 
   expect(gate.enter()?.hold(freeBytes + 100)).toBe(true)
 })
 
-test('large bodies share the limit beyond 64 KiB, and never block small ones', () => {
+test('large bodies share the limit beyond 128 KiB, and never block small ones', () => {
   const gate = createGate({ requests: 9, bytes: 100 })
   const [large, larger, small] = [gate.enter(), gate.enter(), gate.enter()]
   expect([large?.hold(freeBytes), large?.hold(60), larger?.hold(freeBytes + 60)]).toEqual([true, true, false])

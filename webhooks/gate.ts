@@ -8,8 +8,8 @@ export interface Limits {
 }
 
 /**
- * Each request may hold this much regardless of the limit, so that large bodies never block small ones. These are 13
- * to 25 KiB of a usual object.
+ * Each request may hold this much regardless of the limit, so that large bodies never block small ones. These are about
+ * 10 KiB of a usual object.
  */
 export const freeBytes = 128 * 1024
 
