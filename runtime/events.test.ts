@@ -4,7 +4,7 @@ import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { createEventRecorder } from './events.ts'
 import type { EventContent } from './events.ts'
-import { createKubeClient } from './kube.ts'
+import { createKubeClient, type KubeClient } from './kube.ts'
 import { createLogger } from './log.ts'
 
 const collection = '/api/v1/events'
@@ -55,6 +55,27 @@ describe('event recorder', () => {
     await recorder.stop()
     const [event] = server.objects(collection)
     expect(event).toMatchObject({ metadata: { name: `${'x'.repeat(229)}.1` } })
+  })
+
+  it('loses no event while the API server cannot be reached', async () => {
+    const written = new Set<string>()
+    let isReachable = false
+    const write = async (_: unknown, { metadata }: { metadata: { namespace?: string } }) => {
+      if (!isReachable) throw new TypeError('fetch failed')
+      written.add(String(metadata.namespace))
+    }
+    const kube = { createUnread: write } as unknown as KubeClient
+    const clock = fakeClock()
+    const log = createLogger({ process: 'test', level: 'silent' })
+    const recorder = createEventRecorder({ kube, log, component: 'c', instance: 'i', clock })
+    for (let index = 0; index < 100; index++) {
+      recorder.record({ ...created, regarding: { ...regarding, namespace: `team-${index}`, uid: `u${index}` } })
+    }
+    for (let second = 0; second < 60; second++) await clock.advance(1000)
+    isReachable = true
+    for (let second = 0; second < 5; second++) await clock.advance(1000)
+    await recorder.stop()
+    expect([written.size, recorder.statistics()]).toEqual([100, { waiting: 0, dropped: 0 }])
   })
 
   it('writes what kubectl describe shows', async () => {

@@ -73,7 +73,8 @@ const mostWaiting = 1000
  * admission webhook or a quota, delays its own namespace only.
  */
 const mostAtOnce = { all: 4, perNamespace: 2 }
-const tries = 3
+/** Over half a minute: an API server that restarts, or whose etcd does, responds with errors for some seconds. */
+const tries = 6
 const retryMs = 1000
 
 /** An event until it is written or dropped. */
@@ -122,6 +123,8 @@ export function createEventRecorder(options: {
   let idle: PromiseWithResolvers<void> | undefined
   let writing = 0
   let dropped = 0
+  /** While the API server cannot be reached. */
+  let isPaused = false
 
   const isTooMany = ({ uid }: Regarding) => {
     const bucket = buckets.get(uid) ?? createBucket(perSecond, burst, clock)
@@ -176,7 +179,7 @@ export function createEventRecorder(options: {
   }
 
   const pump = (): void => {
-    while (writing < mostAtOnce.all && !stopping.signal.aborted) {
+    while (writing < mostAtOnce.all && !isPaused && !stopping.signal.aborted) {
       let leaveShare: (() => void) | undefined
       const entry = queue.take((namespace) => (leaveShare = shares.take(namespace)) !== undefined)
       if (entry === undefined) break
@@ -202,6 +205,11 @@ export function createEventRecorder(options: {
       await write(content)
       return true
     } catch (error) {
+      if (!(error instanceof ApiError) && !stopping.signal.aborted) {
+        limitedLog('', { err: error }, 'events wait, because the API server cannot be reached', 'warn')
+        pause()
+        return false
+      }
       entry.failures++
       const isRefused = error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
       if (!isRefused && entry.failures < tries && !stopping.signal.aborted) return false
@@ -211,12 +219,19 @@ export function createEventRecorder(options: {
     }
   }
 
-  /**
-   * Until then, the share of the namespace stays taken: otherwise, the API server's absence for some seconds would cost
-   * all events that wait.
-   */
+  /** That the API server cannot be reached says nothing about an event, and is the same for all of them. */
+  const pause = (): void => {
+    if (isPaused) return
+    isPaused = true
+    clock.after(retryMs, () => {
+      isPaused = false
+      pump()
+    })
+  }
+
+  /** Until then, the share of the namespace stays taken: its other events would fail as well. */
   const retryLater = (entry: Entry, leaveShare: () => void): void => {
-    const cancel = clock.after(retryMs * entry.failures, () => {
+    const cancel = clock.after(retryMs * 2 ** Math.max(0, entry.failures - 1), () => {
       leaveShare()
       enqueue(entry)
       pump()
