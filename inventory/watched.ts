@@ -7,7 +7,8 @@ import type { NodeCapabilitySet } from '../api/node-capability-set.ts'
 import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
-import { compilePreset, type QuarantinedPreset } from '../presets/compile.ts'
+import { namespaceTooLarge } from '../presets/check.ts'
+import { compilePreset, quarantine, type QuarantinedPreset } from '../presets/compile.ts'
 import type { Rate } from '../runtime/bucket.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
@@ -27,6 +28,7 @@ import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { capabilitiesOf, createUsable } from './capability-sets.ts'
 import { isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
+import { createNamespaceSizes, type NamespaceSizes } from './namespace-sizes.ts'
 import { createSettled } from './settled.ts'
 
 export interface WatchOptions {
@@ -71,7 +73,8 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
   const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
     startReflector({ kube, resource, log, clock, slim: slimPreset }),
   )
-  for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, log))
+  const sizes = createNamespaceSizes()
+  for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, sizes, log))
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, slim: slimNamespace })
   const share = shareCapabilities()
   const profiles = startReflector({
@@ -183,17 +186,28 @@ function apply(
   change: Change<Preset>,
   candidates: Inventory['candidates'],
   quarantined: Map<string, QuarantinedPreset>,
+  sizes: NamespaceSizes,
   log: Logger,
 ): void {
   if (!isNewSpec(change)) return
   const id = keyOf(change.object.metadata)
   quarantined.delete(id)
+  sizes.remove(id)
   if (change.kind === 'deleted') return candidates.delete(id)
-  const compiled = compilePreset(change.object)
+  const compiled = compileWithin(sizes, change.object)
   if ('preset' in compiled) return candidates.set(compiled.preset)
   candidates.delete(id)
   quarantined.set(id, compiled.quarantined)
   log.warn({ preset: id, causes: loggedCauses(compiled.quarantined.causes) }, 'a broken preset is quarantined')
+}
+
+function compileWithin(sizes: NamespaceSizes, object: Persisted<Preset>): ReturnType<typeof compilePreset> {
+  const compiled = compilePreset(object)
+  if (!('preset' in compiled)) return compiled
+  const { id, namespace, size } = compiled.preset
+  return namespace === undefined || sizes.add(id, namespace, size)
+    ? compiled
+    : { quarantined: quarantine(object, [namespaceTooLarge(namespace, size)]) }
 }
 
 /** The size limit of a preset covers only its spec, and users write its metadata. */

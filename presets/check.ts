@@ -6,7 +6,7 @@ import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
 import { isDeeper, isRecord, mostLevels } from '../api/schema.ts'
 import { specKeys } from '../api/virtual-machine.ts'
 import { shorten } from '../api/shorten.ts'
-import { compileCondition } from './condition.ts'
+import { compileCondition, type Condition } from './condition.ts'
 import { amount, presetLimit, resources, type Meter } from './condition-budget.ts'
 import { largestPattern } from './condition-pattern.ts'
 import { ordinary, type Estimate } from './condition-estimate.ts'
@@ -19,6 +19,7 @@ import { commonLabels, compileSelector } from './selector.ts'
 import { unknownPaths } from './unknown-path.ts'
 import type { Structure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
+import { heapCostOf } from '../runtime/heap-cost.ts'
 
 export interface Checked {
   readonly causes: Cause[]
@@ -53,18 +54,52 @@ export function checkPreset(preset: Preset): Checked {
  */
 const maxPresetBytes = 64 * 1024
 
-/** The maximum size of all presets in one namespace, in bytes of JSON. */
-export const maxNamespaceBytes = 1024 * 1024
+/** The maximum of what all presets in one namespace count. */
+export const maxNamespaceSize = 1024 * 1024
 
 /** What the smallest preset counts: one of 15 bytes takes 2 KB in each process, with its names and its index. */
 export const smallestCounted = 1024
 
 /** The size of a spec in bytes of JSON. One that nests deeper than any valid one was stored without the webhooks. */
-export const specBytes = (spec: unknown): number =>
+const specBytes = (spec: unknown): number =>
   isDeeper(spec, mostLevels) ? maxPresetBytes : Buffer.byteLength(JSON.stringify(spec))
 
-/** @param bytes of the spec as JSON */
-export const countedBytes = (bytes: number): number => Math.max(bytes, smallestCounted)
+/** An instruction of a pattern takes 130 bytes of memory, and a subexpression 250. */
+const perInstruction = 16
+const perNode = 32
+
+/**
+ * What a preset counts towards the limit of its namespace: the bytes of its JSON as a rule, and more if it takes more
+ * than 16 times as much memory: `'((a)){490}'` takes 600 KB.
+ * @param conditions those that are compiled
+ */
+export function sizeOf(spec: unknown, conditions: readonly Pick<Condition, 'instructions' | 'nodes'>[] = []): number {
+  if (isDeeper(spec, mostLevels)) return maxPresetBytes
+  const json = Buffer.from(JSON.stringify(spec))
+  const compiled = conditions.map(({ instructions, nodes }) => perInstruction * instructions + perNode * nodes)
+  const own = Math.max(json.length, Math.ceil(heapCostOf(json) / 16))
+  return Math.max(
+    smallestCounted,
+    compiled.reduce((sum, one) => sum + one, own),
+  )
+}
+
+/** @param value what its presets would count, or this one does */
+export const namespaceTooLarge = (namespace: string, value: number, kind = 'VirtualMachinePreset'): Cause => ({
+  rule: 'namespace-presets-size',
+  field: 'spec',
+  value,
+  reason: 'FieldValueTooMany',
+  message: `the presets of namespace "${namespace}" must count at most ${maxNamespaceSize} together: their bytes of JSON, each at least ${smallestCounted}, and more for conditions with large patterns or many operations`,
+  suggestion: `delete presets that are not used, or use a Cluster${kind}`,
+})
+
+/** The conditions of a preset that are valid. */
+export const validConditions = ({ matchConditions = [] }: PresetFields): readonly Condition[] =>
+  matchConditions.flatMap(({ name, expression }) => {
+    const condition = compileCondition(name, expression)
+    return 'fault' in condition ? [] : [condition]
+  })
 
 /** Tenants write namespaced presets, and could otherwise exhaust the memory of every process. */
 export function checkSize({ kind, spec }: { readonly kind: string; readonly spec: unknown }): Cause[] {

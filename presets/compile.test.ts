@@ -19,7 +19,7 @@ test.each<[string, string | undefined, string]>([
     quarantined: {
       id,
       ...(namespace === undefined ? {} : { namespace }),
-      bytes: 2,
+      size: 1024,
       selector: undefined,
       namespaceSelector: undefined,
       causes: [

@@ -7,7 +7,7 @@ import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
 import { checkSchema, isRecord } from '../api/schema.ts'
 import { specKeys, type VirtualMachineSpec } from '../api/virtual-machine.ts'
-import { checkPreset, specBytes } from './check.ts'
+import { checkPreset, sizeOf } from './check.ts'
 import type { Condition } from './condition.ts'
 import { compileCondition } from './condition.ts'
 import { digestOf } from './digest.ts'
@@ -37,8 +37,8 @@ export interface CompiledPreset {
   /** What the preset injects, in the form of the object: metadata and spec, and other fields of its kind. */
   readonly content: { readonly metadata?: unknown; readonly spec?: unknown; readonly [key: string]: unknown }
   readonly removes: readonly RemovePath[]
-  /** The size of the spec in bytes of JSON. */
-  readonly bytes: number
+  /** What it counts towards the limit of its namespace. */
+  readonly size: number
 }
 
 /** An invalid preset, which is never applied, and its faults. */
@@ -46,8 +46,8 @@ export interface QuarantinedPreset {
   readonly id: string
   readonly namespace?: string
   readonly causes: readonly Cause[]
-  /** The size of the spec in bytes of JSON. */
-  readonly bytes: number
+  /** What it counts towards the limit of its namespace. */
+  readonly size: number
   /** Present if the selector itself is valid: users of the VMs that it selects get a warning. */
   readonly selector: Selector | undefined
   readonly namespaceSelector: Selector | undefined
@@ -102,6 +102,7 @@ export function compileWith(preset: CheckedPreset, content: CompiledPreset['cont
   const { spec } = preset
   const origin = originOf(preset)
   const strength = spec.strength ?? 'Default'
+  const conditions = compileConditions(spec)
   const layer: Layer = `${origin.namespace === undefined ? 'cluster' : 'namespace'} ${strength}`
   return Object.freeze<CompiledPreset>({
     id: originLabel(origin),
@@ -114,7 +115,7 @@ export function compileWith(preset: CheckedPreset, content: CompiledPreset['cont
     rank: rankOf(layer, spec.priority ?? 0),
     selector: compileSelector(spec.selector),
     namespaceSelector: spec.namespaceSelector === undefined ? undefined : compileSelector(spec.namespaceSelector),
-    conditions: compileConditions(spec),
+    conditions,
     exclusiveGroup: spec.exclusiveGroup,
     content: deepFreeze(content),
     removes: (spec.remove ?? []).map((text) => {
@@ -122,7 +123,7 @@ export function compileWith(preset: CheckedPreset, content: CompiledPreset['cont
       if (path === undefined) throw new Error(`remove path was not checked: ${text}`)
       return path
     }),
-    bytes: specBytes(spec),
+    size: sizeOf(spec, conditions),
   })
 }
 
@@ -164,7 +165,7 @@ export function quarantine(value: unknown, causes: readonly Cause[]): Quarantine
     id: isCluster ? name : `${namespace}/${name}`,
     ...(isCluster ? {} : { namespace }),
     causes,
-    bytes: specBytes(spec),
+    size: sizeOf(spec),
     selector: readSelector(spec['selector']),
     namespaceSelector: readSelector(spec['namespaceSelector']),
   }

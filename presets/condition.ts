@@ -1,4 +1,4 @@
-import { serialize } from '@marcbachmann/cel-js'
+import { serialize, type ASTNode } from '@marcbachmann/cel-js'
 import { LRUCache } from 'lru-cache'
 import { shorten } from '../api/shorten.ts'
 import { OverBudget, type Meter, type Resource } from './condition-budget.ts'
@@ -8,6 +8,7 @@ import { flattenTypes } from './condition-types.ts'
 import { largestPattern } from './condition-pattern.ts'
 import { compileProgram, writtenInstructions, type Program } from './condition-program.ts'
 import type { Variables } from './condition-run.ts'
+import { partsOf } from './condition-tree.ts'
 import { deepest, Failure } from './condition-values.ts'
 
 export type Result =
@@ -23,6 +24,8 @@ export interface Condition {
   readonly estimate: Estimate
   /** Instructions of its literal patterns. */
   readonly instructions: number
+  /** Subexpressions. */
+  readonly nodes: number
   readonly evaluate: (variables: Variables, meter: Meter) => Result
 }
 
@@ -63,11 +66,14 @@ function compile(expression: string): Compiled {
     if (written > largestPattern) return { fault: patternsFault, instructions }
     instructions = written
     const { run } = compileProgram(ast)
-    return { expression, estimate: estimate(ast), instructions, evaluate: (...args) => evaluate(run, ...args) }
+    const nodes = nodesIn(ast)
+    return { expression, estimate: estimate(ast), instructions, nodes, evaluate: (...args) => evaluate(run, ...args) }
   } catch (error) {
     return { fault: firstLine(error), instructions }
   }
 }
+
+const nodesIn = (node: ASTNode): number => partsOf(node).reduce((sum, part) => sum + nodesIn(part), 1)
 
 const patternsFault =
   `its regular expressions have more than ${largestPattern} instructions, with each repetition written out: ` +

@@ -187,7 +187,7 @@ test('a quarantined preset that selects the VM is reported in a warning and left
     namespace,
     causes: [],
     namespaceSelector: undefined,
-    bytes: 2,
+    size: 2,
     selector: {
       requirements: Object.entries(labels).map(([key, value]) => ({
         key,

@@ -617,7 +617,7 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     await eventually(isRestricted)
     const other = stating({ metadata: { annotations: { text: 'x'.repeat(60_000) } } })
     expect(causesOf(await createPreset('other', other))).toEqual(
-      containing('the presets of namespace "default" must have at most 1048576 bytes of JSON together'),
+      containing('the presets of namespace "default" must count at most 1048576 together'),
     )
     for (let index = 0; index < 17; index++) {
       await ask('DELETE', `${presetsOf}/namespaces/default/objectpresets/large-${index}`)

@@ -98,6 +98,8 @@ describe('the presets of a namespace together', () => {
     return made('x'.repeat(bytes - JSON.stringify(made('').spec).length))
   }
   const kib = 1024
+  const withPattern = (name: string) =>
+    preset(name, { matchConditions: [{ name: 'c', expression: "'a'.matches('((a)){490}')" }] }, 'default')
   const fifteen = Array.from({ length: 15 }, (_, index) => sized(`p${index}`, 64 * kib, 'default'))
   const ofCluster = Array.from({ length: 17 }, (_, index) => sized(`c${index}`, 64 * kib))
   const small = Array.from({ length: 1024 }, (_, index) => preset(`small${index}`, {}, 'default'))
@@ -116,6 +118,12 @@ describe('the presets of a namespace together', () => {
     ['are at most 1024', preset('new', {}, 'default'), small, ['namespace-presets-size spec 1049600']],
     ['count a small one that is written again once', preset('small0', {}, 'default'), small, []],
     ['count a preset once that is written again', sized('last', 64 * kib, 'default'), full, []],
+    [
+      'count the patterns of conditions',
+      withPattern('new'),
+      Array.from({ length: 13 }, (_, index) => withPattern(`pattern${index}`)),
+      ['namespace-presets-size spec 1101086'],
+    ],
     ['do not count for another namespace', sized('new', 64 * kib, 'other'), full, []],
     ['do not count for presets of the cluster', sized('new', 64 * kib + 1), full, []],
     ['do not count presets of the cluster', sized('new', 64 * kib, 'default'), ofCluster, []],

@@ -1,14 +1,14 @@
 import type { Cause } from '../../api/cause.ts'
-import type { Preset } from '../../api/preset.ts'
+import type { Preset, PresetFields } from '../../api/preset.ts'
 import { neverValid } from '../../completion/rules/preset.ts'
 import type { Inventory } from '../../inventory/inventory.ts'
 import {
   checkPreset,
-  countedBytes,
-  maxNamespaceBytes,
+  maxNamespaceSize,
+  namespaceTooLarge,
   plainDomain,
-  smallestCounted,
-  specBytes,
+  sizeOf,
+  validConditions,
 } from '../../presets/check.ts'
 import { compilePreset, isClusterPreset, type CompiledPreset } from '../../presets/compile.ts'
 import { needsGrant } from '../../presets/grant.ts'
@@ -43,7 +43,8 @@ export function checkPresetAmong(
 }
 
 /**
- * Uses the cache, so presets that are written concurrently can exceed the limit slightly.
+ * Uses the cache, so presets that are written at the same moment can exceed the limit together.
+ * `inventory/namespace-sizes.ts` limits by how much.
  * @param others every preset that is stored: one that is not applied takes as much memory
  */
 export function namespaceSizeCauses(
@@ -51,27 +52,18 @@ export function namespaceSizeCauses(
     kind,
     metadata: { name, namespace },
     spec,
-  }: Pick<Preset, 'metadata'> & { readonly kind: string; readonly spec: unknown },
-  others: Iterable<Pick<CompiledPreset, 'id' | 'namespace' | 'bytes'>>,
+  }: Pick<Preset, 'metadata'> & { readonly kind: string; readonly spec: PresetFields },
+  others: Iterable<Pick<CompiledPreset, 'id' | 'namespace' | 'size'>>,
 ): Cause[] {
   if (isClusterPreset(kind)) return []
-  const own = specBytes(spec)
-  let value = countedBytes(own)
+  const own = sizeOf(spec, validConditions(spec))
+  let value = own
   for (const other of others) {
-    if (other.namespace === namespace && other.id !== `${namespace}/${name}`) value += countedBytes(other.bytes)
+    if (other.namespace === namespace && other.id !== `${namespace}/${name}`) value += other.size
   }
-  if (value <= maxNamespaceBytes) return []
-  const message = `the presets of namespace "${namespace}" must have at most ${maxNamespaceBytes} bytes of JSON together, each at least ${smallestCounted}; this one has ${own}`
-  return [
-    {
-      rule: 'namespace-presets-size',
-      field: 'spec',
-      value,
-      reason: 'FieldValueTooMany',
-      message,
-      suggestion: `delete presets that are not used, or use a Cluster${kind}`,
-    },
-  ]
+  if (value <= maxNamespaceSize) return []
+  const { message, ...cause } = namespaceTooLarge(namespace ?? '', value, kind)
+  return [{ ...cause, message: `${message}; this one counts ${own}` }]
 }
 
 /** The number of overlaps that an author will read. */

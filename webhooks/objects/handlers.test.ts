@@ -409,9 +409,7 @@ describe('a preset for objects', () => {
     })
     // Whether they are for this kind, and whether they are applied, makes no difference: each takes memory.
     const others = Array.from({ length: 16 }, (_, index) => stored(`q${index}`, { sise: index }))
-    const tooMuch = [
-      expect.stringContaining('the presets of namespace "team" must have at most 1048576 bytes of JSON together'),
-    ]
+    const tooMuch = [expect.stringContaining('the presets of namespace "team" must count at most 1048576 together')]
     const check = async (among: readonly ReturnType<typeof stored>[]) =>
       messages(await handlers({ entry, stored: among }).validate(presetRequest({ object: { spec: { size: 1 } } })))
     const last = stored('last', { spec: { text: 'x'.repeat(60_000) } })

@@ -5,7 +5,7 @@ import { parsePresetTarget } from '../../api/preset-target.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { ObjectTarget, WatchedObjects } from '../../inventory/objects.ts'
 import type { Namespace } from '../../presets/candidates.ts'
-import { specBytes } from '../../presets/check.ts'
+import { sizeOf, validConditions } from '../../presets/check.ts'
 import { exemptionsToAuthorize } from '../../presets/exclude.ts'
 import { compileObjectPreset } from '../../presets/object-preset.ts'
 import { restrictedWarnings } from '../../presets/restricted.ts'
@@ -198,7 +198,16 @@ const presetResources = { namespaced: 'objectpresets', cluster: 'clusterobjectpr
 const sizesOf = (presets: readonly Persisted<ObjectPreset>[], namespace: string | undefined) =>
   presets
     .filter(({ metadata }) => metadata.namespace === namespace)
-    .map(({ metadata, spec }) => ({ id: keyOf(metadata), ...pick(metadata, 'namespace'), bytes: specBytes(spec) }))
+    .map(({ metadata, spec }) => ({ id: keyOf(metadata), ...pick(metadata, 'namespace'), size: storedSize(spec) }))
+
+const sizes = new WeakMap<ObjectPreset['spec'], number>()
+
+/** Determined once for each cached object, because such an object never changes. */
+function storedSize(spec: ObjectPreset['spec']): number {
+  const size = sizes.get(spec) ?? sizeOf(spec, validConditions(spec))
+  sizes.set(spec, size)
+  return size
+}
 
 const kindsOf = ({ target, kind }: ObjectTarget) => new Map([[targetText(target.spec), () => ({ kind })]])
 
