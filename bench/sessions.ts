@@ -15,10 +15,10 @@ import { pourRequest, windowBytes } from './sessions/window.ts'
 
 /**
  * Sessions through a real API server, the webhooks' process and a handler's session server, beside a WebSocket to an
- * extension server that echoes by itself. The far side of both is one other process. Measures the time to open, the latency of one byte and its echo, the bytes
- * per second from the guest, and what idle sessions cost the webhooks. The ways alternate, and the figures are
- * medians of the rounds, because other work on the host would favor one of them. Requires KUBE_BIN_DIR (`make
- * binaries`).
+ * extension server that echoes by itself. The far side of both is one other process. Measures the time to open, the
+ * latency of one byte and its echo, the bytes per second from the guest, and what idle sessions cost the webhooks. The
+ * ways alternate, and the figures are medians of the rounds, because other work on the host would favor one of them.
+ * Requires KUBE_BIN_DIR (`make binaries`).
  *
  *     npm run -s bench:sessions [-- --rounds 7] [--echoes 40] [--mebibytes 8] [--json]
  */

@@ -8,12 +8,16 @@ const maxDomainBytes = 256 * 1024
 const maxDomainValues = 8000
 
 /**
- * A report without a domain that is too large to be stored. To be called before anything is awaited: a report is kept
- * while the API server is asked, and can take 3 MiB of memory.
+ * A report without a domain that is too large to be stored, and without differences that have as many values. To be
+ * called before anything is awaited: a report is kept while the API server is asked, and can take 3 MiB of memory.
  */
-export function withoutLargeDomain(report: DomainReport): DomainReport {
-  const { domain, ...rest } = report
-  return domain === undefined || (!isLarge(domain) && countValues(domain) <= maxDomainValues) ? report : rest
+export function withoutLargeParts({ domain, specDrift, ...rest }: DomainReport): DomainReport {
+  const isKept = domain !== undefined && !isLarge(domain) && countValues(domain) <= maxDomainValues
+  return {
+    ...rest,
+    ...(isKept ? { domain } : {}),
+    ...(specDrift === undefined || countValues(specDrift) > maxDomainValues ? {} : { specDrift }),
+  }
 }
 
 export const isLarge = (domain: JsonObject): boolean => Buffer.byteLength(JSON.stringify(domain)) > maxDomainBytes

@@ -101,10 +101,11 @@ test('uses the methods and paths of the contract', async () => {
   ])
 })
 
-test('a domain that is too large to be stored is not kept', async () => {
-  const domain = { list: Array.from({ length: 8000 }, () => ({})) }
-  await serve((_, response) => void response.end(JSON.stringify({ ...report, domain })))
-  const { domain: _, ...rest } = { domain: undefined, ...report }
+test('a domain that is too large to be stored is not kept, nor are as many differences', async () => {
+  const list = Array.from({ length: 8000 }, () => ({}))
+  const large = { domain: { list }, specDrift: [{ field: 'memory', libvirt: list }] }
+  await serve((_, response) => void response.end(JSON.stringify({ ...report, ...large })))
+  const { domain: _domain, specDrift: _drift, ...rest }: DomainReport = report
   expect(await launcher().report()).toEqual(rest)
 })
 

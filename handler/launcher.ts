@@ -18,10 +18,10 @@ import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { Held } from '../runtime/fair-limit.ts'
 import { joinChunks } from '../runtime/joined-chunks.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
-import { withoutLargeDomain } from './domain-size.ts'
 import { heapCostOf } from '../runtime/heap-cost.ts'
 import { costOf, deliverPiecewise } from '../runtime/untrusted-response.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { withoutLargeParts } from './domain-size.ts'
 import { hasSocketVolume, openLauncherSocket, pathOf } from './socket.ts'
 
 /** The launcher did not respond, or closed the connection during the request: the state of the VM is unknown. */
@@ -130,13 +130,13 @@ export function launcherOf(
     putNetwork: async (taps) => void (await call('PUT', '/network', { taps })),
     put: async ({ apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }) =>
       // Only the part that the launcher reads: a status can be as large as the spec.
-      withoutLargeDomain(
+      withoutLargeParts(
         parsePutResponse(
           await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid, generation }, spec }),
         ),
       ),
     putVolumes: async (volumes) => void (await call('PUT', '/volumes', { volumes })),
-    report: async () => withoutLargeDomain(parseDomainReport(await call('GET', '/domain'))),
+    report: async () => withoutLargeParts(parseDomainReport(await call('GET', '/domain'))),
     shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
     freeze: async (id) => void (await call('POST', '/freeze', { id })),
     thaw: async (id) => void (await call('POST', '/thaw', { id })),

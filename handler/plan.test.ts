@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { Probes } from '../api/probe.ts'
 import type { FreezeRequest, FreezeState, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
+import { withoutLargeParts } from './domain-size.ts'
 import { plan, type Action, type Observation } from './plan.ts'
 import { slimVm } from './slim-vm.ts'
 import { isChanged, podEndedStatus, statusOf } from './status.ts'
@@ -750,7 +751,8 @@ test.each<[string, JsonObject, boolean]>([
   ['of too many values', { devices: { disks: Array.from({ length: 8000 }, () => ({})) } }, false],
   ['of 100 devices', { devices: { disks: Array.from({ length: 100 }, () => ({ title: 'x'.repeat(600) })) } }, true],
 ])('whether a domain %s is stored', (_, domain, isStored) => {
-  const status = statusOf(vmWith({ phase: 'Running' }), report('Running', { domain }), [], now)
+  const kept = withoutLargeParts(report('Running', { domain }))
+  const status = statusOf(vmWith({ phase: 'Running' }), kept, [], now)
   expect(status.domain).toEqual(isStored ? domain : undefined)
 })
 

@@ -28,7 +28,7 @@ import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { unreadinessOf } from '../runtime/probe.ts'
 import { shownLine } from '../runtime/shown-text.ts'
-import { isLarge, withoutLargeDomain } from './domain-size.ts'
+import { isLarge } from './domain-size.ts'
 import { shownDomain } from './shown-domain.ts'
 import { attachedVolumesOf, noSockets, troublesOf, type AttachmentSockets } from './attachment.ts'
 import { digestOf } from './slim-vm.ts'
@@ -278,7 +278,7 @@ function newDomain(
 }
 
 function domainOf(report: DomainReport): JsonObject | undefined {
-  const { domain } = withoutLargeDomain(report)
+  const { domain } = report
   if (domain === undefined) return undefined
   // A character that is replaced takes up to three times the space.
   const shown = shownDomain(domain)

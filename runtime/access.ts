@@ -50,15 +50,17 @@ export function podAccess(
   return { server: `https://${hostPort(host, port)}`, prove: readEachMinute(read, clock) }
 }
 
-/** What `read` resolved with last; a failure is not kept. */
+/** What `read` resolved with last: as in client-go, a file that is missing for a moment does no harm. */
 function readEachMinute<T>(read: () => Promise<T>, clock: Clock): () => Promise<T> {
   let last: Promise<T> | undefined
   let readAtMs = 0
   return () => {
     if (!last || clock.monotonic() - readAtMs > tokenLifeMs) {
+      const before = last
       readAtMs = clock.monotonic()
       last = read().catch((error: unknown) => {
-        last = undefined
+        last = before
+        if (before !== undefined) return before
         throw error
       })
     }

@@ -85,10 +85,11 @@ it('reads ~/.kube/config without KUBECONFIG', async () => {
   expect([config.getCurrentContext(), config.getUser('one')?.exec.command]).toEqual(['x', `${root}/.kube/plugin`])
 })
 
-it('skips missing files in KUBECONFIG unless all are missing', async () => {
+it('skips missing and empty files in KUBECONFIG unless all are missing', async () => {
   const root = await write({ a: users(['only', {}]) })
-  const [missing, present] = [join(root, 'missing'), join(root, 'a', 'config')]
-  const read = readKubeconfig({ environment: { KUBECONFIG: `${missing}${delimiter}${present}` } })
+  const [missing, present, empty] = [join(root, 'missing'), join(root, 'a', 'config'), join(root, 'empty')]
+  await writeFile(empty, '# nothing yet\n')
+  const read = readKubeconfig({ environment: { KUBECONFIG: [missing, empty, present].join(delimiter) } })
   expect(read.users.map(({ name }) => name)).toEqual(['only'])
   expect(() => readKubeconfig({ environment: { KUBECONFIG: missing } })).toThrow(`kubeconfig ${missing} cannot be read`)
 })

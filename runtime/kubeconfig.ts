@@ -68,6 +68,8 @@ function readPart(file: string): Kubeconfig {
 
 function parsePart(text: string, directory: string): Kubeconfig {
   const config = new KubeConfig()
+  const isEmpty = text.split('\n').every((line) => /^\s*(?:#|$)/.test(line))
+  if (isEmpty) return { config, users: [] }
   config.loadFromString(text)
   config.makePathsAbsolute(directory)
   const { users: written = [] } = loadYaml<Written>(text)

@@ -27,8 +27,8 @@ import type { Span, Tracer } from './tracing.ts'
 const parsedAtOnce = 256 * 1024
 
 /**
- * Of heap, together with what each request may hold in any case: 128 MiB. Of the 512 MiB of the manifest, V8 gives the
- * heap 280, and an idle process takes 55 of them.
+ * Of heap, together with what each request may hold in any case: 128 MiB; requests for subresources may hold 64 more. Of
+ * the 512 MiB of the manifest, V8 gives the heap 280, and an idle process takes 55 of them.
  */
 export const defaultLimits: Limits = { requests: 256, bytes: 96 * 1024 * 1024 }
 

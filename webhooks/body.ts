@@ -21,10 +21,10 @@ export class BodyRejected extends Error {
 const maxSurcharge = 256 * 1024
 
 /**
- * Reads a body as text. Each chunk counts with the heap that it takes once it is parsed, and at least 1 KiB, because a user
- * decides in which pieces the API server forwards a body. A rejected body is still read to its end and dropped, because a client may miss a response that
- * arrives while it sends. The caller limits the time. But one that costs much more than it has bytes is not read further,
- * and its connection is closed: each record takes 4 µs of CPU time.
+ * Reads a body as text. Each chunk counts with the heap that it takes once it is parsed, and at least 1 KiB, because a
+ * user decides in which pieces the API server forwards a body. A rejected body is still read to its end and dropped,
+ * because a client may miss a response that arrives while it sends. The caller limits the time. But one that costs much
+ * more than it has bytes is not read further, and its connection is closed: each record takes 4 µs of CPU time.
  *
  * @throws BodyRejected
  */

@@ -18,8 +18,9 @@ export interface ParsedOwner {
 
 /**
  * Handles a kind with a template for VMs. The template is completed as a dry run, and each cause points to its place in
- * the template. The template itself is not changed, so that a manifest in git and the stored object never differ. An
- * unchanged template is not completed again: a preset created since must not block scaling.
+ * the template. The template itself is not changed, so that a manifest in git and the stored object never differ. If the
+ * template and the claims of its VM are unchanged, it is not completed again: a preset created since must not block
+ * scaling.
  */
 export function templateHandler(parse: (request: AdmissionRequest) => ParsedOwner): KindHandler {
   const check: Handle = (request, engine) => {
