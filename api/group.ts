@@ -117,15 +117,28 @@ function claimCauses({ metadata, spec }: VirtualMachineGroup): Cause[] {
 }
 
 /**
- * Characters of JSON. The controller caches the selectors of all groups, and compares the VMs of a namespace with each.
+ * The controller caches the selectors of all groups, and compares the VMs of a namespace with each. So a selector counts
+ * with a twelfth or more of the memory that it takes.
  */
-export const maxSelector = 8 * 1024
+const maxSelector = 8 * 1024
+const perRequirement = 100
+const perValue = 16
+
+/** Why a selector is too large; undefined if it is not. */
+export function selectorTooLarge(selector: LabelSelector): string | undefined {
+  const { matchLabels = {}, matchExpressions = [] } = selector
+  const labels = Object.keys(matchLabels).length
+  const values = matchExpressions.reduce((sum, { values = [] }) => sum + values.length, labels)
+  const size = JSON.stringify(selector).length + perRequirement * (labels + matchExpressions.length) + perValue * values
+  if (size <= maxSelector) return undefined
+  return `must count at most ${maxSelector}, counts ${size}: its characters of JSON, ${perRequirement} for each label and expression, ${perValue} for each value`
+}
 
 function selectorSizeCauses(selector: LabelSelector): Cause[] {
-  const { length } = JSON.stringify(selector)
-  if (length <= maxSelector) return []
-  const message = `must have at most ${maxSelector} characters of JSON, has ${length}: select the VMs by fewer labels and values`
-  return [{ rule: 'selector-size', field: 'spec.selector', reason: 'FieldValueTooLong', message }]
+  const message = selectorTooLarge(selector)
+  if (message === undefined) return []
+  const suggestion = 'select the VMs by fewer labels and values'
+  return [{ rule: 'selector-size', field: 'spec.selector', reason: 'FieldValueTooLong', message, suggestion }]
 }
 
 const isEmpty = ({ matchLabels = {}, matchExpressions = [] }: LabelSelector): boolean =>

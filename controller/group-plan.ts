@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import { maxSelector } from '../api/group.ts'
 import type { GroupStatus } from '../api/group.ts'
 import { controllerOf, isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
 import { isFinished } from '../api/virtual-machine.ts'
@@ -269,7 +268,7 @@ function conditionsOf(
   const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: refusal ?? '' } as const
   const why =
     group.isTooLarge === true
-      ? { reason: 'SelectorTooLarge', message: `spec.selector has more than ${maxSelector} characters of JSON` }
+      ? { reason: 'SelectorTooLarge', message: 'spec.selector is larger than admission accepts' }
       : { reason: 'Paused', message: 'spec.paused is true' }
   const pause = { type: 'ReplicaPaused', status: 'True', ...why } as const
   const asserted = [...(refusal === undefined ? [] : [failure]), ...(isPaused(group) ? [pause] : [])]

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { VirtualMachineConfig } from '../api/config.ts'
-import { maxSelector } from '../api/group.ts'
+import { selectorTooLarge } from '../api/group.ts'
 import type { GroupSpec, VirtualMachineGroup } from '../api/group.ts'
 import type { LabelSelector } from '../api/object.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
@@ -81,7 +81,7 @@ export function groupSlimmer(): Slimmer<CachedGroup> {
   const slim = (group: Persisted<CachedGroup>): Persisted<CachedGroup> => {
     const { template } = group.spec
     if (template === undefined) return group
-    const isTooLarge = JSON.stringify(group.spec.selector).length > maxSelector
+    const isTooLarge = selectorTooLarge(group.spec.selector ?? {}) !== undefined
     const { revision, selector = {} } = derived(group, template, isTooLarge ? {} : group.spec.selector)
     return {
       ...pick(group, 'apiVersion', 'kind', 'status'),

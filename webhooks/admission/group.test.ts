@@ -36,14 +36,25 @@ test.each<[string, unknown, unknown, readonly string[]]>([
   ],
   ['with an empty selector', group({ selector: {} }), undefined, ['selector-empty spec.selector']],
   [
-    'with a selector of more characters than the controller caches',
+    'with a larger selector than the controller caches',
     group({ selector: { matchLabels: labels, matchExpressions: manyValues(20) } }),
     undefined,
     ['selector-size spec.selector'],
   ],
   [
+    'with a selector of many short expressions',
+    group({
+      selector: {
+        matchLabels: labels,
+        matchExpressions: Array.from({ length: 80 }, (_, index) => ({ key: `k${index}`, operator: 'DoesNotExist' })),
+      },
+    }),
+    undefined,
+    ['selector-size spec.selector'],
+  ],
+  [
     'with a large selector',
-    group({ selector: { matchLabels: labels, matchExpressions: manyValues(12) } }),
+    group({ selector: { matchLabels: labels, matchExpressions: manyValues(8) } }),
     undefined,
     ['allowed'],
   ],
