@@ -19,7 +19,7 @@ import { commonLabels, compileSelector } from './selector.ts'
 import { unknownPaths } from './unknown-path.ts'
 import type { Structure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
-import { heapCostOf } from '../runtime/heap-cost.ts'
+import { heapCostOf } from '../api/heap-cost.ts'
 
 export interface Checked {
   readonly causes: Cause[]

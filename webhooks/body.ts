@@ -1,4 +1,4 @@
-import { heapCostOf } from '../runtime/heap-cost.ts'
+import { heapCostOf } from '../api/heap-cost.ts'
 import { joinChunks } from '../runtime/joined-chunks.ts'
 import { costOf } from '../runtime/untrusted-response.ts'
 import type { Pass } from './gate.ts'
