@@ -601,7 +601,7 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     for (let index = 0; index < 17; index++) {
       // The target is not read at once, and a busy webhook can be too late. Presets of other tests may fill the limit.
       await eventually(async () =>
-        /exists|must have at most/.test((await createPreset(`large-${index}`, large)).message ?? ''),
+        /exists|must count at most/.test((await createPreset(`large-${index}`, large)).message ?? ''),
       )
     }
     const path = `${presetsOf}/presettargets/configmaps`

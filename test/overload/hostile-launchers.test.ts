@@ -171,12 +171,13 @@ test('100 launchers that report a different domain of the largest size each time
 /** Asks for a session without being the webhooks, and sends `count` bytes in a TLS record each after the refusal. */
 async function sendRecords(port: number, count: number): Promise<void> {
   const wire = connectPlain({ port, host: '127.0.0.1', localAddress: '127.0.0.2' })
-  const socket = connect({ socket: wire, rejectUnauthorized: false })
+  const socket = connect({ socket: wire, rejectUnauthorized: false }).on('error', () => {})
   closing.push({ close: async () => void wire.destroy() })
-  await once(
-    socket.on('error', () => {}),
-    'secureConnect',
-  )
+  const isConnected = await new Promise<boolean>((resolve) => {
+    socket.once('secureConnect', () => resolve(true)).once('close', () => resolve(false))
+  })
+  // An address that has sent too much can open no other connection for a minute.
+  if (!isConnected) return
   const path = `/pods/${idOf(1, 0)}/console`
   const headers = 'host: a\r\nconnection: Upgrade\r\nupgrade: virtset\r\nauthorization: Bearer bad'
   socket.write(`GET ${path} HTTP/1.1\r\n${headers}\r\n\r\n`)
