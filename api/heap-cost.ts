@@ -1,6 +1,6 @@
 /**
- * The heap that each character of JSON takes once it is parsed, in addition to its own two bytes. An empty object takes 56
- * bytes, one whose property has a name of its own 180, an empty list 32, a place in a list 8, a text at least 24.
+ * The heap that each character of JSON takes once it is parsed, in addition to its own two bytes. An empty object takes
+ * 56 bytes, one whose property has a name of its own 180, an empty list 32, a place in a list 8, a text at least 24.
  */
 const weights = new Uint8Array(256)
 for (const [character, bytes] of [

@@ -1,5 +1,6 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
+import { heapCostOf } from '../api/heap-cost.ts'
 import {
   InvalidLauncherResponse,
   heartbeatIntervalMs,
@@ -18,7 +19,6 @@ import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { Held } from '../runtime/fair-limit.ts'
 import { joinChunks } from '../runtime/joined-chunks.ts'
 import type { TapAddress } from '../runtime/network-api.ts'
-import { heapCostOf } from '../api/heap-cost.ts'
 import { costOf, deliverPiecewise } from '../runtime/untrusted-response.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { withoutLargeParts } from './domain-size.ts'

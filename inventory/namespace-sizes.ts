@@ -8,7 +8,7 @@ const mostCached = 2 * maxNamespaceSize
 
 /** What the presets of each namespace count that are kept compiled. */
 export interface NamespaceSizes {
-  /** Counts a preset. Returns whether the presets of its namespace do not exceed the limit with it; if they do, it does not count. */
+  /** Counts a preset, unless the presets of its namespace exceed the limit with it. Returns whether it did. */
   add(id: string, namespace: string, size: number): boolean
   remove(id: string): void
 }

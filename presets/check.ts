@@ -1,6 +1,7 @@
 import type { Cause } from '../api/cause.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { validateDomain } from '../api/domain/validate.ts'
+import { heapCostOf } from '../api/heap-cost.ts'
 import { nearest } from '../api/nearest.ts'
 import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
 import { isDeeper, isRecord, mostLevels } from '../api/schema.ts'
@@ -19,7 +20,6 @@ import { commonLabels, compileSelector } from './selector.ts'
 import { unknownPaths } from './unknown-path.ts'
 import type { Structure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
-import { heapCostOf } from '../api/heap-cost.ts'
 
 export interface Checked {
   readonly causes: Cause[]
@@ -58,7 +58,7 @@ const maxPresetBytes = 64 * 1024
 export const maxNamespaceSize = 1024 * 1024
 
 /** What the smallest preset counts: one of 15 bytes takes 2 KB in each process, with its names and its index. */
-export const smallestCounted = 1024
+const smallestCounted = 1024
 
 /** The size of a spec in bytes of JSON. One that nests deeper than any valid one was stored without the webhooks. */
 const specBytes = (spec: unknown): number =>
