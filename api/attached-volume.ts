@@ -61,6 +61,8 @@ export const attachedAliasPrefix = 'ua-attached-'
 export const mostAttached = 16
 /** Those that are being detached are not in the spec any more. */
 const mostReported = 2 * mostAttached
+/** In bytes of UTF-8. A status can have 64 of them. */
+export const longestAttachmentMessage = 1024
 
 const asMap = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] } as const
 
@@ -113,15 +115,18 @@ export const attachedVolumeStatuses = list(
   closed(
     'A disk.',
     {
-      name: string('The name in `spec.attachedVolumes`.'),
-      claimName: string('The claim.'),
+      name: string('The name in `spec.attachedVolumes`.', { maxLength: 253 }),
+      claimName: string('The claim.', { maxLength: 253 }),
       phase: string('Detaching: it is still a disk of the guest. Failed: libvirt refused it; it is tried again.', {
         enum: [...attachedPhases],
       }),
-      reason: string('Why it is not attached, or not detached, as a word in camel case.'),
-      message: string('The same in a sentence.'),
-      target: closed('Where the guest sees it.', { dev: string('The name.'), bus: string('The bus.') }),
-      endedPodUID: string('The UID of a missing pod whose containers have ended.'),
+      reason: string('Why it is not attached, or not detached, as a word in camel case.', { maxLength: 253 }),
+      message: string('The same in a sentence.', { maxLength: longestAttachmentMessage }),
+      target: closed('Where the guest sees it.', {
+        dev: string('The name.', { maxLength: 253 }),
+        bus: string('The bus.', { maxLength: 253 }),
+      }),
+      endedPodUID: string('The UID of a missing pod whose containers have ended.', { maxLength: 253 }),
     } satisfies SchemasOf<AttachedVolumeStatus>,
     ['name', 'claimName', 'phase'],
   ),
@@ -133,14 +138,14 @@ export const attachmentPods = list(
   closed(
     'A pod.',
     {
-      name: string('The name in `spec.attachedVolumes`.'),
-      claimName: string('The claim that it serves.'),
+      name: string('The name in `spec.attachedVolumes`.', { maxLength: 253 }),
+      claimName: string('The claim that it serves.', { maxLength: 253 }),
       readOnly: boolean('Whether it only reads the claim.'),
-      podName: string('Its name.'),
-      podUID: string('Its UID, once it exists.'),
+      podName: string('Its name.', { maxLength: 253 }),
+      podUID: string('Its UID, once it exists.', { maxLength: 253 }),
       missing: boolean('Whether it no longer exists, and its node has not confirmed that its containers have ended.'),
-      reason: string('Why it does not serve the claim, as a word in camel case.'),
-      message: string('The same in a sentence.'),
+      reason: string('Why it does not serve the claim, as a word in camel case.', { maxLength: 253 }),
+      message: string('The same in a sentence.', { maxLength: longestAttachmentMessage }),
     } satisfies SchemasOf<AttachmentPod>,
     ['name', 'claimName', 'podName'],
   ),

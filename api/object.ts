@@ -25,8 +25,11 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean
 }
 
-/** The maximum length of `message` in the schema: Kubernetes' own. */
-export const longestConditionMessage = 32_768
+/**
+ * The longest message of a status, in bytes of UTF-8. Kubernetes has 32 KiB for conditions, but the controller caches the
+ * messages of all objects, and its memory must suffice for many thousands.
+ */
+export const longestStatusMessage = 4096
 
 export interface Condition {
   readonly type: string

@@ -4,16 +4,24 @@ import { defaultMaxItems } from './domain/limits.ts'
 import { guestIPs, guestStatus } from './guest.ts'
 import { snapshotPhases } from './snapshot.ts'
 import { freezeStates, phases } from './virtual-machine.ts'
-import { longestConditionMessage } from './object.ts'
+import { longestStatusMessage } from './object.ts'
 import { boolean, closed, integer, list, opaque, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
-/** The schemas of `status`. Only virtset writes it, so the API server prunes fields that are not listed here. */
+/**
+ * The schemas of `status`. Only virtset writes it, so the API server prunes fields that are not listed here. What the
+ * controller caches of it is bounded: a node writes the statuses of its VMs.
+ */
 
 const time = (description: string) => string(description, { format: 'date-time' })
 
 /** The API server adds this status when it reads an object that no controller has processed yet. */
 const withDefault = (value: { readonly phase: string }, schema: Schema): Schema => ({ ...schema, default: value })
+
+const text = (description: string) => string(description, { maxLength: 1024 })
+
+/** Bytes are never fewer than the characters that the API server counts. */
+const message = (description: string) => string(description, { maxLength: longestStatusMessage })
 
 const observedGeneration = integer('The metadata.generation that this status describes.', { format: 'int64' })
 
@@ -25,13 +33,13 @@ const conditions = list(
       type: string('The kind of condition.', { minLength: 1, maxLength: 316 }),
       status: string('True, False or Unknown.', { enum: ['True', 'False', 'Unknown'] }),
       reason: string('The reason, in one word.', { minLength: 1, maxLength: 1024 }),
-      message: string('The reason, in a sentence.', { maxLength: longestConditionMessage }),
+      message: message('The reason, in a sentence.'),
       observedGeneration,
       lastTransitionTime: time('When status last changed.'),
     },
     ['type', 'status', 'reason', 'message', 'lastTransitionTime'],
   ),
-  { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
+  { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'], maxItems: 16 },
 )
 
 const phase = (description: string) => string(description, { enum: [...phases] })
@@ -41,10 +49,10 @@ export const virtualMachineStatusSchema = withDefault(
   closed('The state of the VM, as its controller and its node observe it.', {
     observedGeneration,
     phase: phase('The phase of the VM.'),
-    reason: string('Why the VM is in this phase, in one word.'),
-    message: string('Why the VM is in this phase, in a sentence.'),
-    nodeName: string('The node that the VM runs on.'),
-    podUID: string('The UID of the launcher pod. A VM never has a second one, unless the kubelet rejected the first.'),
+    reason: text('Why the VM is in this phase, in one word.'),
+    message: message('Why the VM is in this phase, in a sentence.'),
+    nodeName: text('The node that the VM runs on.'),
+    podUID: text('The UID of the launcher pod. A VM never has a second one, unless the kubelet rejected the first.'),
     podGracePeriodSeconds: integer(
       'The longest grace period with which the launcher pod was deleted, in seconds, if it is longer than that of its spec. After a forced deletion, what is left of the pod has as much time, even if a later stop requested less.',
       { minimum: 0, format: 'int64' },
@@ -85,7 +93,7 @@ export const virtualMachineStatusSchema = withDefault(
     freeze: closed(
       'A request to freeze the file systems of the guest while a VirtualMachineSnapshot is taken.',
       {
-        id: string('The UID of the VirtualMachineSnapshot.'),
+        id: text('The UID of the VirtualMachineSnapshot.'),
         thaw: boolean('Whether the guest can continue to write.'),
       },
       ['id'],
@@ -93,9 +101,9 @@ export const virtualMachineStatusSchema = withDefault(
     frozen: closed(
       'What the launcher has made of that request.',
       {
-        id: string('The UID of the VirtualMachineSnapshot.'),
+        id: text('The UID of the VirtualMachineSnapshot.'),
         state: string('Expired: the guest did not stay frozen until the request to thaw.', { enum: [...freezeStates] }),
-        message: string('The reason for a failure, in a sentence.'),
+        message: message('The reason for a failure, in a sentence.'),
       },
       ['id', 'state'],
     ),
@@ -107,7 +115,7 @@ export const virtualMachineStatusSchema = withDefault(
         'phase',
         'time',
       ]),
-      { 'x-kubernetes-list-type': 'atomic' },
+      { 'x-kubernetes-list-type': 'atomic', maxItems: 64 },
     ),
     presets: string('The presets that were applied to the spec.'),
     machine: string('The machine type.'),
@@ -121,7 +129,7 @@ const count = (description: string) => integer(description, { minimum: 0, format
 
 export const presetStatusSchema = closed('The use of the preset, as the controller observes it.', {
   observedGeneration,
-  revision: string('The hash of the content. The provenance of a VM refers to it.'),
+  revision: text('The hash of the content. The provenance of a VM refers to it.'),
   matched: count('VMs that the preset selects now.'),
   applied: count('VMs that were completed with the preset.'),
   outdated: count('VMs that were completed with an older revision.'),
@@ -130,7 +138,7 @@ export const presetStatusSchema = closed('The use of the preset, as the controll
 
 export const objectPresetStatusSchema = closed('The state of the preset, as the webhooks observe it.', {
   observedGeneration,
-  revision: string('The hash of the content. The provenance of an object refers to it.'),
+  revision: text('The hash of the content. The provenance of an object refers to it.'),
   conditions,
 })
 
@@ -147,9 +155,9 @@ export const configStatusSchema = withDefault(
     instance: closed(
       'The VM of the config; absent while it is stopped.',
       {
-        name: string('The name, which is the name of the config.'),
-        uid: string('The UID.'),
-        nodeName: string('The node it runs on.'),
+        name: text('The name, which is the name of the config.'),
+        uid: text('The UID.'),
+        nodeName: text('The node it runs on.'),
       },
       ['name', 'uid'],
     ),
@@ -157,7 +165,7 @@ export const configStatusSchema = withDefault(
     restart: closed(
       'A restart in progress: another VM replaces this one.',
       {
-        uid: string('The UID of the VM to replace.'),
+        uid: text('The UID of the VM to replace.'),
         requestedAt: time('When the restart was requested.'),
         gracePeriodSeconds: integer('Seconds the guest has to power off.', { minimum: 0, format: 'int64' }),
         cancelled: boolean('Whether a later stop cancelled the restart, so that no VM remains.'),

@@ -21,8 +21,8 @@ import { inventoryOf, presetsOf } from '../inventory/manifests.ts'
 import type { Scope, Scopes } from './scope.ts'
 import type { Cluster } from './world.ts'
 
-/** The chunk size of kubectl. */
-const pageSize = 500
+/** Others decide how large their objects are: up to 1.5 MiB each, and several times as much in memory. */
+const pageSize = 100
 
 /** Lists objects in pages, so that memory does not grow with their number. */
 export async function* pages<T extends KubeObject>(

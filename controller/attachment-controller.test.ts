@@ -161,6 +161,23 @@ test('a claim of a config is attached once it is filled', async () => {
   )
 })
 
+test('a pod that was never scheduled is replaced at once only if its deletion was observed', async () => {
+  const { server, clock, entry, pod } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const first = entry()?.podUID
+  server.remove(podsPath, 'default', podName)
+  await until(() => entry()?.podUID !== undefined && entry()?.podUID !== first)
+  // Meanwhile it can have been scheduled.
+  server.breakWatches('expire')
+  server.remove(podsPath, 'default', podName)
+  server.compact()
+  await until(
+    () => entry()?.missing === true,
+    () => clock.advance(800),
+  )
+  expect(pod()).toBeUndefined()
+})
+
 test('a refused pod does not keep the pod of another volume from being deleted', async () => {
   const { server, put, status, entry, pod } = await setUp()
   await until(() => entry()?.podUID !== undefined)

@@ -5,6 +5,7 @@ import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
+import type { Change } from '../runtime/store.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import {
@@ -23,7 +24,7 @@ import { vmUidLabel } from './launcher-pod.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
-import { hasEnded } from './own-pod.ts'
+import { hasEnded, isTerminal } from './own-pod.ts'
 import { pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { createPodFailures } from './pod-failure.ts'
@@ -91,10 +92,11 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (isLabelling(change)) loop.addAfter(keyOf(object.metadata), gatherMs)
     else loop.add(keyOf(object.metadata))
   })
-  attachments.onChange(({ kind, object }) => {
+  attachments.onChange((change) => {
+    const { kind, object } = change
     if (kind === 'deleted') stopwatch.forget(object.metadata.uid)
     for (const vm of vms.store.byIndex('uid', object.metadata.labels?.[attachedToLabel] ?? '')) {
-      if (kind === 'deleted' && hasEnded(object)) noteEnded(loop.newest(vm), object)
+      if (isRemovedAfterEnd(change)) noteEnded(loop.newest(vm), object)
       loop.add(keyOf(vm.metadata))
     }
   })
@@ -248,6 +250,10 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     },
   }
 }
+
+/** A pod that a new list no longer has may have been scheduled since it was cached. */
+const isRemovedAfterEnd = (change: Change<Pod>): boolean =>
+  change.kind === 'deleted' && (change.isObserved === true ? hasEnded(change.object) : isTerminal(change.object))
 
 const hasAttachments = ({ spec, status }: VirtualMachine): boolean =>
   (spec.attachedVolumes ?? []).length > 0 ||

@@ -1,4 +1,5 @@
 import {
+  longestAttachmentMessage,
   isSameAttachment,
   mostAttached,
   type AttachedVolume,
@@ -142,7 +143,7 @@ function statusOf(
 
 const explained = (reason: string | undefined, message: string | undefined) => ({
   ...(reason === undefined ? {} : { reason }),
-  ...(message === undefined ? {} : { message: statusMessage(message) }),
+  ...(message === undefined ? {} : { message: statusMessage(message, longestAttachmentMessage) }),
 })
 
 /** A sentence for each volume that is not attached, or not detached, although that was tried. */

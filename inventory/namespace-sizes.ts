@@ -1,4 +1,5 @@
-import { maxNamespaceSize } from '../presets/check.ts'
+import { maxNamespaceSize, namespaceTooLarge } from '../presets/check.ts'
+import { quarantine, type CompiledPreset, type QuarantinedPreset } from '../presets/compile.ts'
 
 /**
  * Admission compares a preset with its cache, so presets that are written at the same moment, to several replicas, can
@@ -8,8 +9,15 @@ const mostCached = 2 * maxNamespaceSize
 
 /** What the presets of each namespace count that are kept compiled. */
 export interface NamespaceSizes {
-  /** Counts a preset, unless the presets of its namespace exceed the limit with it. Returns whether it did. */
-  add(id: string, namespace: string, size: number): boolean
+  /**
+   * Counts the preset and returns what was compiled; quarantines it if the presets of its namespace exceed the limit with
+   * it.
+   * @param stored the preset as JSON
+   */
+  limit<T extends { readonly preset: CompiledPreset }>(
+    stored: { readonly kind?: string },
+    compiled: T | { readonly quarantined: QuarantinedPreset },
+  ): T | { readonly quarantined: QuarantinedPreset }
   remove(id: string): void
 }
 
@@ -25,13 +33,17 @@ export function createNamespaceSizes(): NamespaceSizes {
     else totals.delete(preset.namespace)
   }
   return {
-    add(id, namespace, size) {
+    limit(stored, compiled) {
+      if (!('preset' in compiled)) return compiled
+      const { id, namespace, size } = compiled.preset
       remove(id)
+      if (namespace === undefined) return compiled
       const total = (totals.get(namespace) ?? 0) + size
-      if (total > mostCached) return false
+      if (total > mostCached)
+        return { quarantined: quarantine(stored, [namespaceTooLarge(namespace, size, stored.kind)]) }
       presets.set(id, { namespace, size })
       totals.set(namespace, total)
-      return true
+      return compiled
     },
     remove,
   }

@@ -23,6 +23,7 @@ import {
 } from '../runtime/resource.ts'
 import { slimMap, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
+import { createNamespaceSizes, type NamespaceSizes } from './namespace-sizes.ts'
 import { createServedKinds } from './served-kinds.ts'
 
 /** A kind with its presets. */
@@ -47,6 +48,10 @@ export interface ObjectInventory {
   /** @param name of `targetText` */
   target(name: string): ObjectTarget | UnusableTarget | undefined
   targets(): Iterable<ObjectTarget | UnusableTarget>
+}
+
+interface WatchedTarget extends ObjectTarget {
+  readonly sizes: NamespaceSizes
 }
 
 export interface WatchedObjects extends ObjectInventory {
@@ -79,7 +84,7 @@ const firstRetryMs = 500
 /** Without a target it watches three empty collections, and does nothing else. */
 export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObjectsOptions): WatchedObjects {
   const kinds = createServedKinds(kube)
-  const known = new Map<string, ObjectTarget | UnusableTarget>()
+  const known = new Map<string, WatchedTarget | UnusableTarget>()
   const listeners: ((id: string | undefined) => void)[] = []
   const changed = (id?: string) => {
     for (const listener of listeners) listener(id)
@@ -92,10 +97,10 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
   const reflectors = [...presets, targets]
   const stopping = new AbortController()
 
-  const add = (entry: ObjectTarget, preset: Persisted<ObjectPreset>): void => {
+  const add = (entry: WatchedTarget, preset: Persisted<ObjectPreset>): void => {
     const { target, kind } = entry
     const read = new Map([[targetText(target.spec), () => ({ kind })]])
-    const compiled = compileObjectPreset(preset, read, target.spec.restricted)
+    const compiled = entry.sizes.limit(preset, compileObjectPreset(preset, read, target.spec.restricted))
     if ('preset' in compiled) return entry.candidates.set(compiled.preset)
     entry.quarantined.set(compiled.quarantined.id, compiled.quarantined)
     log.warn(
@@ -104,7 +109,7 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     )
   }
 
-  const build = (stored: PresetTarget): ObjectTarget | UnusableTarget => {
+  const build = (stored: PresetTarget): WatchedTarget | UnusableTarget => {
     const parsed = parsePresetTarget(stored)
     if ('causes' in parsed) return { target: stored, causes: parsed.causes }
     const { target } = parsed
@@ -113,11 +118,11 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     const causes = checkPresetTarget(target, served)
     if (causes.length > 0 || 'causes' in served) return { target, causes }
     const candidates = createCandidates<CompiledPreset>([], protectedNamespaces)
-    return { target, ...served, candidates, quarantined: new Map() }
+    return { target, ...served, candidates, quarantined: new Map(), sizes: createNamespaceSizes() }
   }
 
   /** Adds the stored presets of an entry, in slices: thousands of large ones take seconds. */
-  const fill = async (entry: ObjectTarget): Promise<void> => {
+  const fill = async (entry: WatchedTarget): Promise<void> => {
     const name = targetText(entry.target.spec)
     let since = clock.monotonic()
     for (const { store } of presets) {
@@ -134,7 +139,7 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
   }
 
   /** Replaces `known` when it is complete; presets that change meanwhile are put into both. */
-  let next: Map<string, ObjectTarget | UnusableTarget> | undefined
+  let next: Map<string, WatchedTarget | UnusableTarget> | undefined
   const buildOnce = async (): Promise<void> => {
     next = new Map()
     for (const target of targets.store.list()) {
@@ -176,9 +181,10 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     return building
   }
 
-  const put = (entry: ObjectTarget, id: string, preset: Persisted<ObjectPreset> | undefined): void => {
+  const put = (entry: WatchedTarget, id: string, preset: Persisted<ObjectPreset> | undefined): void => {
     entry.candidates.delete(id)
     entry.quarantined.delete(id)
+    entry.sizes.remove(id)
     if (preset !== undefined) add(entry, preset)
   }
 

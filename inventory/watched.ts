@@ -7,8 +7,7 @@ import type { NodeCapabilitySet } from '../api/node-capability-set.ts'
 import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
-import { namespaceTooLarge } from '../presets/check.ts'
-import { compilePreset, quarantine, type QuarantinedPreset } from '../presets/compile.ts'
+import { compilePreset, type QuarantinedPreset } from '../presets/compile.ts'
 import type { Rate } from '../runtime/bucket.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
@@ -27,7 +26,7 @@ import {
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { capabilitiesOf, createUsable } from './capability-sets.ts'
-import { isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
+import { hasUsableLabels, isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
 import { createNamespaceSizes, type NamespaceSizes } from './namespace-sizes.ts'
 import { createSettled } from './settled.ts'
 
@@ -43,7 +42,7 @@ type CacheReflector = Pick<Reflector<KubeObject>, 'ageMs' | 'hasSynced' | 'onCha
 
 /** An inventory that watches the API server. It sends no request while a VM is completed. */
 export interface WatchedInventory extends Inventory {
-  /** Whether the watch has reported a namespace. Until then, `namespace` knows only its name. */
+  /** Whether the watch has reported a namespace with usable labels. Until then, `namespace` knows only its name. */
   hasNamespace(name: string): boolean
   /** Every preset of both kinds, as stored. */
   presets(): readonly Persisted<Preset>[]
@@ -123,7 +122,7 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
       const labels = namespaceReflector.store.get(name)?.metadata.labels
       return labels === undefined ? unlabelledNamespace(name) : { name, labels }
     },
-    hasNamespace: (name) => namespaceReflector.store.get(name) !== undefined,
+    hasNamespace: (name) => namespaceReflector.store.get(name)?.metadata.labels !== undefined,
     capabilities: () => (capabilities ??= nodeCapabilities([...counted.values()])),
     isMacTaken: (address, vm) => findWithMac(address, (holder) => isOther(holder, vm)) !== undefined,
     presets: () => presets.flatMap(({ store }) => store.list()),
@@ -194,20 +193,11 @@ function apply(
   quarantined.delete(id)
   sizes.remove(id)
   if (change.kind === 'deleted') return candidates.delete(id)
-  const compiled = compileWithin(sizes, change.object)
+  const compiled = sizes.limit(change.object, compilePreset(change.object))
   if ('preset' in compiled) return candidates.set(compiled.preset)
   candidates.delete(id)
   quarantined.set(id, compiled.quarantined)
   log.warn({ preset: id, causes: loggedCauses(compiled.quarantined.causes) }, 'a broken preset is quarantined')
-}
-
-function compileWithin(sizes: NamespaceSizes, object: Persisted<Preset>): ReturnType<typeof compilePreset> {
-  const compiled = compilePreset(object)
-  if (!('preset' in compiled)) return compiled
-  const { id, namespace, size } = compiled.preset
-  return namespace === undefined || sizes.add(id, namespace, size)
-    ? compiled
-    : { quarantined: quarantine(object, [namespaceTooLarge(namespace, size)]) }
 }
 
 /** The size limit of a preset covers only its spec, and users write its metadata. */
@@ -216,8 +206,9 @@ const slimPreset = (preset: Persisted<Preset>): Persisted<Preset> => ({
   metadata: slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
 })
 
+/** Without labels that cannot be used. Every namespace has at least one label. */
 const slimNamespace = ({ metadata }: Persisted<KubeObject>): Persisted<KubeObject> => ({
-  metadata: slimMetadata(metadata, 'labels'),
+  metadata: { ...slimMetadata(metadata), ...(hasUsableLabels(metadata) ? pick(metadata, 'labels') : {}) },
 })
 
 type Share = (capabilities: Capabilities) => Capabilities

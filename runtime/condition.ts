@@ -1,4 +1,4 @@
-import type { Condition } from '../api/object.ts'
+import { longestStatusMessage, type Condition } from '../api/object.ts'
 import { shortenToBytes } from '../api/shorten.ts'
 import { shownText } from './shown-text.ts'
 
@@ -6,17 +6,12 @@ import { shownText } from './shown-text.ts'
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
 
 /**
- * In bytes of UTF-8. The API server accepts 32 KiB for a condition, but the controller caches the messages of all
- * objects, and its memory must suffice for many thousands.
- */
-const longestMessage = 4096
-
-/**
  * A message as a status has it: shortened, with only characters that can be shown. The API server's refusal of a pod
  * quotes what the user wrote, and can have megabytes.
+ * @param longest bytes of UTF-8
  */
-export const statusMessage = (text: string): string =>
-  shortenToBytes(shownText(text.slice(0, longestMessage + 1)), longestMessage)
+export const statusMessage = (text: string, longest = longestStatusMessage): string =>
+  shortenToBytes(shownText(text.slice(0, longest + 1)), longest)
 
 /**
  * The conditions with this one replaced or added. `lastTransitionTime` is `now` (RFC 3339) only if the status changed.

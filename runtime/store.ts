@@ -2,11 +2,14 @@ import { deepFreeze } from '../api/deep-freeze.ts'
 import { keyOf } from './resource.ts'
 import type { KubeObject, Persisted } from './resource.ts'
 
-/** A change of an object. Its replacement by another object of the same name is a deletion and an addition. */
+/**
+ * A change of an object. Its replacement by another object of the same name is a deletion and an addition. A deletion
+ * that was observed has the last state of the object; one that a new list showed has an earlier state.
+ */
 export type Change<T extends KubeObject> =
   | { readonly kind: 'added'; readonly object: Persisted<T> }
   | { readonly kind: 'updated'; readonly object: Persisted<T>; readonly previous: Persisted<T> }
-  | { readonly kind: 'deleted'; readonly object: Persisted<T> }
+  | { readonly kind: 'deleted'; readonly object: Persisted<T>; readonly isObserved?: true }
 
 /** The values of an index under which an object is found. */
 export type Indexers<T extends KubeObject, Index extends string> = Readonly<
@@ -95,7 +98,7 @@ export function createStore<T extends KubeObject, Index extends string = never>(
     const previous = objects.get(key)
     if (previous?.metadata.uid !== object.metadata.uid) return []
     erase(key, previous)
-    return [{ kind: 'deleted', object: deepFreeze(object) }]
+    return [{ kind: 'deleted', object: deepFreeze(object), isObserved: true }]
   }
 
   return {
@@ -116,8 +119,9 @@ export function createStore<T extends KubeObject, Index extends string = never>(
     remove,
     replace(all) {
       const current = new Set(all.map((object) => keyOf(object.metadata)))
-      const gone = [...objects].filter(([key]) => !current.has(key)).flatMap(([, object]) => remove(object))
-      return [...gone, ...all.flatMap(put)]
+      const gone = [...objects].filter(([key]) => !current.has(key))
+      for (const [key, object] of gone) erase(key, object)
+      return [...gone.map(([, object]) => ({ kind: 'deleted' as const, object })), ...all.flatMap(put)]
     },
   }
 }
