@@ -1,4 +1,7 @@
-import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
+import { withoutSecrets } from '../api/domain/secret.ts'
+import { longestStatusMessage } from '../api/object.ts'
+import { shorten } from '../api/shorten.ts'
+import type { DomainReport, Json, JsonObject, SpecDrift } from '../runtime/launcher-api.ts'
 
 /**
  * The largest domain that is stored. 100 devices are 60 KiB and 4,000 values. etcd limits an object to 1.5 MiB, and the
@@ -7,17 +10,40 @@ import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
 const maxDomainBytes = 256 * 1024
 const maxDomainValues = 8000
 
+/** Of so many differences, a message shows the values. */
+export const mostShownDrifts = 5
+/** In characters of JSON. A message shows 80 of them. */
+const longestDrift = 1024
+const unshown: SpecDrift = Object.freeze({ field: '' })
+
 /**
- * A report without a domain that is too large to be stored, and without differences that have as many values. To be
- * called before anything is awaited: a report is kept while the API server is asked, and can take 3 MiB of memory.
+ * A report with only what a status shows, without a domain that is too large to be stored. To be called before anything
+ * is awaited: a report is kept while the API server is asked, and can take 3 MiB of memory.
  */
 export function withoutLargeParts({ domain, specDrift, ...rest }: DomainReport): DomainReport {
   const isKept = domain !== undefined && !isLarge(domain) && countValues(domain) <= maxDomainValues
   return {
     ...rest,
+    ...shortText('message', rest),
+    ...shortText('mediaFailure', rest),
     ...(isKept ? { domain } : {}),
-    ...(specDrift === undefined || countValues(specDrift) > maxDomainValues ? {} : { specDrift }),
+    ...(specDrift === undefined
+      ? {}
+      : { specDrift: specDrift.map((drift, index) => (index < mostShownDrifts ? shortDrift(drift) : unshown)) }),
   }
+}
+
+const shortText = (key: 'message' | 'mediaFailure', { [key]: text }: Omit<DomainReport, 'domain'>) =>
+  text === undefined ? {} : { [key]: shorten(text, longestStatusMessage) }
+
+const shortDrift = ({ field, ...values }: SpecDrift): SpecDrift => ({
+  field,
+  ...Object.fromEntries(Object.entries(values).map(([side, value]) => [side, shortValue(value)])),
+})
+
+const shortValue = (value: Json): Json => {
+  const text = JSON.stringify(value)
+  return text.length <= longestDrift ? value : shorten(JSON.stringify(withoutSecrets(value)), longestDrift)
 }
 
 export const isLarge = (domain: JsonObject): boolean => Buffer.byteLength(JSON.stringify(domain)) > maxDomainBytes

@@ -28,7 +28,7 @@ import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { unreadinessOf } from '../runtime/probe.ts'
 import { shownLine } from '../runtime/shown-text.ts'
-import { isLarge } from './domain-size.ts'
+import { isLarge, mostShownDrifts } from './domain-size.ts'
 import { shownDomain } from './shown-domain.ts'
 import { attachedVolumesOf, noSockets, troublesOf, type AttachmentSockets } from './attachment.ts'
 import { digestOf } from './slim-vm.ts'
@@ -262,7 +262,7 @@ const unresponsive = (since: string): string =>
   `QEMU has not responded on its monitor since ${since}; the guest may hang. It is not restarted: delete the VM to end it`
 
 const driftMessage = (drifts: NonNullable<DomainReport['specDrift']>): string =>
-  firstTexts(drifts, 5, ({ field, spec, libvirt }) =>
+  firstTexts(drifts, mostShownDrifts, ({ field, spec, libvirt }) =>
     isSecret(field) ? `${field} differs` : `${field}: ${valueText(spec)} became ${valueText(libvirt)}`,
   )
 
