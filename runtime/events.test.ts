@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
+import { ApiError, ApiUnreachable } from './api-error.ts'
 import { createEventRecorder } from './events.ts'
 import type { EventContent } from './events.ts'
 import { createKubeClient, type KubeClient } from './kube.ts'
@@ -61,7 +62,7 @@ describe('event recorder', () => {
     const written = new Set<string>()
     let isReachable = false
     const write = async (_: unknown, { metadata }: { metadata: { namespace?: string } }) => {
-      if (!isReachable) throw new TypeError('fetch failed')
+      if (!isReachable) throw new ApiUnreachable('POST')
       written.add(String(metadata.namespace))
     }
     const kube = { createUnread: write } as unknown as KubeClient
@@ -73,9 +74,34 @@ describe('event recorder', () => {
     }
     for (let second = 0; second < 60; second++) await clock.advance(1000)
     isReachable = true
-    for (let second = 0; second < 5; second++) await clock.advance(1000)
+    for (let second = 0; second < 16; second++) await clock.advance(1000)
     await recorder.stop()
     expect([written.size, recorder.statistics()]).toEqual([100, { waiting: 0, dropped: 0 }])
+  })
+
+  it('writes an event once, although responses are late, and gives up one that cannot be written', async () => {
+    const clock = fakeClock()
+    const stored: string[] = []
+    const writes: string[] = []
+    const write = async (_: unknown, { metadata, reason }: { metadata: { name: string }; reason: string }) => {
+      writes.push(reason)
+      if (reason === 'Broken') throw new RangeError('too deep')
+      if (stored.includes(metadata.name))
+        throw new ApiError('POST', { code: 409, reason: 'AlreadyExists', message: 'already exists' })
+      stored.push(metadata.name)
+      await new Promise<void>((resolve) => clock.after(35_000, resolve))
+      throw new ApiUnreachable('POST')
+    }
+    const kube = { createUnread: write } as unknown as KubeClient
+    const log = createLogger({ process: 'test', level: 'silent' })
+    const recorder = createEventRecorder({ kube, log, component: 'c', instance: 'i', clock })
+    recorder.record(created)
+    recorder.record({ ...created, reason: 'Broken', regarding: { ...regarding, namespace: 'other', uid: 'u2' } })
+    for (let second = 0; second < 120; second++) await clock.advance(1000)
+    await recorder.stop()
+    const count = (of: string) => writes.filter((reason) => reason === of).length
+    expect([stored.length, count(created.reason), count('Broken')]).toEqual([1, 2, 6])
+    expect(recorder.statistics()).toEqual({ waiting: 0, dropped: 1 })
   })
 
   it('writes what kubectl describe shows', async () => {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ObjectMeta } from '../api/object.ts'
-import { ApiError, isNotFound } from './api-error.ts'
+import { ApiError, ApiUnreachable, isAlreadyExists, isNotFound } from './api-error.ts'
 import { createBucket } from './bucket.ts'
 import type { Bucket } from './bucket.ts'
 import { systemClock, timestamp } from './clock.ts'
@@ -75,11 +75,18 @@ const mostWaiting = 1000
 const mostAtOnce = { all: 4, perNamespace: 2 }
 /** Over half a minute: an API server that restarts, or whose etcd does, responds with errors for some seconds. */
 const tries = 6
-const retryMs = 1000
+const firstRetryMs = 1000
+const longestRetryMs = 16_000
+/** A connection that fails sooner says nothing about the event: the API server cannot be reached. */
+const unreachableMs = 5000
 
 /** An event until it is written or dropped. */
 interface Entry {
   readonly content: EventContent
+  /** Of the Event, so that a write that has taken effect without a response is not repeated under another name. */
+  name: string | undefined
+  tries: number
+  /** Those of its tries that count. */
   failures: number
   place: Held | undefined
   /** Removes it from where it waits. */
@@ -123,8 +130,6 @@ export function createEventRecorder(options: {
   let idle: PromiseWithResolvers<void> | undefined
   let writing = 0
   let dropped = 0
-  /** While the API server cannot be reached. */
-  let isPaused = false
 
   const isTooMany = ({ uid }: Regarding) => {
     const bucket = buckets.get(uid) ?? createBucket(perSecond, burst, clock)
@@ -179,7 +184,7 @@ export function createEventRecorder(options: {
   }
 
   const pump = (): void => {
-    while (writing < mostAtOnce.all && !isPaused && !stopping.signal.aborted) {
+    while (writing < mostAtOnce.all && !stopping.signal.aborted) {
       let leaveShare: (() => void) | undefined
       const entry = queue.take((namespace) => (leaveShare = shares.take(namespace)) !== undefined)
       if (entry === undefined) break
@@ -201,13 +206,15 @@ export function createEventRecorder(options: {
   /** False if it is to be tried again. */
   const attempt = async (entry: Entry): Promise<boolean> => {
     const { content } = entry
+    const startedMs = clock.monotonic()
+    entry.tries++
     try {
-      await write(content)
+      await write(entry)
       return true
     } catch (error) {
-      if (!(error instanceof ApiError) && !stopping.signal.aborted) {
+      const isFast = clock.monotonic() - startedMs < unreachableMs
+      if (error instanceof ApiUnreachable && isFast && !stopping.signal.aborted) {
         limitedLog('', { err: error }, 'events wait, because the API server cannot be reached', 'warn')
-        pause()
         return false
       }
       entry.failures++
@@ -219,19 +226,10 @@ export function createEventRecorder(options: {
     }
   }
 
-  /** That the API server cannot be reached says nothing about an event, and is the same for all of them. */
-  const pause = (): void => {
-    if (isPaused) return
-    isPaused = true
-    clock.after(retryMs, () => {
-      isPaused = false
-      pump()
-    })
-  }
-
   /** Until then, the share of the namespace stays taken: its other events would fail as well. */
   const retryLater = (entry: Entry, leaveShare: () => void): void => {
-    const cancel = clock.after(retryMs * 2 ** Math.max(0, entry.failures - 1), () => {
+    const waitMs = Math.min(longestRetryMs, firstRetryMs * 2 ** (entry.tries - 1))
+    const cancel = clock.after(waitMs, () => {
       leaveShare()
       enqueue(entry)
       pump()
@@ -244,7 +242,8 @@ export function createEventRecorder(options: {
     takePlace(entry)
   }
 
-  const write = async (content: EventContent): Promise<void> => {
+  const write = async (entry: Entry): Promise<void> => {
+    const { content } = entry
     const { uid } = content.regarding
     const key = JSON.stringify([uid, content.type, content.reason, content.message])
     const now = timestamp(clock)
@@ -254,8 +253,12 @@ export function createEventRecorder(options: {
       return
     }
     // A name must not end with a dot or a hyphen.
-    const name = `${content.regarding.name.slice(0, 230).replace(/[-.]+$/, '')}.${suffix()}`
-    await kube.createUnread(events, newEvent(content, name, now), { signal: stopping.signal })
+    const name = (entry.name ??= `${content.regarding.name.slice(0, 230).replace(/[-.]+$/, '')}.${suffix()}`)
+    try {
+      await kube.createUnread(events, newEvent(content, name, now), { signal: stopping.signal })
+    } catch (error) {
+      if (entry.tries === 1 || !isAlreadyExists(error)) throw error
+    }
     known.set(key, { name, count: 1, firstTimestamp: now, atMs: clock.monotonic() })
   }
 
@@ -295,7 +298,14 @@ export function createEventRecorder(options: {
       // Shortened before it is remembered: a message can be as long as a spec.
       const message = shownText(content.message.slice(0, longestMessageBytes + 1))
       const shortened = { ...content, message: shortenToBytes(message, longestMessageBytes) }
-      const entry: Entry = { content: shortened, failures: 0, place: undefined, leave: () => {} }
+      const entry: Entry = {
+        content: shortened,
+        name: undefined,
+        tries: 0,
+        failures: 0,
+        place: undefined,
+        leave: () => {},
+      }
       lineUp(entry)
       takePlace(entry)
       pump()
