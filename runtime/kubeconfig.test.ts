@@ -88,7 +88,7 @@ it('reads ~/.kube/config without KUBECONFIG', async () => {
 it('skips missing and empty files in KUBECONFIG unless all are missing', async () => {
   const root = await write({ a: users(['only', {}]) })
   const [missing, present, empty] = [join(root, 'missing'), join(root, 'a', 'config'), join(root, 'empty')]
-  await writeFile(empty, '# nothing yet\n')
+  await writeFile(empty, '---\n# nothing yet\n')
   const read = readKubeconfig({ environment: { KUBECONFIG: [missing, empty, present].join(delimiter) } })
   expect(read.users.map(({ name }) => name)).toEqual(['only'])
   expect(() => readKubeconfig({ environment: { KUBECONFIG: missing } })).toThrow(`kubeconfig ${missing} cannot be read`)

@@ -68,7 +68,7 @@ function readPart(file: string): Kubeconfig {
 
 function parsePart(text: string, directory: string): Kubeconfig {
   const config = new KubeConfig()
-  const isEmpty = text.split('\n').every((line) => /^\s*(?:#|$)/.test(line))
+  const isEmpty = text.split('\n').every((line) => /^\s*(?:#|---\s*$|null\s*$|$)/.test(line))
   if (isEmpty) return { config, users: [] }
   config.loadFromString(text)
   config.makePathsAbsolute(directory)
