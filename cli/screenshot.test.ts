@@ -13,10 +13,15 @@ beforeEach(async () => {
 })
 afterEach(() => rm(directory, { recursive: true }))
 
-async function take(given: Parameters<typeof sessionCluster>[0], output = join(directory, 'web.png')) {
+async function take(
+  given: Parameters<typeof sessionCluster>[0],
+  output = join(directory, 'web.png'),
+  isOutTerminal = false,
+) {
   const written: Uint8Array[] = []
   const result = await runVm(['screenshot', 'web', '-o', output], {
     cluster: async () => sessionCluster(given).cluster,
+    isOutTerminal,
     terminal: async () => ({
       isInteractive: false,
       setRaw: () => {},
@@ -35,6 +40,12 @@ test('a picture is written to a file', async () => {
 
 test('a picture is written to standard output', async () => {
   expect(await take({ picture }, '-')).toMatchObject({ code: 0, err: '', written: [picture] })
+})
+
+test('a picture is not written to a terminal', async () => {
+  const { code, err, written } = await take({ picture }, '-', true)
+  expect([code, written]).toEqual([2, []])
+  expect(err).toMatch(/^error: standard output is a terminal: /)
 })
 
 test.each<[string, Parameters<typeof sessionCluster>[0], number, string]>([

@@ -18,10 +18,14 @@ export async function takeScreenshot(
   name: string,
   flags: ScreenshotFlags,
   cluster: Cluster,
-  world: Pick<World, 'err'> & { readonly terminal: Pick<Terminal, 'write'> },
+  world: Pick<World, 'err' | 'isOutTerminal'> & { readonly terminal: Pick<Terminal, 'write'> },
 ): Promise<ExitCode> {
   const vm = vmRef(name, flags, cluster)
   const { output = `${name}.png` } = flags
+  // The node decides what is between the beginning and the end of the picture, such as escape sequences.
+  if (output === '-' && world.isOutTerminal === true) {
+    throw new Usage('standard output is a terminal: redirect it to a file or a program, or name a file with -o')
+  }
   const chunks: Buffer[] = []
   let bytes = 0
   const receive = (chunk: Buffer) => {

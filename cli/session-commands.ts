@@ -131,7 +131,7 @@ const screenshot: Entry = {
   async run([name = ''], flags: Flags & ScreenshotFlags, world) {
     const { takeScreenshot } = await import('./screenshot.ts')
     return withTerminal(flags, world, (cluster, streams) =>
-      takeScreenshot(name, flags, cluster, { err: world.err, terminal: streams.terminal }),
+      takeScreenshot(name, flags, cluster, { ...world, terminal: streams.terminal }),
     )
   },
 }
