@@ -14,8 +14,9 @@ function longest({ type, enum: values, format, maxLength = Infinity, maxItems = 
 }
 
 describe('the status that the controller caches', () => {
-  const { domain, interfaces, guest, podIP, podIPs, presets, machine, memory, ...cached } =
-    virtualMachineStatusSchema.properties ?? {}
+  const dropped = ['domain', 'interfaces', 'guest', 'podIP', 'podIPs', 'presets', 'machine', 'memory', 'cpus']
+  const properties = Object.entries(virtualMachineStatusSchema.properties ?? {})
+  const cached = Object.fromEntries(properties.filter(([key]) => !dropped.includes(key)))
 
   it.each<[string, Schema]>([
     ['a VM', { type: 'object', properties: cached }],

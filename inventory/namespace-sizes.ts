@@ -1,5 +1,6 @@
 import { maxNamespaceSize, namespaceTooLarge } from '../presets/check.ts'
 import { quarantine, type CompiledPreset, type QuarantinedPreset } from '../presets/compile.ts'
+import { refOf } from '../runtime/resource.ts'
 
 /**
  * Admission compares a preset with its cache, so presets that are written at the same moment, to several replicas, can
@@ -19,16 +20,28 @@ export interface NamespaceSizes {
     compiled: T | { readonly quarantined: QuarantinedPreset },
   ): T | { readonly quarantined: QuarantinedPreset }
   remove(id: string): void
+  /** The first preset of a namespace, by id, that was quarantined and does not exceed the limit any more. */
+  fitting(namespace: string | undefined): string | undefined
 }
 
 export function createNamespaceSizes(): NamespaceSizes {
   const presets = new Map<string, { readonly namespace: string; readonly size: number }>()
   const totals = new Map<string, number>()
+  /** The sizes of those that are quarantined, by namespace and id. */
+  const excluded = new Map<string, Map<string, number>>()
+  const totalOf = (namespace: string) => totals.get(namespace) ?? 0
+  const include = (id: string): void => {
+    const { namespace = '' } = refOf(id)
+    const sizes = excluded.get(namespace)
+    sizes?.delete(id)
+    if (sizes?.size === 0) excluded.delete(namespace)
+  }
   const remove = (id: string): void => {
+    include(id)
     const preset = presets.get(id)
     if (preset === undefined) return
     presets.delete(id)
-    const left = (totals.get(preset.namespace) ?? 0) - preset.size
+    const left = totalOf(preset.namespace) - preset.size
     if (left > 0) totals.set(preset.namespace, left)
     else totals.delete(preset.namespace)
   }
@@ -38,13 +51,20 @@ export function createNamespaceSizes(): NamespaceSizes {
       const { id, namespace, size } = compiled.preset
       remove(id)
       if (namespace === undefined) return compiled
-      const total = (totals.get(namespace) ?? 0) + size
-      if (total > mostCached)
-        return { quarantined: quarantine(stored, [namespaceTooLarge(namespace, size, stored.kind)]) }
+      const total = totalOf(namespace) + size
+      if (total > mostCached) {
+        excluded.set(namespace, (excluded.get(namespace) ?? new Map<string, number>()).set(id, size))
+        return { quarantined: { ...quarantine(stored, [namespaceTooLarge(namespace, size, stored.kind)]), size } }
+      }
       presets.set(id, { namespace, size })
       totals.set(namespace, total)
       return compiled
     },
     remove,
+    fitting(namespace = '') {
+      const most = mostCached - totalOf(namespace)
+      const ids = [...(excluded.get(namespace) ?? [])].filter(([, size]) => size <= most).map(([id]) => id)
+      return ids.toSorted()[0]
+    },
   }
 }

@@ -188,6 +188,19 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     if (preset !== undefined) add(entry, preset)
   }
 
+  /** Adds those that were quarantined because the presets of the namespace were too large together. */
+  const readmit = (entry: WatchedTarget, namespace: string | undefined): void => {
+    for (let id = entry.sizes.fitting(namespace); id !== undefined; id = entry.sizes.fitting(namespace)) {
+      const key = id
+      put(
+        entry,
+        id,
+        presets.map(({ store }) => store.get(key)).find((preset) => preset !== undefined),
+      )
+      changed(id)
+    }
+  }
+
   const onPreset = (change: Change<ObjectPreset>): void => {
     const id = keyOf(change.object.metadata)
     const isStatus =
@@ -198,7 +211,9 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     for (const entries of [known, next]) {
       for (const name of new Set([before, after])) {
         const entry = name === undefined ? undefined : entries?.get(name)
-        if (entry !== undefined && 'kind' in entry) put(entry, id, name === after ? change.object : undefined)
+        if (entry === undefined || !('kind' in entry)) continue
+        put(entry, id, name === after ? change.object : undefined)
+        readmit(entry, change.object.metadata.namespace)
       }
     }
     changed(id)

@@ -56,6 +56,31 @@ test('presets and namespaces follow the API server; a broken preset is quarantin
   expect(selected()).toEqual(['shop/one', 'site'])
 })
 
+test('what was quarantined because of other presets of its namespace applies once these are smaller', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const put = (name: string, bytes: number) =>
+    api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', {
+      kind: 'VirtualMachinePreset',
+      metadata: { name, namespace: 'shop' },
+      spec: { selector: {}, metadata: { annotations: { a: 'x'.repeat(bytes) } } },
+    })
+  const names = Array.from({ length: 35 }, (_, index) => `p${10 + index}`)
+  for (const name of names) put(name, 60_000)
+  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  expect([...inventory.quarantined.keys()]).toEqual(['shop/p44'])
+  const changed: string[] = []
+  inventory.onPresetChange((id) => changed.push(id))
+  changed.length = 0
+  put('p10', 1000)
+  await until(() => inventory.quarantined.size === 0)
+  expect([inventory.candidates.get('shop/p44')?.name, changed.toSorted()]).toEqual(['p44', ['shop/p10', 'shop/p44']])
+})
+
 test('does not cache labels of a namespace that are too large', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())

@@ -27,7 +27,7 @@ import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { capabilitiesOf, createUsable } from './capability-sets.ts'
 import { hasUsableLabels, isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
-import { createNamespaceSizes, type NamespaceSizes } from './namespace-sizes.ts'
+import { createNamespaceSizes } from './namespace-sizes.ts'
 import { createSettled } from './settled.ts'
 
 export interface WatchOptions {
@@ -73,7 +73,33 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
     startReflector({ kube, resource, log, clock, slim: slimPreset }),
   )
   const sizes = createNamespaceSizes()
-  for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, sizes, log))
+  const presetOf = (id: string) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined)
+  const presetListeners: ((id: string, isNewSpec: boolean) => void)[] = []
+  const put = (preset: Persisted<Preset>): void => {
+    const id = keyOf(preset.metadata)
+    const compiled = sizes.limit(preset, compilePreset(preset))
+    if ('preset' in compiled) return candidates.set(compiled.preset)
+    quarantined.set(id, compiled.quarantined)
+    log.warn({ preset: id, causes: loggedCauses(compiled.quarantined.causes) }, 'a broken preset is quarantined')
+  }
+  const remove = (id: string): void => {
+    sizes.remove(id)
+    candidates.delete(id)
+    quarantined.delete(id)
+  }
+  const applyPreset = (change: Change<Preset>): void => {
+    if (!isNewSpec(change)) return
+    const { metadata } = change.object
+    remove(keyOf(metadata))
+    if (change.kind !== 'deleted') put(change.object)
+    for (let id = sizes.fitting(metadata.namespace); id !== undefined; id = sizes.fitting(metadata.namespace)) {
+      const preset = presetOf(id)
+      remove(id)
+      if (preset !== undefined) put(preset)
+      for (const listener of presetListeners) listener(id, true)
+    }
+  }
+  for (const reflector of presets) reflector.onChange(applyPreset)
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, slim: slimNamespace })
   const share = shareCapabilities()
   const profiles = startReflector({
@@ -126,8 +152,9 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
     capabilities: () => (capabilities ??= nodeCapabilities([...counted.values()])),
     isMacTaken: (address, vm) => findWithMac(address, (holder) => isOther(holder, vm)) !== undefined,
     presets: () => presets.flatMap(({ store }) => store.list()),
-    preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
+    preset: presetOf,
     onPresetChange(listener) {
+      presetListeners.push(listener)
       for (const reflector of presets)
         reflector.onChange((change) => listener(keyOf(change.object.metadata), isNewSpec(change)))
     },
@@ -180,25 +207,6 @@ const isNewSpec = (change: Change<Preset>): boolean =>
 
 const isRelabelled = (change: Change<KubeObject>): boolean =>
   change.kind !== 'updated' || !isDeepStrictEqual(change.object.metadata.labels, change.previous.metadata.labels)
-
-function apply(
-  change: Change<Preset>,
-  candidates: Inventory['candidates'],
-  quarantined: Map<string, QuarantinedPreset>,
-  sizes: NamespaceSizes,
-  log: Logger,
-): void {
-  if (!isNewSpec(change)) return
-  const id = keyOf(change.object.metadata)
-  quarantined.delete(id)
-  sizes.remove(id)
-  if (change.kind === 'deleted') return candidates.delete(id)
-  const compiled = sizes.limit(change.object, compilePreset(change.object))
-  if ('preset' in compiled) return candidates.set(compiled.preset)
-  candidates.delete(id)
-  quarantined.set(id, compiled.quarantined)
-  log.warn({ preset: id, causes: loggedCauses(compiled.quarantined.causes) }, 'a broken preset is quarantined')
-}
 
 /** The size limit of a preset covers only its spec, and users write its metadata. */
 const slimPreset = (preset: Persisted<Preset>): Persisted<Preset> => ({

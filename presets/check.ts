@@ -78,10 +78,7 @@ export function sizeOf(spec: unknown, conditions: readonly Pick<Condition, 'inst
   const json = Buffer.from(JSON.stringify(spec))
   const compiled = conditions.map(({ instructions, nodes }) => perInstruction * instructions + perNode * nodes)
   const own = Math.max(json.length, Math.ceil(heapCostOf(json) / 16))
-  return Math.max(
-    smallestCounted,
-    compiled.reduce((sum, one) => sum + one, own),
-  )
+  return compiled.reduce((sum, one) => sum + one, Math.max(smallestCounted, own))
 }
 
 /** @param value what its presets would count, or this one does */
@@ -94,12 +91,16 @@ export const namespaceTooLarge = (namespace: string, value: number, kind = 'Virt
   suggestion: `delete presets that are not used, or use a Cluster${kind}`,
 })
 
-/** The conditions of a preset that are valid. */
-export const validConditions = ({ matchConditions = [] }: PresetFields): readonly Condition[] =>
-  matchConditions.flatMap(({ name, expression }) => {
+/** The conditions of a preset that are valid. One that was stored without the webhooks may have any form. */
+export function validConditions({ matchConditions = [] }: PresetFields): readonly Condition[] {
+  const given: readonly unknown[] = Array.isArray(matchConditions) ? matchConditions : []
+  return given.flatMap((one) => {
+    const { name, expression } = isRecord(one) ? one : {}
+    if (typeof name !== 'string' || typeof expression !== 'string') return []
     const condition = compileCondition(name, expression)
     return 'fault' in condition ? [] : [condition]
   })
+}
 
 /** Tenants write namespaced presets, and could otherwise exhaust the memory of every process. */
 export function checkSize({ kind, spec }: { readonly kind: string; readonly spec: unknown }): Cause[] {

@@ -195,10 +195,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
 const presetResources = { namespaced: 'objectpresets', cluster: 'clusterobjectpresets' }
 
 /** The presets of a namespace share one limit, whatever their targets, and whether these can be used or not. */
-const sizesOf = (presets: readonly Persisted<ObjectPreset>[], namespace: string | undefined) =>
-  presets
-    .filter(({ metadata }) => metadata.namespace === namespace)
-    .map(({ metadata, spec }) => ({ id: keyOf(metadata), ...pick(metadata, 'namespace'), size: storedSize(spec) }))
+function* sizesOf(presets: readonly Persisted<ObjectPreset>[], namespace: string | undefined) {
+  for (const { metadata, spec } of presets) {
+    if (metadata.namespace !== namespace) continue
+    yield { id: keyOf(metadata), ...pick(metadata, 'namespace'), size: storedSize(spec) }
+  }
+}
 
 const sizes = new WeakMap<ObjectPreset['spec'], number>()
 
