@@ -60,6 +60,8 @@ export async function objectStateOfCluster({ kube }: Cluster, namespace: string 
         plural: served.resource,
         kind: target.kind,
         namespaced: served.kind.isNamespaced,
+        // Also managedFields, which show what users have written.
+        read: true,
       })
       for await (const page of pages(kube, of, namespace)) for (const object of page) yield { ...object }
     },

@@ -30,7 +30,7 @@ import type { Claim, Pod } from './pod.ts'
 import { createPodFailures } from './pod-failure.ts'
 import type { PodFailure } from './pod-failure.ts'
 import { createRefusedPods } from './refused-pods.ts'
-import { slimAttachment } from './slim-pod.ts'
+import { readPods, slimAttachment } from './slim-pod.ts'
 import type { CachedVm } from './slim-vm.ts'
 import { createStopwatch } from './stopwatch.ts'
 import { creationOverdueMs } from './vm-observed.ts'
@@ -65,7 +65,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   const { kube, log, clock, vms, image } = options
   const attachments = startReflector({
     kube,
-    resource: pods,
+    resource: readPods,
     log,
     clock,
     labelSelector: attachedToLabel,
@@ -150,7 +150,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     for (const pod of own) {
       const { metadata } = pod
       const isRead = names.has(metadata.name) && metadata.deletionTimestamp === undefined
-      const read = isRead ? await unlessNotFound(kube.get(pods, refOf(keyOf(metadata)))) : pod
+      const read = isRead ? await unlessNotFound(kube.get(readPods, refOf(keyOf(metadata)))) : pod
       // One of another client, under this name, comes with an event if it has the label.
       if (read?.metadata.uid !== metadata.uid) continue
       const { spec } = read
@@ -221,7 +221,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     refused: RefusedPod[],
   ): Promise<undefined> => {
     const ref = { ...refOf(keyOf(vm.metadata)), name: pod.metadata.name ?? '' }
-    const existing = await unlessNotFound(kube.get(pods, ref))
+    const existing = await unlessNotFound(kube.get(readPods, ref))
     if (existing === undefined || existing.metadata.labels?.[attachedToLabel] === vm.metadata.uid)
       loop.addAfter(keyOf(vm.metadata), goneMs)
     else refused.push({ entry, reason: 'PodNameTaken', message: `the pod ${ref.name} does not belong to this VM` })

@@ -10,6 +10,7 @@ import type { ControllerContext } from './loop.ts'
 import { vmUidOf } from './own-pod.ts'
 import { pods } from './pod.ts'
 import type { Pod } from './pod.ts'
+import { readPods } from './slim-pod.ts'
 
 interface OrphanControllerOptions extends ControllerContext {
   readonly vms: Reflector<VirtualMachine, 'uid'>
@@ -48,7 +49,7 @@ export function startOrphanController(options: OrphanControllerOptions): OrphanC
     if (cached === undefined || hasVm(cached)) return
     const vmUid = vmUidOf(cached)
     if (vmUid === undefined) return
-    const pod = await unlessNotFound(kube.get(pods, refOf(key)))
+    const pod = await unlessNotFound(kube.get(readPods, refOf(key)))
     if (pod?.metadata.uid !== cached.metadata.uid || pod.metadata.deletionTimestamp !== undefined) return
     if (await exists(pod, vmUid)) return
     loop.assertLeading()

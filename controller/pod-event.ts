@@ -1,5 +1,5 @@
 import type { ObjectMeta } from '../api/object.ts'
-import { resource } from '../runtime/resource.ts'
+import { identity, resource } from '../runtime/resource.ts'
 
 /** The part of an Event about a pod that is read. */
 export interface PodEvent {
@@ -16,6 +16,12 @@ export const podEvents = resource<PodEvent>({
   plural: 'events',
   kind: 'Event',
   namespaced: true,
+  read: {
+    metadata: { ...identity, creationTimestamp: true },
+    reason: true,
+    message: true,
+    lastTimestamp: true,
+  },
 })
 
 /**

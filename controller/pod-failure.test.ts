@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest'
 import type { KubeClient, ListOptions } from '../runtime/kube.ts'
+import { parserOf } from '../runtime/partial-json.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { launcherPod } from './launcher-pod.ts'
 import { networksAnnotation } from './network-failure.ts'
-import type { PodEvent } from './pod-event.ts'
+import { podEvents, type PodEvent } from './pod-event.ts'
 import { canFail, createPodFailures } from './pod-failure.ts'
 
 const volumes = [{ name: 'seed', secret: { secretName: 'vm.web' } }]
@@ -45,6 +46,17 @@ test.each([
     return { resourceVersion: '1' }
   }) satisfies KubeClient['listEach']
   expect(await createPodFailures({ listEach }, fakeClock())({ ...pod, metadata: identity })).toEqual(expected)
+})
+
+test('of an event, only what explains a failure is parsed', () => {
+  const { metadata, ...event } = failed('FailedMount', 'm')
+  const read = { ...event, metadata: { ...identity, ...metadata, creationTimestamp: '2030-01-01T00:00:00Z' } }
+  const { name, namespace, uid, resourceVersion, creationTimestamp } = read.metadata
+  const json = JSON.stringify({ ...read, involvedObject: { kind: 'Pod' }, related: {} })
+  expect(parserOf(podEvents.read)(Buffer.from(json))).toEqual({
+    ...event,
+    metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
+  })
 })
 
 test('reads one page of short events, seldom', async () => {

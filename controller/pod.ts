@@ -1,10 +1,12 @@
+import { claimOwnerLabels } from '../api/claim-template.ts'
+import { filledAnnotation } from '../api/claim-volume.ts'
 import type { Resources } from '../api/launcher-resources.ts'
 import type { Affinity } from '../api/affinity.ts'
 import type { Toleration } from '../api/placement.ts'
 import type { Probes } from '../api/probe.ts'
 import type { ResourceClaim } from '../api/resource-claim.ts'
 import type { ObjectMeta } from '../api/object.ts'
-import { resource } from '../runtime/resource.ts'
+import { identity, resource } from '../runtime/resource.ts'
 
 /**
  * The part of Kubernetes' Pod that we write or read. Optional fields may be absent from a cached pod: see `slimPod`.
@@ -105,10 +107,24 @@ export interface Claim {
   readonly status?: { readonly capacity?: { readonly storage?: string } }
 }
 
+/** A claim has one owner of ours. Users can add others. */
+const mostOwners = 64
+
 export const persistentVolumeClaims = resource<Claim>({
   group: '',
   version: 'v1',
   plural: 'persistentvolumeclaims',
   kind: 'PersistentVolumeClaim',
   namespaced: true,
+  read: {
+    metadata: {
+      ...identity,
+      deletionTimestamp: true,
+      labels: Object.fromEntries(claimOwnerLabels.map((label) => [label, true])),
+      annotations: { [filledAnnotation]: true },
+      ownerReferences: [mostOwners, true],
+    },
+    spec: { volumeMode: true, resources: { requests: { storage: true } }, dataSource: { kind: true } },
+    status: { capacity: { storage: true } },
+  },
 })

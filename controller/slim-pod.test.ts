@@ -3,7 +3,8 @@ import { storedVm } from '../test/stored-vm.ts'
 import { launcherPod } from './launcher-pod.ts'
 import { isPodOf, vmUidOf } from './own-pod.ts'
 import type { PodStatus } from './pod.ts'
-import { isWhole, slimAttachment, slimPod, slimStartingPod } from './slim-pod.ts'
+import { parserOf } from '../runtime/partial-json.ts'
+import { isWhole, readPods, slimAttachment, slimPod, slimStartingPod } from './slim-pod.ts'
 
 const vm = storedVm()
 const pod = (status: PodStatus) => {
@@ -41,6 +42,37 @@ it('of a running pod, the controller caches its VM, its node and what ends it', 
     conditions: [evicted],
     containerStatuses: [{ name: 'compute', state: { terminated: { exitCode: 1 } } }],
   })
+})
+
+it('is read without what others add to its metadata, and with all that is cached', () => {
+  const whole = pod({ phase: 'Pending', reason: 'r' })
+  const networks = { 'k8s.v1.cni.cncf.io/networks': '[]' }
+  const own = { ...whole.metadata.labels, 'virtset.io/attached-to': 'x' }
+  const metadata = { ...whole.metadata, annotations: { ...whole.metadata.annotations, ...networks }, labels: own }
+  const many = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`l${index}`, '']))
+  const owners = Array.from({ length: 100 }, (_, index) => ({
+    apiVersion: 'v1',
+    kind: 'X',
+    name: 'x',
+    uid: `u${index}`,
+  }))
+  const enlarged = {
+    ...whole,
+    metadata: {
+      ...metadata,
+      deletionGracePeriodSeconds: 5,
+      labels: { ...own, ...many },
+      annotations: { ...metadata.annotations, ...many },
+      ownerReferences: [...(metadata.ownerReferences ?? []), ...owners],
+      managedFields: [{}],
+    },
+  }
+  const read = parserOf(readPods.read)(Buffer.from(JSON.stringify(enlarged)))
+  const ownerReferences = enlarged.metadata.ownerReferences.slice(0, 64)
+  const { managedFields: _managed, ...kept } = { ...enlarged.metadata, ...metadata, ownerReferences }
+  expect(read).toEqual(JSON.parse(JSON.stringify({ ...whole, metadata: kept })))
+  for (const slim of [slimPod, slimStartingPod, slimAttachment])
+    expect(slim(read as typeof whole)).toEqual(JSON.parse(JSON.stringify(slim(enlarged))))
 })
 
 it('has of a status only the beginning of long texts', () => {

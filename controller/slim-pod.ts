@@ -2,13 +2,36 @@ import { group } from '../api/object.ts'
 import { shorten } from '../api/shorten.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { hasReadiness, slimProbes } from '../runtime/probe.ts'
-import type { Persisted } from '../runtime/resource.ts'
+import { identity, resource, type Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
 import { attachedToLabel } from './attachment-pod.ts'
 import { networksAnnotation } from './network-failure.ts'
 import { labelsAnnotation, maxCopied } from './pod-labels.ts'
-import type { Container, ContainerState, ContainerStatus, Pod, PodCondition, PodStatus } from './pod.ts'
+import { pods, type Container, type ContainerState, type ContainerStatus, type Pod } from './pod.ts'
+import type { PodCondition, PodStatus } from './pod.ts'
+
+/** A pod has one owner of ours. Users can add others. */
+const mostOwners = 64
+
+/** Pods without the labels, annotations and owners that others add. */
+export const readPods = resource<Pod>({
+  ...pods,
+  read: {
+    apiVersion: true,
+    kind: true,
+    metadata: {
+      ...identity,
+      deletionTimestamp: true,
+      deletionGracePeriodSeconds: true,
+      labels: { [vmUidLabel]: true, [vmNameLabel]: true, [attachedToLabel]: true },
+      annotations: { [labelsAnnotation]: true, [networksAnnotation]: true },
+      ownerReferences: [mostOwners, true],
+    },
+    spec: true,
+    status: true,
+  },
+})
 
 /** Characters of JSON of a pod's spec. A launcher pod has 3,000; users can add tolerations to it. */
 const maxSpec = 32 * 1024

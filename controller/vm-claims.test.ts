@@ -22,6 +22,20 @@ const vm = storedVm({ metadata: { name: 'web-0' } })
 const ownerOf = (kind: string, name: string, uid: string) => ({ apiVersion, kind, name, uid })
 const ending = 'the claim root-web-0 is being deleted; the VM web-0 gets a new one'
 
+test('a claim keeps its other owners, however many they are', async () => {
+  const server = await startFakeApiServer()
+  const kube = createKubeClient({ access: server.access, userAgent: 'test' })
+  const labels = { 'virtset.io/group': 'web' }
+  const others = Array.from({ length: 100 }, (_, index) => ownerOf('Other', 'x', `x-${index}`))
+  const metadata = { namespace: 'default', name: 'root-web-0', labels, ownerReferences: others }
+  server.put(claims, { metadata, spec: {} })
+  await bindClaims(kube, group, vm)
+  const own = ownerOf('VirtualMachine', 'web-0', vm.metadata.uid)
+  expect(server.find(claims, 'default', 'root-web-0')?.metadata['ownerReferences']).toEqual([...others, own])
+  await kube.close()
+  await server.close()
+})
+
 test.each<[string, object, string, boolean]>([
   ['has no owner', {}, 'used', true],
   ['is of the group', { ownerReferences: [ownerOf('VirtualMachineGroup', 'web', 'new')] }, 'used', true],

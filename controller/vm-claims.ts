@@ -3,7 +3,8 @@ import type { VirtualMachineGroup } from '../api/group.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { apiVersionOf, keyOf, refOf, virtualMachines, type Persisted } from '../runtime/resource.ts'
+import { withoutManagedFields } from '../runtime/partial-json.ts'
+import { apiVersionOf, keyOf, refOf, resource, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { pick } from '../runtime/slim.ts'
 import { isEnding } from './claim.ts'
 import { persistentVolumeClaims, type Claim } from './pod.ts'
@@ -27,6 +28,9 @@ export async function createClaims(kube: Client, group: Group, vm: string): Prom
   }
 }
 
+/** With all owners, which a patch replaces. */
+const wholeClaims = resource<Claim>({ ...persistentVolumeClaims, read: withoutManagedFields })
+
 /**
  * Makes a VM the owner of its claims, so that the garbage collector of Kubernetes deletes them after it. If this
  * process ends before, they remain: another VM of this number can have been created since.
@@ -35,7 +39,7 @@ export async function bindClaims(kube: Client, group: Group, { metadata }: Persi
   const owner = { apiVersion: apiVersionOf(virtualMachines), kind: 'VirtualMachine', ...pick(metadata, 'name', 'uid') }
   for (const template of group.spec.claimTemplates ?? []) {
     const ref = { ...refOf(keyOf(metadata)), name: claimNameOf(template.name, metadata.name) }
-    const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
+    const claim = await unlessNotFound(kube.get(wholeClaims, ref))
     if (claim === undefined || isEndingFor(group, claim)) continue
     if (!isClaimOf({ kind: 'VirtualMachineGroup', metadata: group.metadata }, claim.metadata)) continue
     // The garbage collector deletes an object when none of its owners exists any more.

@@ -36,7 +36,7 @@ import { isTerminal, sortPods } from './own-pod.ts'
 import { relabelling } from './pod-labels.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
-import { isWhole, slimPod, slimStartingPod } from './slim-pod.ts'
+import { isWhole, readPods, slimPod, slimStartingPod } from './slim-pod.ts'
 import { awaitsStart, vmSlimmer } from './slim-vm.ts'
 import type { CachedVm } from './slim-vm.ts'
 import { createRefusedPods } from './refused-pods.ts'
@@ -112,7 +112,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   const nodeCache = startReflector({ kube, resource: nodes, log, clock, slim: slimNode })
   const podCache = startReflector({
     kube,
-    resource: pods,
+    resource: readPods,
     log,
     clock,
     labelSelector: vmUidLabel,
@@ -233,7 +233,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     return isEnough ? cached : readNamedPod(vm)
   }
 
-  const readNamedPod = (vm: Vm): Promise<Persisted<Pod> | undefined> => unlessNotFound(kube.get(pods, namedPod(vm)))
+  const readNamedPod = (vm: Vm): Promise<Persisted<Pod> | undefined> => unlessNotFound(kube.get(readPods, namedPod(vm)))
 
   /** Pods of VMs of the same name that no longer exist. The finalizer prevents them, unless it is removed by hand. */
   const predecessorsOf = ({ metadata }: Vm): readonly Persisted<Pod>[] =>
@@ -337,7 +337,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   const relabelPod = async (vm: Vm, pod: Persisted<Pod>): Promise<readonly Action[] | undefined> => {
     const leftMs = refusedLabels.leftMs(vm)
     if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
-    const found = await readNamedPod(vm)
+    const found = await unlessNotFound(kube.get(pods, namedPod(vm)))
     if (found === undefined || found.metadata.uid !== pod.metadata.uid) return undefined
     const changed = relabelling(vm.metadata, found.metadata)
     if (changed === undefined) return undefined

@@ -1,5 +1,5 @@
 import type { ObjectMeta, OwnerReference } from '../api/object.ts'
-import { resource } from '../runtime/resource.ts'
+import { identity, resource } from '../runtime/resource.ts'
 
 /** The part of the CSI snapshotter's VolumeSnapshot that we write or read. */
 export interface VolumeSnapshot {
@@ -18,10 +18,18 @@ export interface VolumeSnapshot {
   }
 }
 
+/** It has one of ours. Other clients can add more. */
+const mostOwners = 64
+
 export const volumeSnapshots = resource<VolumeSnapshot>({
   group: 'snapshot.storage.k8s.io',
   version: 'v1',
   plural: 'volumesnapshots',
   kind: 'VolumeSnapshot',
   namespaced: true,
+  read: {
+    metadata: { ...identity, ownerReferences: [mostOwners, true] },
+    spec: { source: { persistentVolumeClaimName: true } },
+    status: { creationTime: true, readyToUse: true, error: { message: true } },
+  },
 })

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { jsonLines } from './json-lines.ts'
+import { parserOf } from './partial-json.ts'
 
 async function* pieces(bytes: Uint8Array, size: number) {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
@@ -8,7 +9,7 @@ async function* pieces(bytes: Uint8Array, size: number) {
 
 const readAll = async (text: string, size: number, limit?: number) => {
   const values: unknown[] = []
-  for await (const value of jsonLines(pieces(Buffer.from(text), size), limit)) values.push(value)
+  for await (const value of jsonLines(pieces(Buffer.from(text), size), parserOf(true), limit)) values.push(value)
   return values
 }
 

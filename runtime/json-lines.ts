@@ -2,12 +2,13 @@
 const longestLineBytes = 16 * 1024 * 1024
 
 /**
- * Parses a stream of bytes with one JSON value per line. Lines are split as bytes, before decoding: a character can
- * span two chunks. An incomplete last line is dropped: the sender was interrupted. Throws SyntaxError for a line that
- * is not JSON.
+ * Parses a stream of bytes with one JSON value per line. Lines are split as bytes, before `parse` decodes them: a
+ * character can span two chunks. An incomplete last line is dropped: the sender was interrupted. Throws what `parse`
+ * throws, such as SyntaxError for a line that is not JSON.
  */
 export async function* jsonLines(
   chunks: AsyncIterable<Uint8Array>,
+  parse: (line: Buffer) => unknown,
   limitBytes = longestLineBytes,
 ): AsyncGenerator<unknown> {
   let held: Uint8Array[] = []
@@ -20,8 +21,7 @@ export async function* jsonLines(
       held = []
       heldBytes = 0
       if (line.length > limitBytes) throw new RangeError(`a line of more than ${limitBytes} bytes`)
-      const text = line.toString('utf8').trim()
-      if (text) yield JSON.parse(text)
+      if (line.some(isNoSpace)) yield parse(line)
     }
     if (rest.length === 0) continue
     held.push(rest)
@@ -31,3 +31,4 @@ export async function* jsonLines(
 }
 
 const newline = 0x0a
+const isNoSpace = (byte: number): boolean => byte > 0x20

@@ -16,7 +16,8 @@ import {
   isNotFound,
 } from './api-error.ts'
 import { createKubeClient } from './kube.ts'
-import { namespaces, resource } from './resource.ts'
+import { withoutManagedFields, type ObjectParts } from './partial-json.ts'
+import { identity, namespaces, resource } from './resource.ts'
 import type { KubeObject } from './resource.ts'
 
 interface Pod extends KubeObject {
@@ -157,6 +158,57 @@ describe('requests', () => {
     const listed = (await kube.list(pods)).items
     for (const object of [read, ...listed])
       expect([isDeeper(object, 199), isDeeper(object, 200)]).toEqual([true, false])
+  })
+
+  it.each<[string, ObjectParts, object, object]>([
+    ['all but managedFields', withoutManagedFields, { own: '1', other: '2' }, { nodeName: 'n', count: 1 }],
+    [
+      'only what its kind names',
+      { metadata: { ...identity, labels: { own: true } }, spec: { nodeName: true } },
+      { own: '1' },
+      { nodeName: 'n' },
+    ],
+  ])('reads of each object %s', async (_, read, labels, spec) => {
+    const { server, kube } = await setUp()
+    const of = resource<Pod>({ ...pods, read })
+    server.put('/api/v1/pods', {
+      metadata: { ...ref, uid: 'u', labels: { own: '1', other: '2' }, managedFields: [{}] },
+      spec: { nodeName: 'n', count: 1 },
+    })
+    const listed: Pod[] = []
+    await kube.listEach(of, {}, (pod) => listed.push(pod))
+    const watch = kube.watch(of, { resourceVersion: '0', timeoutSeconds: 9, signal: AbortSignal.timeout(9000) })
+    const { value: event } = await watch.next()
+    await watch.return(undefined)
+    const found = [
+      await kube.get(of, ref),
+      ...(await kube.list(of)).items,
+      ...listed,
+      await kube.patch(of, ref, { type: 'merge', body: {} }),
+      event?.object,
+    ]
+    const one = { metadata: expect.objectContaining({ ...ref, uid: 'u', labels }), spec }
+    expect(found).toEqual(Array.from({ length: 5 }, () => expect.objectContaining(one)))
+    expect(JSON.stringify(found)).not.toContain('managedFields')
+  })
+
+  it('reads the error of a watch, whatever is read of objects', async () => {
+    const { server, kube } = await setUp()
+    const of = resource<Pod>({ ...pods, read: { metadata: identity } })
+    const watch = kube.watch(of, { resourceVersion: '0', timeoutSeconds: 9, signal: AbortSignal.timeout(9000) })
+    const next = watch.next()
+    await until(() => server.watchers() === 1)
+    server.breakWatches('error-500')
+    expect((await next).value).toMatchObject({ type: 'ERROR', object: { code: 500, message: expect.any(String) } })
+  })
+
+  it('does not parse a response that is not read', async () => {
+    const { server, kube } = await setUp()
+    server.fault = () => ({ status: 200, body: 'no JSON' })
+    await expect(kube.request('GET', '/x')).rejects.toThrow('GET /x: the response is not JSON')
+    expect(await kube.request('GET', '/x', undefined, { read: false })).toBeUndefined()
+    server.fault = () => ({ status: 404 })
+    await expect(kube.request('GET', '/x', undefined, { read: false })).rejects.toMatchObject({ status: { code: 404 } })
   })
 
   it('reuses connections', async () => {

@@ -9,6 +9,7 @@ import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { jsonLines } from './json-lines.ts'
 import { listParts } from './list-parts.ts'
+import { parserOf, type Parts } from './partial-json.ts'
 import { apiVersionOf, pathOf } from './resource.ts'
 import type { KubeObject, ObjectRef, Persisted, Resource } from './resource.ts'
 import { withRetries } from './retry.ts'
@@ -102,12 +103,15 @@ export interface KubeClient {
   delete<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: DeleteOptions): Promise<void>
   /** Ends when the API server ends it; throws when it breaks. */
   watch<T extends KubeObject>(of: Resource<T>, options: WatchOptions): AsyncGenerator<WatchEvent>
-  /** Any other request, such as a SubjectAccessReview. `path` can have a query. */
+  /**
+   * Any other request, such as a SubjectAccessReview. `path` can have a query. With `read` false, the response is not
+   * parsed, and the result is undefined.
+   */
   request(
     method: 'GET' | 'POST' | 'PUT' | 'DELETE',
     path: string,
     body?: object,
-    options?: { readonly signal?: AbortSignal },
+    options?: { readonly signal?: AbortSignal; readonly read?: Parts },
   ): Promise<unknown>
   /** Ends watches at once, and waits for other requests. */
   close(): Promise<void>
@@ -192,9 +196,11 @@ export function createKubeClient(options: KubeOptions): KubeClient {
     })
   }
 
-  const request = async (call: Call): Promise<unknown> => {
+  const request = async (call: Call, read: Parts = true): Promise<unknown> => {
     const name = nameOf(call)
-    return parseJson(await textOf(await respond(call, name), name, call.signal), name)
+    // To its end even if it is not parsed, so that the connection can be used again.
+    const json = await bytesOf(await respond(call, name), name, call.signal)
+    return read === false ? undefined : parseJson(json, read, name)
   }
 
   const respond = (call: Call, name: string): Promise<Dispatcher.ResponseData> =>
@@ -217,7 +223,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   }
 
   const one = async <T extends KubeObject>(of: Resource<T>, call: Call): Promise<Persisted<T>> => {
-    const value = shallow(await request(call))
+    const value = shallow(await request(call, of.read))
     if (!of.accepts(value)) throw new ApiUnreachable(`${nameOf(call)}: the response is not of kind ${of.kind}`)
     return value
   }
@@ -233,14 +239,14 @@ export function createKubeClient(options: KubeOptions): KubeClient {
 
     async list(of, { signal, namespace, ...rest } = {}) {
       const path = `${pathOf(of, { namespace })}${query({ ...rest })}`
-      return readList(of, await request({ method: 'GET', path, signal }), path)
+      return readList(of, await request({ method: 'GET', path, signal }, { '*': true, items: of.read }), path)
     },
 
     async listEach(of, { signal, namespace, ...rest }, take) {
       const path = `${pathOf(of, { namespace })}${query({ ...rest })}`
       const name = `GET ${path}`
       const response = await respond({ method: 'GET', path, signal }, name)
-      for await (const part of parsed(listParts(response.body), name, signal)) {
+      for await (const part of parsed(listParts(response.body, parserOf(of.read)), name, signal)) {
         if ('list' in part) return endOf(part.list, path)
         take(itemOf(of, part.item, path))
       }
@@ -253,7 +259,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       const call = creation(of, object, options)
       const name = nameOf(call)
       const response = await respond(call, name)
-      await textOf(response, name, call.signal)
+      await bytesOf(response, name, call.signal)
       if (response.statusCode !== created)
         throw new ApiUnreachable(`${name}: the response has the status ${response.statusCode}`)
     },
@@ -278,7 +284,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
         ...(uid === undefined ? {} : { preconditions: { uid } }),
         ...(dryRun ? { dryRun: ['All'] } : {}),
       }
-      await request({ method: 'DELETE', path: pathOf(of, ref), body, signal })
+      await request({ method: 'DELETE', path: pathOf(of, ref), body, signal }, false)
     },
 
     async *watch(of, { namespace, signal, ...rest }) {
@@ -287,10 +293,12 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       const call: Call = { method: 'GET', path, signal }
       const response = await send(call, 'watches').catch((error: unknown) => unreachable(name, error, signal))
       if (response.statusCode !== 200) throw await refusalOf(response, name, signal)
-      for await (const line of parsed(jsonLines(response.body), name, signal)) yield watchEvent(line, name)
+      const lines = jsonLines(response.body, parserOf({ type: true, object: readOfEvent(of.read) }))
+      for await (const line of parsed(lines, name, signal)) yield watchEvent(line, name)
     },
 
-    request: (method, path, body, { signal } = {}) => request({ method, path, ...(body ? { body } : {}), signal }),
+    request: (method, path, body, { signal, read } = {}) =>
+      request({ method, path, ...(body ? { body } : {}), signal }, read),
 
     async close() {
       const old = pools
@@ -322,7 +330,8 @@ async function refusalOf(
   request: string,
   signal: AbortSignal | undefined,
 ): Promise<ApiError> {
-  const status = statusOf(response.statusCode, jsonOrText(await textOf(response, request, signal)))
+  const text = (await bytesOf(response, request, signal)).toString('utf8')
+  const status = statusOf(response.statusCode, jsonOrText(text))
   return new ApiError(request, status, retryAfter(response.headers['retry-after']))
 }
 
@@ -339,8 +348,12 @@ async function* parsed<T>(
   }
 }
 
-function textOf({ body }: Dispatcher.ResponseData, request: string, signal: AbortSignal | undefined): Promise<string> {
-  return body.text().catch((error: unknown) => unreachable(request, error, signal))
+async function bytesOf(
+  { body }: Dispatcher.ResponseData,
+  request: string,
+  signal: AbortSignal | undefined,
+): Promise<Buffer> {
+  return Buffer.from(await body.arrayBuffer().catch((error: unknown) => unreachable(request, error, signal)))
 }
 
 /** Seconds, as Kubernetes writes them; a date, which HTTP also allows, is ignored. */
@@ -373,9 +386,9 @@ function withKind<T extends KubeObject>(of: Resource<T>, object: T): T {
   return { ...object, apiVersion: apiVersionOf(of), kind: of.kind }
 }
 
-function parseJson(text: string, request: string): unknown {
+function parseJson(json: Buffer, read: Parts, request: string): unknown {
   try {
-    return JSON.parse(text)
+    return parserOf(read)(json)
   } catch (error) {
     throw new ApiUnreachable(`${request}: the response is not JSON`, { cause: error })
   }
@@ -415,6 +428,10 @@ function endOf(list: unknown, path: string): ListEnd {
 }
 
 const notList = (path: string) => new ApiUnreachable(`GET ${path}: the response is not a list`)
+
+/** The object of an ERROR event is a Status. */
+const readOfEvent = (read: Resource<KubeObject>['read']): Parts =>
+  read === true ? true : { code: true, reason: true, message: true, ...read }
 
 function watchEvent(line: unknown, request: string): WatchEvent {
   if (!isRecord(line) || typeof line['type'] !== 'string')

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { listParts } from './list-parts.ts'
+import { parserOf } from './partial-json.ts'
 
 async function partsOf(text: string, chunkBytes = Infinity, limitBytes?: number) {
   const bytes = Buffer.from(text)
@@ -9,7 +10,7 @@ async function partsOf(text: string, chunkBytes = Infinity, limitBytes?: number)
     for (let at = 0; at < bytes.length; at += step) yield bytes.subarray(at, at + step)
   }
   const items: unknown[] = []
-  for await (const part of listParts(chunks(), limitBytes)) {
+  for await (const part of listParts(chunks(), parserOf(true), limitBytes)) {
     if ('list' in part) return { items, list: part.list }
     items.push(part.item)
   }
@@ -56,6 +57,14 @@ it('equals JSON.parse for all lists and chunks', async () => {
       },
     ),
   )
+})
+
+it('parses each object as it is told, and the rest whole', async () => {
+  async function* chunks() {
+    yield Buffer.from(JSON.stringify({ metadata: { a: 1, b: 2 }, items: [{ a: 1, b: 2 }, { a: 3 }] }))
+  }
+  const parts = await Array.fromAsync(listParts(chunks(), parserOf({ b: true })))
+  expect(parts).toEqual([{ item: { b: 2 } }, { item: {} }, { list: { metadata: { a: 1, b: 2 }, items: [] } }])
 })
 
 it.each([

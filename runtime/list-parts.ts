@@ -10,16 +10,17 @@ const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x
 const betweenItems = 2
 
 /**
- * Parses the JSON of a list object by object, so that only one of them is in memory at a time, whatever their number
- * and size. `items` may be any member: it is the last one of built-in kinds, and not of custom resources. Throws
- * SyntaxError for what is not JSON, and RangeError for a part that is too long.
+ * Parses the JSON of a list object by object, each with `parse`, so that only one of them is in memory at a time,
+ * whatever their number and size. `items` may be any member: it is the last one of built-in kinds, and not of custom
+ * resources. Throws SyntaxError for what is not JSON, and RangeError for a part that is too long.
  */
 export async function* listParts(
   chunks: AsyncIterable<Uint8Array>,
+  parse: (json: Buffer) => unknown,
   limitBytes = longestPartBytes,
 ): AsyncGenerator<ListPart> {
-  const list = createText(limitBytes)
-  const item = createText(limitBytes)
+  const list = createBytes(limitBytes)
+  const item = createBytes(limitBytes)
   let depth = 0
   let isInItems = false
   let isInString = false
@@ -45,12 +46,12 @@ export async function* listParts(
         if (isInItems || depth !== betweenItems || byte !== openBracket) continue
         list.add(chunk.subarray(from, at + 1))
         from = at + 1
-        isInItems = opensItems.test(list.read())
+        isInItems = opensItems.test(list.read().toString('utf8'))
       } else if (byte === closeBrace || byte === closeBracket) {
         depth--
         if (isInItems && depth === betweenItems) {
           item.add(chunk.subarray(from, at + 1))
-          yield { item: JSON.parse(item.take()) }
+          yield { item: parse(item.take()) }
         } else if (isInItems && depth < betweenItems) {
           from = at
           isInItems = false
@@ -60,16 +61,16 @@ export async function* listParts(
     if (!isInItems) list.add(chunk.subarray(from))
     else if (depth > betweenItems) item.add(chunk.subarray(from))
   }
-  yield { list: JSON.parse(list.take()) }
+  yield { list: JSON.parse(list.take().toString('utf8')) }
 }
 
 const opensItems = /"items"\s*:\s*\[$/
 
-/** Decoded as a whole: a character can span two chunks. */
-function createText(limitBytes: number) {
+/** Decoded and parsed as a whole: a character can span two chunks. */
+function createBytes(limitBytes: number) {
   let held: Uint8Array[] = []
   let heldBytes = 0
-  const read = () => Buffer.concat(held).toString('utf8')
+  const read = () => Buffer.concat(held)
   return {
     read,
     add(bytes: Uint8Array) {
@@ -78,10 +79,10 @@ function createText(limitBytes: number) {
       if (heldBytes > limitBytes) throw new RangeError(`a part of a list of more than ${limitBytes} bytes`)
     },
     take() {
-      const text = read()
+      const bytes = read()
       held = []
       heldBytes = 0
-      return text
+      return bytes
     },
   }
 }

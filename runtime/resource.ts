@@ -9,6 +9,7 @@ import type { ObjectPreset } from '../api/object-preset.ts'
 import type { Preset } from '../api/preset.ts'
 import type { PresetTarget } from '../api/preset-target.ts'
 import type { VirtualMachineSnapshot } from '../api/snapshot.ts'
+import { withoutManagedFields, type ObjectParts } from './partial-json.ts'
 
 /** Anything with Kubernetes' metadata. */
 export interface KubeObject {
@@ -30,6 +31,8 @@ export interface Resource<T extends KubeObject> {
   readonly plural: string
   readonly kind: string
   readonly namespaced: boolean
+  /** What is read of the objects. Without more, all but managedFields. */
+  readonly read: ObjectParts | true
   /** Checks only the identity of an object: the API server has checked the rest by the schema of its kind. */
   readonly accepts: (value: unknown) => value is Persisted<T>
 }
@@ -40,8 +43,13 @@ export interface ObjectRef {
   readonly name: string
 }
 
-export function resource<T extends KubeObject>(of: Omit<Resource<T>, 'accepts'>): Resource<T> {
-  return { ...of, accepts: (value): value is Persisted<T> => isPersisted(value) }
+/** Of the metadata of an object, what each has. */
+export const identity = { name: true, namespace: true, uid: true, resourceVersion: true } as const
+
+export function resource<T extends KubeObject>(
+  of: Omit<Resource<T>, 'accepts' | 'read'> & { readonly read?: ObjectParts | true },
+): Resource<T> {
+  return { read: withoutManagedFields, ...of, accepts: (value): value is Persisted<T> => isPersisted(value) }
 }
 
 /** JSON Patch operations that fail if the object was replaced by another of its name, or has changed since. */

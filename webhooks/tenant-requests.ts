@@ -13,8 +13,11 @@ export interface Requester {
 
 /** Requests to the API server that requests of tenants cause. */
 export interface TenantRequests {
-  /** Rejects with the signal's reason if that aborts; a request that still waits is then never sent. */
-  request(requester: Requester, method: 'GET' | 'POST', path: string, body?: object): Promise<unknown>
+  /**
+   * Rejects with the signal's reason if that aborts; a request that still waits is then never sent.
+   * @param read as in KubeClient
+   */
+  request(requester: Requester, method: 'GET' | 'POST', path: string, body?: object, read?: false): Promise<unknown>
 }
 
 /** As many as the client has connections: further ones would wait in the client, in the order of their arrival. */
@@ -27,8 +30,9 @@ const defaultLimits = { all: 8, perNamespace: 4 }
 export function createTenantRequests(kube: Pick<KubeClient, 'request'>, limits = defaultLimits): TenantRequests {
   const lanes = createLanes(limits)
   return {
-    request: ({ tenant, username, signal }, method, path, body) => {
-      const send = () => kube.request(method, path, body, signal === undefined ? {} : { signal })
+    request: ({ tenant, username, signal }, method, path, body, read) => {
+      const options = { ...(signal === undefined ? {} : { signal }), ...(read === undefined ? {} : { read }) }
+      const send = () => kube.request(method, path, body, options)
       return lanes.run(tenant, send, signal, username)
     },
   }

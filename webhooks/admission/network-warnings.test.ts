@@ -29,8 +29,10 @@ function world(results: Readonly<Record<string, unknown>>) {
   const clock = fakeClock()
   const asked: string[] = []
   const aborted: string[] = []
-  const request: KubeClient['request'] = (_method, path, _body, { signal } = {}) => {
+  const parsed: boolean[] = []
+  const request: KubeClient['request'] = (_method, path, _body, { signal, read } = {}) => {
     asked.push(path)
+    parsed.push(read !== false)
     const result = results[path]
     if (result instanceof Error) return Promise.reject(result)
     if (result !== undefined) return Promise.resolve(result)
@@ -44,15 +46,16 @@ function world(results: Readonly<Record<string, unknown>>) {
   const warnings = createNetworkWarnings(createTenantRequests({ request }), clock)
   const warningsOf = (of: VirtualMachine, namespace: string, signal?: AbortSignal) =>
     warnings(of, { kind: 'VirtualMachine', namespace, user: { username: 'jane', groups: [], extra: {} } }, signal)
-  return { clock, asked, aborted, warningsOf }
+  return { clock, asked, aborted, parsed, warningsOf }
 }
 
 test('warns of the networks of taps in use that do not exist', async () => {
-  const { asked, warningsOf } = world({ [pathOf('shop')]: error(404, 'NotFound'), [pathOf('infra')]: {} })
+  const { asked, parsed, warningsOf } = world({ [pathOf('shop')]: error(404, 'NotFound'), [pathOf('infra')]: {} })
   expect(await warningsOf(vm, 'shop')).toEqual([
     'spec.taps[1].network: there is no NetworkAttachmentDefinition lab in the namespace shop; the VM waits until it exists',
   ])
   expect(asked).toEqual([pathOf('shop'), pathOf('infra')])
+  expect(parsed).toEqual([false, false])
 })
 
 test('is silent where it may not read them, or the API server does not respond', async () => {

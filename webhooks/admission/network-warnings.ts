@@ -19,7 +19,7 @@ export type NetworkWarnings = (
 
 /**
  * Warns of NetworkAttachmentDefinitions that do not exist: Multus lets the pod wait for them. Only these VMs need the
- * request, so nothing is cached. Where the webhooks may not read them, there are no warnings.
+ * request, so nothing is cached. Users choose the size of a definition, so it is not parsed. Where the webhooks may not read them, there are no warnings.
  */
 export function createNetworkWarnings(client: TenantRequests, clock: Clock): NetworkWarnings {
   return ({ spec }, request, signal) => {
@@ -37,7 +37,7 @@ export function createNetworkWarnings(client: TenantRequests, clock: Clock): Net
     const cancel = clock.after(waitMs, () => late.abort())
     const requester = requesterOf(request, signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]))
     const isMissing = (path: string): Promise<boolean> =>
-      client.request(requester, 'GET', path).then(() => false, isNotFound)
+      client.request(requester, 'GET', path, undefined, false).then(() => false, isNotFound)
     return Promise.all(paths.map(isMissing))
       .finally(cancel)
       .then((missing) =>

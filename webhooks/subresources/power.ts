@@ -8,12 +8,27 @@ import { isAlreadyExists, isConflict, unlessNotFound } from '../../runtime/api-e
 import { sleep, timestamp } from '../../runtime/clock.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
-import { pathOf, virtualMachineConfigs, virtualMachines } from '../../runtime/resource.ts'
+import { identity, pathOf, resource, virtualMachineConfigs, virtualMachines } from '../../runtime/resource.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import type { Status } from '../admission/request.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import type { PowerRequest } from './route.ts'
 import { createShares } from '../../runtime/shares.ts'
+
+/** What a start, which reads them again and again while it waits, decides by. */
+const configs = resource<VirtualMachineConfig>({
+  ...virtualMachineConfigs,
+  read: { metadata: { ...identity, deletionTimestamp: true }, spec: true, status: { restart: true } },
+})
+/** A VM has one controller. Users can add other owners. */
+const mostOwners = 64
+const vms = resource<VirtualMachine>({
+  ...virtualMachines,
+  read: {
+    metadata: { ...identity, deletionTimestamp: true, ownerReferences: [mostOwners, true] },
+    status: { phase: true },
+  },
+})
 
 type Config = Persisted<VirtualMachineConfig>
 type StoredVm = Persisted<VirtualMachine>
@@ -112,8 +127,8 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     { namespace, name }: PowerRequest,
     options: { readonly signal?: AbortSignal } = {},
   ): Promise<{ config: Config; vm: StoredVm | undefined }> => {
-    const config = await kube.get(virtualMachineConfigs, { namespace, name }, options)
-    return { config, vm: await unlessNotFound(kube.get(virtualMachines, { namespace, name }, options)) }
+    const config = await kube.get(configs, { namespace, name }, options)
+    return { config, vm: await unlessNotFound(kube.get(vms, { namespace, name }, options)) }
   }
 
   const create = async (

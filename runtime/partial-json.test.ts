@@ -1,0 +1,90 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isRecord } from '../api/schema.ts'
+import { parserOf, withoutManagedFields, type Parts } from './partial-json.ts'
+
+const parse = (text: string, parts: Parts): unknown => parserOf(parts)(Buffer.from(text))
+
+/** What is left of a parsed value. */
+function expected(value: unknown, parts: Parts): unknown {
+  if (typeof parts === 'boolean') return value
+  if (Array.isArray(parts)) {
+    const [most, ofItem] = parts as readonly [number, Parts]
+    return Array.isArray(value) ? value.slice(0, most).map((item: unknown) => expected(item, ofItem)) : value
+  }
+  if (Array.isArray(value)) return value.map((item: unknown) => expected(item, parts))
+  if (!isRecord(value)) return value
+  const { '*': others = false, ...named } = parts as { readonly [member: string]: Parts }
+  const partOf = (key: string): Parts => (Object.hasOwn(named, key) ? (named[key] ?? false) : others)
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, member]) =>
+      partOf(key) === false ? [] : [[key, expected(member, partOf(key))]],
+    ),
+  )
+}
+
+describe('a parser of parts', () => {
+  it.each<[string, unknown, Parts, unknown]>([
+    ['the members that are named', { a: 1, b: { c: [2], d: 3 }, e: 4 }, { b: { c: true } }, { b: { c: [2] } }],
+    ['all others than those that are named', { a: 1, b: 2 }, { '*': true, a: false }, { b: 2 }],
+    ['of each item the members that are named', [{ a: 1, b: 2 }, { b: 3 }], { b: true }, [{ b: 2 }, { b: 3 }]],
+    ['the first items', { a: [1, 2, 3], b: [4] }, { a: [2, true], b: [2, true] }, { a: [1, 2], b: [4] }],
+    ['parts of the first items', [{ a: 1, b: 2 }, { a: 3 }], [1, { b: true }], [{ b: 2 }]],
+    [
+      'what is neither an object nor an array',
+      { a: 'x', b: null },
+      { a: { c: true }, b: [1, true] },
+      { a: 'x', b: null },
+    ],
+    ['nothing of an object without the members', { a: { b: 1 } }, { a: { c: true }, d: true }, { a: {} }],
+    ['no name that only begins or ends alike', { ab: 1, a: 2, ba: 3 }, { a: true }, { a: 2 }],
+    [
+      'all but managedFields',
+      { kind: 'Pod', metadata: { managedFields: [{}], name: 'a' }, spec: { managedFields: 1 } },
+      withoutManagedFields,
+      { kind: 'Pod', metadata: { name: 'a' }, spec: { managedFields: 1 } },
+    ],
+  ])('returns %s', (_, value, parts, result) => {
+    expect(parse(JSON.stringify(value), parts)).toEqual(result)
+    expect(parse(JSON.stringify(value, undefined, 1), parts)).toEqual(result)
+  })
+
+  it('returns these parts of what JSON.parse returns, for all values', () => {
+    const name = fc.constantFrom('a', 'b', 'ab', '"', '\\', '}]', 'Grüße 🖥')
+    const { value } = fc.letrec<{ value: unknown; parts: Parts }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 4 },
+        fc.jsonValue(),
+        fc.constantFrom('"', '\\"', '{', ',]', ''),
+        fc.array(tie('value'), { maxLength: 4 }),
+        fc.dictionary(name, tie('value')),
+      ),
+      parts: fc.constant(true),
+    }))
+    const { parts } = fc.letrec<{ parts: Parts }>((tie) => ({
+      parts: fc.oneof(
+        { maxDepth: 4 },
+        fc.boolean(),
+        fc.tuple(fc.nat(3), tie('parts')),
+        fc.dictionary(fc.constantFrom('a', 'b', 'ab', '}]', 'Grüße 🖥', '*'), tie('parts')),
+      ),
+    }))
+    fc.assert(
+      fc.property(value, parts, fc.nat(2), (given, of, indent) => {
+        const text = JSON.stringify(given, undefined, indent)
+        expect(parse(text, of)).toEqual(expected(JSON.parse(text), of))
+      }),
+    )
+  })
+
+  it('throws SyntaxError for every beginning of an object', () => {
+    const text = '{"a":{"b":[1,{"c":"d\\\\"}]},"e":[{"f":null},2]}'
+    for (let end = 0; end < text.length; end++)
+      for (const parts of [true, withoutManagedFields, { e: { f: true } }, { a: { b: [1, true] } }] as const)
+        expect(() => parse(text.slice(0, end), parts)).toThrow(SyntaxError)
+  })
+
+  it.each(['no', '{a:1}', '{"a" 1}', '{"a":1]', '[1}', '{} {}', '{"a":}'])('throws SyntaxError for %s', (text) => {
+    expect(() => parse(text, { a: { b: true } })).toThrow(SyntaxError)
+  })
+})
