@@ -52,6 +52,30 @@ test('VMs, quotas and limit ranges follow the API server, and the webhooks are r
   await until(() => caches.pendingPresets.wait('shop') === undefined)
 })
 
+test('of a namespace, sixteen quotas and ranges have their limits cached, until one of them is gone', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const metadata = (index: number) => ({ name: `l${String(index).padStart(2, '0')}`, namespace: 'shop' })
+  for (let index = 0; index < 20; index++) {
+    api.put('/api/v1/resourcequotas', { metadata: metadata(index), spec: { hard: { pods: '1' } } })
+    api.put('/api/v1/limitranges', { metadata: metadata(index), spec: { limits: [] } })
+  }
+  api.put('/api/v1/resourcequotas', { metadata: { name: 'q', namespace: 'other' } })
+  const caches = startCaches(kube, createLogger({ process: 'test', level: 'silent' }), systemClock)
+  closing.push(() => caches.stop())
+  await until(() => caches.unready().length === 0)
+  const names = (of: 'quotas' | 'ranges') => caches.quota('shop')[of].map((one) => one.metadata.name)
+  const first = Array.from({ length: 16 }, (_, index) => metadata(index).name)
+  expect([names('quotas'), names('ranges'), caches.quota('other').quotas.length]).toEqual([first, first, 1])
+  api.remove('/api/v1/resourcequotas', 'shop', 'l03')
+  await until(() => names('quotas').length === 15)
+  api.put('/api/v1/resourcequotas', { metadata: metadata(18), spec: { hard: { pods: '2' } } })
+  await until(() => names('quotas').includes('l18'))
+  expect([names('quotas').length, names('ranges').length]).toEqual([16, 16])
+})
+
 test('a namespace that the watch has not reported is read with its labels', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())

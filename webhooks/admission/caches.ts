@@ -5,18 +5,21 @@ import type { KubeClient } from '../../runtime/kube.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { startReflector, type Reflector } from '../../runtime/reflector.ts'
-import { namespaces, type KubeObject } from '../../runtime/resource.ts'
+import { namespaces, type KubeObject, type Persisted, type Resource } from '../../runtime/resource.ts'
+import { slimMetadata } from '../../runtime/slim.ts'
 import type { ClaimUse } from './claim-use.ts'
 import { createNewNamespaces, type NewNamespaces } from './new-namespaces.ts'
 import { createPendingPresets, type PendingPresets } from './pending-presets.ts'
+import { createPlaces } from './places.ts'
 import { limitRanges, noQuota, resourceQuotas, slimQuota, slimRange, type NamespaceQuota } from './quota.ts'
+import type { LimitRange, ResourceQuota } from './quota.ts'
 import { claimUserIn, watchVms } from './watched-vms.ts'
 
 /** The state of the cluster that admission uses, so that handling a request needs no request to the API server. */
 export interface AdmissionCaches extends Inventory {
   readonly pendingPresets: PendingPresets
   readonly newNamespaces: Pick<NewNamespaces, 'wait'>
-  /** The limits of a namespace for its pods. */
+  /** The limits of a namespace for its pods, at most 16 ranges and 16 quotas. */
   quota(namespace: string): NamespaceQuota
   /** The name of a VM, other than `except`, that uses a claim in this way and has not ended. */
   claimUser(namespace: string, use: ClaimUse, except: string | undefined): string | undefined
@@ -31,15 +34,41 @@ export interface WatchedCaches extends AdmissionCaches, Pick<WatchedInventory, '
   stop(): Promise<void>
 }
 
+/** LimitRanges, and ResourceQuotas, of a namespace with which its VMs are compared. */
+const mostLimits = 16
+
+const slimIdentity = ({ metadata }: Persisted<KubeObject>): Persisted<KubeObject> => ({
+  metadata: slimMetadata(metadata),
+})
+
 /** Of requests for namespaces that the watch has not reported yet. */
 const namespaceLanes = { all: 4, perNamespace: 1 }
 
 export function startCaches(kube: KubeClient, log: Logger, clock: Clock): WatchedCaches {
   const arrivals = createPendingPresets(clock)
   const vms = watchVms(kube, log, clock)
-  const indexers = { namespace: ({ metadata: { namespace = '' } }: KubeObject) => [namespace] }
-  const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers, slim: slimRange })
-  const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers, slim: slimQuota })
+  /** The first of each namespace; of others, only the identity is cached. */
+  const watchFirst = <T extends LimitRange | ResourceQuota>(
+    of: Resource<T>,
+    slim: (object: Persisted<T>) => Persisted<T>,
+    slimOther: (object: Persisted<KubeObject>) => Persisted<T>,
+  ) => {
+    const places = createPlaces(mostLimits)
+    const reflector = startReflector({
+      kube,
+      resource: of,
+      log,
+      clock,
+      indexers: { namespace: ({ metadata, spec }: T) => (spec === undefined ? [] : [metadata.namespace ?? '']) },
+      slim: (object) => (places.take(object) ? slim(object) : slimOther(object)),
+    })
+    reflector.onChange(({ kind, object }) => {
+      if (kind === 'deleted') places.leave(object)
+    })
+    return reflector
+  }
+  const ranges = watchFirst(limitRanges, slimRange, slimIdentity)
+  const quotas = watchFirst(resourceQuotas, slimQuota, slimIdentity)
   const inventory = watchInventory({
     kube,
     log,

@@ -54,6 +54,11 @@ test('a namespace without ranges and quotas does not compute the resources of th
   expect(quotaWarnings({ ranges: [], quotas: [] }, resources, undefined)).toEqual([])
 })
 
+test('at most 32 warnings are given', () => {
+  const ranges = Array.from({ length: 40 }, () => range({ type: 'Container', min: { cpu: '1' } }))
+  expect(quotaWarnings({ ranges, quotas: [] }, () => pod, undefined)).toHaveLength(32)
+})
+
 describe('a LimitRange', () => {
   test.each<[string, LimitRange, string[]]>([
     ['for volumes does not apply', range({ type: 'PersistentVolumeClaim', max: { storage: '1Gi' } }), []],

@@ -58,6 +58,9 @@ const maxEntries = 64
 /** Items of a range, and scopes of a quota. */
 const maxItems = 16
 
+/** Of other kinds of warnings, as many are sent. */
+const mostWarnings = 32
+
 /** What `quotaWarnings` reads of a quota: not the counts of other objects. */
 export function slimQuota({ metadata, spec, status }: Persisted<ResourceQuota>): Persisted<ResourceQuota> {
   const { hard = {}, scopes = [], scopeSelector } = spec ?? {}
@@ -105,7 +108,7 @@ export const noQuota: NamespaceQuota = { ranges: [], quotas: [] }
 
 /**
  * Why the API server would reject the VM's launcher pod now, one short line per reason. These are only warnings: quotas
- * are freed and raised, and the VM waits.
+ * are freed and raised, and the VM waits. At most 32.
  * @param resources computes the pod's resources; called only if the namespace has ranges or quotas
  */
 export function quotaWarnings(
@@ -117,7 +120,7 @@ export function quotaWarnings(
   const { requests, limits: own } = resources()
   const defaults = ranges.flatMap(({ spec }) => itemsOf(spec?.limits, 'Container').map((item) => item.default ?? {}))
   const limits: Quantities = Object.fromEntries([...defaults, own].flatMap((one) => Object.entries(one)))
-  return [
+  const warnings = [
     ...['cpu', 'memory'].flatMap((name) => defaultTooLow(name, requests[name], limits[name])),
     ...ranges.flatMap(({ metadata: { name = '' }, spec }) => [
       ...itemsOf(spec?.limits, 'Container').flatMap((item) => rangeWarnings(name, item, requests, limits)),
@@ -128,6 +131,7 @@ export function quotaWarnings(
       .filter((quota) => counts(quota, priorityClassName))
       .flatMap((quota) => exceededQuota(quota, requests, limits)),
   ]
+  return warnings.slice(0, mostWarnings)
 }
 
 /** Users name the resources of their quotas. */
@@ -171,7 +175,7 @@ function rangeWarnings(range: string, item: LimitRangeItem, requests: Quantities
       warnings.push(rejection(`its ${name} limit is more than ${ratio} times its request`))
     }
   }
-  return warnings
+  return warnings.slice(0, mostWarnings)
 }
 
 /** Whether a quota counts a pod that has requests, no deadline, and this priority class. */
