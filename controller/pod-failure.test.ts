@@ -76,7 +76,12 @@ test('reads one page of short events, seldom', async () => {
   expect(once?.message.length).toBeLessThan(1024)
   expect(await find(stored)).toBe(once)
   expect(requests).toEqual([
-    { namespace: 'default', fieldSelector: 'involvedObject.kind=Pod,involvedObject.uid=u1', limit: 25 },
+    {
+      namespace: 'default',
+      fieldSelector: 'involvedObject.kind=Pod,involvedObject.uid=u1',
+      limit: 25,
+      mostBytes: 512 * 1024,
+    },
   ])
   await clock.advance(4001)
   await find(stored)

@@ -27,13 +27,16 @@ export const canFail = (pod: Pod): boolean => hasMissable(pod) || hasNetworks(po
 
 /** The kubelet's own messages are shorter. */
 const longestMessage = 1024
+/** A page of the longest events of a kubelet has 100 KB. */
+const mostBytes = 512 * 1024
 /** Whatever else changes of a VM, its pod's events are not read more often. */
 const freshMs = 4000
 const mostPods = 1000
 
 /**
  * Reads why volumes of a pod cannot be mounted, or its networks not be created, or which images are still being pulled.
- * Users can write any number of events about a pod, of 1.5 MiB each: one page of them is read, one event at a time.
+ * Users can write any number of events about a pod, of 1.5 MiB each: one page of them is read, one event at a time, and
+ * no more than half a MiB.
  */
 export function createPodFailures(
   kube: Pick<KubeClient, 'listEach'>,
@@ -51,7 +54,7 @@ export function createPodFailures(
     if (before !== undefined) return before.failure
     const fieldSelector = `involvedObject.kind=Pod,involvedObject.uid=${uid}`
     const events: PodEvent[] = []
-    await kube.listEach(podEvents, { namespace, fieldSelector, limit: pageSize }, (event) => {
+    await kube.listEach(podEvents, { namespace, fieldSelector, limit: pageSize, mostBytes }, (event) => {
       const { metadata, reason = '', message = '', lastTimestamp = null } = event
       const { name, creationTimestamp } = metadata
       const slim = { name, ...(creationTimestamp === undefined ? {} : { creationTimestamp }) }

@@ -192,6 +192,25 @@ describe('requests', () => {
     expect(JSON.stringify(found)).not.toContain('managedFields')
   })
 
+  it('ends a list after the bytes that are wanted, with the objects that are complete', async () => {
+    const { server, kube } = await setUp()
+    const count = 2 * 1024 * 1024
+    for (const name of ['a', 'b', 'c'])
+      server.put('/api/v1/pods', {
+        metadata: { namespace: 'default', name, annotations: { text: name === 'a' ? '' : 'x'.repeat(count) } },
+      })
+    const readWith = async (mostBytes: number) => {
+      const names: string[] = []
+      const end = await kube.listEach(pods, { mostBytes }, ({ metadata }) => names.push(metadata.name))
+      return { names, isWhole: end.resourceVersion !== '' }
+    }
+    expect(await readWith(count)).toEqual({ names: ['a'], isWhole: false })
+    expect(await readWith(2 * count)).toEqual({ names: ['a', 'b'], isWhole: false })
+    expect(await readWith(3 * count)).toEqual({ names: ['a', 'b', 'c'], isWhole: true })
+    server.fault = () => ({ status: 200, body: '{"items":[' })
+    await expect(readWith(count)).rejects.toBeInstanceOf(ApiUnreachable)
+  })
+
   it('reads the error of a watch, whatever is read of objects', async () => {
     const { server, kube } = await setUp()
     const of = resource<Pod>({ ...pods, read: { metadata: identity } })

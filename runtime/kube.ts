@@ -26,6 +26,14 @@ export interface ListOptions {
   readonly signal?: AbortSignal
 }
 
+interface ListEachOptions extends ListOptions {
+  /**
+   * After about so many bytes, the list ends: without the objects that are not complete by then, without a version, and
+   * without its connection.
+   */
+  readonly mostBytes?: number
+}
+
 export interface List<T extends KubeObject> extends ListEnd {
   readonly items: readonly Persisted<T>[]
 }
@@ -85,7 +93,7 @@ export interface KubeClient {
   /** The same, with one object in memory at a time. If it throws, `take` may have been called for some of them. */
   listEach<T extends KubeObject>(
     of: Resource<T>,
-    options: ListOptions,
+    options: ListEachOptions,
     take: (object: Persisted<T>) => void,
   ): Promise<ListEnd>
   create<T extends KubeObject>(of: Resource<T>, object: T, options?: CreateOptions): Promise<Persisted<T>>
@@ -242,13 +250,26 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       return readList(of, await request({ method: 'GET', path, signal }, { '*': true, items: of.read }), path)
     },
 
-    async listEach(of, { signal, namespace, ...rest }, take) {
+    async listEach(of, { signal, namespace, mostBytes = Infinity, ...rest }, take) {
       const path = `${pathOf(of, { namespace })}${query({ ...rest })}`
       const name = `GET ${path}`
       const response = await respond({ method: 'GET', path, signal }, name)
-      for await (const part of parsed(listParts(response.body, parserOf(of.read)), name, signal)) {
-        if ('list' in part) return endOf(part.list, path)
-        take(itemOf(of, part.item, path))
+      let leftBytes = mostBytes
+      async function* beginning() {
+        for await (const chunk of response.body) {
+          leftBytes -= chunk.length
+          if (leftBytes < 0) return
+          yield chunk
+        }
+      }
+      try {
+        for await (const part of parsed(listParts(beginning(), parserOf(of.read)), name, signal)) {
+          if ('list' in part) return endOf(part.list, path)
+          take(itemOf(of, part.item, path))
+        }
+      } catch (error) {
+        if (leftBytes < 0) return { resourceVersion: '' }
+        throw error
       }
       throw new ApiUnreachable(`${name}: the response has no end`)
     },
