@@ -21,10 +21,14 @@ export interface Review {
   readonly author: Author
   /** Empty if the author could write the preset. */
   readonly causes: readonly Cause[]
+  /** Made so short a time ago that it can replace what another replica has found. */
+  readonly isRecent: boolean
 }
 
 /** A lost permission is noticed within this time, unless there are very many presets. */
 const freshMs = 10 * 60_000
+/** Some rounds: the write of one can fail. */
+const recentMs = 60_000
 /** The presets and reviews of one round, so that they are a small share of the requests to the API server. */
 const roundPresets = 2000
 const roundReviews = 32
@@ -32,7 +36,7 @@ const maxKnown = 10_000
 /** One for all presets, which are reviewed one by one: no tenant delays the reviews of the others. */
 const requester = { tenant: 'authors of presets' }
 
-interface Known extends Review {
+interface Known extends Omit<Review, 'isRecent'> {
   readonly atMs: number
 }
 
@@ -72,7 +76,8 @@ export function createAuthorReviews(mayAccess: MayAccess, log: Logger, clock: Cl
     },
     get(preset) {
       const author = authorOf(preset)
-      return author === undefined ? undefined : known.get(keyFor(preset, author))
+      const review = author === undefined ? undefined : known.get(keyFor(preset, author))
+      return review && { ...review, isRecent: clock.monotonic() - review.atMs < recentMs }
     },
   }
 }

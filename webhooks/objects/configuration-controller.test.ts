@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import type { Condition } from '../../api/object.ts'
 import { authorAnnotation, type ObjectPreset } from '../../api/object-preset.ts'
 import type { PresetTarget } from '../../api/preset-target.ts'
 import type { ObjectTarget, UnusableTarget, WatchedObjects } from '../../inventory/objects.ts'
@@ -374,6 +375,70 @@ describe('a round', () => {
     const { options, statusOf } = await world({ ...given, presets: [one] })
     await settleConfiguration(options)
     expect(statusOf('objectpresets', 'team', one.metadata.name)).toMatchObject(statusWith(...conditions))
+  })
+
+  test('leaves what another replica has found since, until the author is reviewed again', async () => {
+    const {
+      options,
+      statusOf,
+      stored: cached,
+      clock,
+      writes,
+    } = await world({
+      entry: usable(),
+      presets: [stored('p', author), stored('q', author)],
+    })
+    const settle = async (of = options) => {
+      await settleConfiguration(of)
+      for (const [index, { metadata }] of cached.presets.entries()) {
+        const status = statusOf('objectpresets', 'team', metadata.name) ?? {}
+        const { resourceVersion } = server?.find(`${own}/objectpresets`, 'team', metadata.name)?.metadata ?? {}
+        const one = { ...cached.presets[index], metadata: { ...metadata, resourceVersion }, status }
+        cached.presets.splice(index, 1, one as unknown as Persisted<ObjectPreset>)
+      }
+      return writes().filter((write) => write.includes('/objectpresets/')).length
+    }
+    const permitted = () =>
+      ['p', 'q'].map((name) =>
+        (statusOf('objectpresets', 'team', name) as { conditions: Condition[] }).conditions
+          .filter(({ type }) => type === 'Permitted')
+          .map(({ status }) => status)
+          .join(),
+      )
+    expect([await settle(), permitted()]).toEqual([2, ['True', 'True']])
+    await clock.advance(60_000)
+    const other = { ...options, reviews: createAuthorReviews(() => Promise.resolve(false), options.log, clock) }
+    expect([await settle(other), permitted()]).toEqual([2, ['False', 'False']])
+    for (const of of [options, other, options, other]) expect(await settle(of)).toBe(0)
+    await clock.advance(9 * 60_000)
+    expect([await settle(), permitted()]).toEqual([2, ['True', 'True']])
+    await clock.advance(59_000)
+    expect(await settle(other)).toBe(0)
+  })
+
+  test('reports a review of some time ago of a preset whose spec is another', async () => {
+    const before = {
+      observedGeneration: 1,
+      conditions: [{ ...condition('Permitted', '', 'PermissionLost', lost), status: 'False' as const }],
+    }
+    const {
+      options,
+      statusOf,
+      stored: cached,
+      clock,
+    } = await world({
+      entry: usable(),
+      presets: [stored('q', author), { ...stored('p', author), status: before }],
+    })
+    const [changed] = cached.presets.splice(1)
+    await settleConfiguration(options)
+    await clock.advance(60_000)
+    if (changed !== undefined) cached.presets.push({ ...changed, metadata: { ...changed.metadata, generation: 2 } })
+    await settleConfiguration(options)
+    const permitted = { ...condition('Permitted', 'True', 'Permitted', ''), observedGeneration: 2 }
+    expect(statusOf('objectpresets', 'team', 'p')).toMatchObject({
+      conditions: [{ ...permitted, lastTransitionTime: '2030-01-01T00:01:00Z' }, { type: 'Accepted' }],
+    })
   })
 
   test('reports the revision of a preset that is in use, and that of the cluster at its place', async () => {

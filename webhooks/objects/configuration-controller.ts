@@ -5,7 +5,7 @@ import { targetText, type ObjectPreset } from '../../api/object-preset.ts'
 import type { WatchedObjects } from '../../inventory/objects.ts'
 import { ApiError, isConflict, isForbidden, isNotFound } from '../../runtime/api-error.ts'
 import { sleep, timestamp, type Clock } from '../../runtime/clock.ts'
-import { setCondition, type NewCondition } from '../../runtime/condition.ts'
+import { findCondition, setCondition, type NewCondition } from '../../runtime/condition.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import {
@@ -132,7 +132,7 @@ export async function settleConfiguration(
   for (const [index, preset] of [...presets.slice(first), ...presets.slice(0, first)].entries()) {
     const of = preset.metadata.namespace === undefined ? clusterObjectPresets : objectPresets
     const { fields, accepted } = acceptanceOf(objects, preset)
-    const conditions = [accepted, ...permittedConditions(reviews.get(preset))]
+    const conditions = [accepted, ...permittedConditions(preset, reviews.get(preset))]
     await writeStatus(options, of, preset, fields, conditions)
     const nowMs = clock.monotonic()
     if (isOutdated() && nowMs - begin >= statusMs) return (first + index + 1) % presets.length
@@ -206,10 +206,18 @@ function acceptanceOf(
   return { fields: {}, accepted: { type, status: 'False', reason: 'Invalid', message: sentence(causes) } }
 }
 
-/** What is not known leaves the stored condition as it is. */
-function permittedConditions(review: Review | undefined): readonly NewCondition[] {
+/**
+ * What is not known leaves the stored condition as it is. So does a review of some time ago: that of another replica may
+ * be newer, and while they differ, each would overwrite the condition of the other in every round.
+ */
+function permittedConditions(
+  { metadata, status }: Persisted<ObjectPreset>,
+  review: Review | undefined,
+): readonly NewCondition[] {
   if (review === undefined) return []
   const type = 'Permitted'
+  const stored = findCondition(status?.conditions, type)
+  if (!review.isRecent && stored?.observedGeneration === (metadata.generation ?? 1)) return []
   const { author, causes } = review
   if (causes.length === 0) return [{ type, status: 'True', reason: 'Permitted', message: '' }]
   const message = `the author ${author.username} has lost a permission; the preset stays in use: ${sentence(causes)}`
