@@ -49,6 +49,7 @@ function measure(replicas: number) {
     } as ObservedGroup['group'],
     vms: Array.from({ length: replicas }, (_, index) => vm(index)),
     deleted: new Set(),
+    rejected: new Set(),
     young: new Set(),
     budget: undefined,
     revision,

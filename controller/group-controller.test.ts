@@ -1,6 +1,10 @@
+import * as fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { VirtualMachineGroup } from '../api/group.ts'
+import type { PresetSpec } from '../api/preset.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { completeWith } from '../inventory/complete.ts'
+import { emptyInventory } from '../inventory/inventory.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
@@ -9,6 +13,7 @@ import { virtualMachines } from '../runtime/resource.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
+import { candidatesOf, preset } from '../test/preset.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { startGroupController } from './group-controller.ts'
@@ -509,5 +514,222 @@ describe('a group', () => {
     change(server, 'orphan', {}, { labels: { app: 'other' } })
     await reaches(2)
     expect(owners()).toEqual([])
+  })
+})
+
+describe('a group whose VMs get other labels in admission', () => {
+  /** Completes a VM as the webhooks do. */
+  const completedWith = (body: unknown, more: Partial<PresetSpec>): unknown => {
+    const inventory = { ...emptyInventory(), candidates: candidatesOf(preset('p', more, 'default')) }
+    const outcome = completeWith(inventory, body as VirtualMachine, { namespace: 'default', uid: 'u' })
+    if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes))
+    return outcome.vm
+  }
+  const enforced: Partial<PresetSpec> = { strength: 'Enforce', metadata: { labels: { app: 'other' } } }
+  const relabelled = (body: unknown) => {
+    const vm = body as VirtualMachine
+    return { ...vm, metadata: { ...vm.metadata, labels: { app: 'other' } } }
+  }
+  const isDryRun = ({ query }: FakeRequest) => query.get('dryRun') === 'All'
+  const creations = (server: FakeApiServer) => server.requests.filter(isCreation).filter((one) => !isDryRun(one)).length
+  const refusal = (server: FakeApiServer) => status(server)?.conditions?.find(({ type }) => type === 'ReplicaFailure')
+  const why = 'VMs of this group get the label app=other, set by preset "default/p", but spec.selector requires app=web'
+
+  test('creates one, deletes it, reports why, and asks before it creates another', async () => {
+    const { faults, clock, server, start, reaches, most } = await setUp(3)
+    faults.of = (request) => {
+      if (isCreation(request)) request.body = completedWith(request.body, enforced)
+      return undefined
+    }
+    start()
+    const asked = () => server.requests.filter(isCreation).filter(isDryRun).length
+    await until(
+      () => asked() >= 5,
+      () => clock.advance(1000),
+    )
+    expect([creations(server), server.objects(vms), most()]).toEqual([1, [], 1])
+    expect(refusal(server)).toMatchObject({ status: 'True', reason: 'FailedCreate', message: why })
+    const events = () => server.objects('/api/v1/events').map(({ reason, message }) => `${reason} ${message}`)
+    await until(
+      () => events().includes(`FailedCreate ${why}`),
+      () => clock.advance(100),
+    )
+    const deletion = server.requests.find(
+      ({ method, path }) => method === 'DELETE' && path.includes('/virtualmachines/'),
+    )
+    expect(deletion?.body).toMatchObject({ preconditions: { uid: expect.any(String) } })
+    faults.of = undefined
+    await reaches(3)
+    await until(
+      () => status(server)?.conditions === undefined,
+      () => clock.advance(1000),
+    )
+  })
+
+  test('backs off if a dry run does not show it', async () => {
+    const { faults, clock, server, start, most } = await setUp(1)
+    faults.of = (request) => {
+      if (isCreation(request) && !isDryRun(request)) request.body = completedWith(request.body, enforced)
+      return undefined
+    }
+    start()
+    await until(
+      () => creations(server) >= 4,
+      () => clock.advance(1000),
+    )
+    for (let minute = 0; minute < 10; minute++) await clock.advance(60_000)
+    expect([creations(server) < 15, server.objects(vms).length, most()]).toEqual([true, 0, 1])
+  })
+
+  test('creates no other VM before the first is gone', async () => {
+    const { faults, clock, server, start, names, reaches } = await setUp(1)
+    faults.of = (request) => {
+      if (!isCreation(request)) return undefined
+      const vm = relabelled(request.body)
+      request.body = { ...vm, metadata: { ...vm.metadata, finalizers: ['held'] } }
+      return undefined
+    }
+    start()
+    const found = () => server.objects(vms)[0]
+    await until(() => found()?.metadata.deletionTimestamp !== undefined)
+    await until(
+      () => refusal(server) !== undefined,
+      () => clock.advance(100),
+    )
+    faults.of = undefined
+    for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
+    expect([creations(server), status(server)?.replicas]).toEqual([1, 1])
+    expect(found()?.metadata['ownerReferences']).toHaveLength(1)
+    server.remove(vms, 'default', names()[0] ?? '')
+    await reaches(1)
+    expect(found()?.metadata.labels).toEqual(labels)
+  })
+
+  test('deletes it later if it cannot be deleted at once, and never releases it', async () => {
+    const { faults, clock, server, start, most } = await setUp(1)
+    let refused = 0
+    faults.of = (request) => {
+      if (isCreation(request)) request.body = relabelled(request.body)
+      return request.method === 'DELETE' && refused++ < 3 ? { status: 500 } : undefined
+    }
+    start()
+    await until(
+      () => refused > 3,
+      () => clock.advance(1000),
+    )
+    expect([
+      server.objects(vms).length,
+      most(),
+      server.requests.filter(({ method, path }) => method === 'PATCH' && path.includes('/virtualmachines/')).length,
+    ]).toEqual([0, 1, 0])
+  })
+
+  test('deletes what the last leader could not, and asks first if that has reported why', async () => {
+    const { faults, clock, server, start, most } = await setUp(1)
+    let isCrashing = true
+    faults.of = (request) => {
+      if (isCreation(request)) request.body = completedWith(request.body, enforced)
+      return request.method === 'DELETE' && isCrashing ? 'reset' : undefined
+    }
+    const { stop } = start()
+    await until(() => server.objects(vms).length === 1)
+    await stop()
+    opened.splice(opened.indexOf(stop), 1)
+    isCrashing = false
+    const { stop: stopSecond } = start()
+    await until(
+      () => refusal(server) !== undefined && server.objects(vms).length === 0,
+      () => clock.advance(100),
+    )
+    await stopSecond()
+    opened.splice(opened.indexOf(stopSecond), 1)
+    const before = creations(server)
+    start()
+    const asked = server.requests.filter(isDryRun).length
+    await until(
+      () => server.requests.filter(isDryRun).length > asked + 2,
+      () => clock.advance(1000),
+    )
+    expect([before, creations(server), most(), refusal(server)?.message]).toEqual([1, 1, 1, why])
+  })
+
+  test.each<[string, Partial<PresetSpec>, number]>([
+    ['are enforced, deletes it', enforced, 0],
+    ['can be changed, releases it', { metadata: { labels: { tier: 'gold' } } }, 1],
+  ])('that get them after the webhooks were bypassed, and that %s, and backs off', async (_, more, left) => {
+    const { clock, server, start, reaches } = await setUp(0)
+    const selector = { matchLabels: labels, matchExpressions: [{ key: 'tier', operator: 'DoesNotExist' }] }
+    const { metadata } = server.find(groups, 'default', 'web')!
+    server.put(groups, { metadata, spec: { ...spec(1), selector } })
+    start()
+    await reaches(1)
+    const [first] = server.objects(vms)
+    server.put(vms, completedWith(first, more) as NonNullable<typeof first>)
+    const owned = () => server.objects(vms).filter((vm) => JSON.stringify(vm.metadata['ownerReferences']) !== '[]')
+    await until(
+      () => owned().length === 0 && server.objects(vms).length === left,
+      () => clock.advance(100),
+    )
+    await clock.advance(200)
+    expect(creations(server)).toBe(1)
+    await reaches(left + 1)
+  })
+
+  const step = fc.record({
+    admission: fc.constantFrom('enforced', 'enforced', 'not in dry runs', 'by name', 'none'),
+    deletion: fc.constantFrom('accepted', 'accepted', 'refused', 'lost'),
+    isRestarted: fc.boolean(),
+    replicas: fc.integer({ min: 0, max: 4 }),
+  })
+
+  test('has never more VMs than were requested, whatever presets and faults do', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 5 }), async (steps) => {
+        const { faults, clock, server, start, scale } = await setUp(0)
+        let admission = 'none'
+        let deletion = 'accepted'
+        faults.of = (request) => {
+          if (isCreation(request)) {
+            const isForeign =
+              admission === 'enforced' ||
+              (admission === 'not in dry runs' && !isDryRun(request)) ||
+              (admission === 'by name' && /[0-7]$/.test((request.body as VirtualMachine).metadata.name ?? ''))
+            request.body = completedWith(request.body, isForeign ? enforced : {})
+          }
+          if (request.method !== 'DELETE' || deletion === 'accepted') return undefined
+          return deletion === 'refused' ? { status: 500 } : 'reset-after'
+        }
+        let { stop } = start()
+        let allowed = 0
+        for (const one of steps) {
+          admission = one.admission
+          deletion = one.deletion
+          scale(one.replicas)
+          allowed = Math.max(allowed, one.replicas)
+          for (let turn = 0; turn < 5; turn++) await clock.advance(500)
+          if (one.isRestarted) {
+            await stop()
+            opened.splice(opened.indexOf(stop), 1)
+            stop = start().stop
+          }
+          for (let turn = 0; turn < 5; turn++) await clock.advance(500)
+          const released = server
+            .objects(vms)
+            .filter(({ metadata }) => JSON.stringify(metadata['ownerReferences']) === '[]')
+          expect([server.objects(vms).length <= allowed, released]).toEqual([true, []])
+        }
+        admission = 'none'
+        deletion = 'accepted'
+        const { replicas = 0 } = steps.at(-1) ?? {}
+        await until(
+          () =>
+            server.objects(vms).length === replicas &&
+            server.objects(vms).every((vm) => vm.metadata.labels?.['app'] === 'web'),
+          () => clock.advance(10_000),
+        )
+        for (const close of opened.splice(0).reverse()) await close()
+      }),
+      { numRuns: 15 },
+    )
   })
 })

@@ -13,6 +13,7 @@ import {
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, selectorText } from '../presets/selector.ts'
+import type { Selector } from '../presets/selector.ts'
 import { ApiError, isAlreadyExists, unlessNotFound } from '../runtime/api-error.ts'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { BackOff } from '../runtime/back-off.ts'
@@ -40,6 +41,7 @@ import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { groupSlimmer, isAdopting } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
+import { UnselectedVm, whyNeverSelected, whyUnselected } from './unselected.ts'
 import { ClaimEnding, bindClaims, createClaims } from './vm-claims.ts'
 
 type Group = Persisted<CachedGroup>
@@ -73,6 +75,10 @@ interface Memory {
   readonly backOff: BackOff
   backOffUntilMs: number
   refusal: string | undefined
+  /** Whether to ask with a dry run before a VM is created: the last one would have to be deleted. */
+  asksFirst: boolean
+  /** Uids of VMs that admission gave labels that the group does not select, until they are gone. */
+  readonly rejected: Set<string>
   /** Uids of VMs whose claims are deleted with them. */
   readonly boundVms: Set<string>
   /** Whether this process knows all VMs that former leaders created for the group, also those that its cache lacks. */
@@ -120,18 +126,27 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   })
   const memories = new Map<string, Memory>()
 
-  const memoryOf = (uid: string): Memory => {
+  const memoryOf = ({ metadata: { uid }, status }: Group): Memory => {
+    // What the last leader could not create, a new one does not create only to delete it.
+    const failure = status?.conditions?.find(({ type }) => type === 'ReplicaFailure')
     const known = memories.get(uid) ?? {
       expectations: createExpectations(),
       created: new Map(),
       backOff: createBackOff({ ...backOffMs, clock, random }),
       backOffUntilMs: 0,
-      refusal: undefined,
+      refusal: failure?.message,
+      asksFirst: failure !== undefined,
+      rejected: new Set(),
       boundVms: new Set(),
       isVerified: false,
     }
     memories.set(uid, known)
     return known
+  }
+
+  const forgetVm = ({ metadata: { uid } }: Vm, memory: Memory | undefined): void => {
+    memory?.boundVms.delete(uid)
+    memory?.rejected.delete(uid)
   }
 
   const index = createGroupIndex()
@@ -171,7 +186,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       const group = index.owning(change.object, uid)
       if (group === undefined) continue
       memories.get(uid)?.expectations.observed(change.object, change.kind === 'deleted')
-      if (change.kind === 'deleted') memories.get(uid)?.boundVms.delete(change.object.metadata.uid)
+      if (change.kind === 'deleted') forgetVm(change.object, memories.get(uid))
       if (change.kind === 'updated') loop.addAfter(group, gatherMs)
       else loop.add(group)
     }
@@ -182,7 +197,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const cached = groups.store.get(key)
     if (!cached) return
     const group = loop.newest(cached)
-    const memory = memoryOf(group.metadata.uid)
+    const memory = memoryOf(group)
     await resolveOverdue(memory)
     const first = planGroup(observe(group, memory))
     const isNew = group.status === undefined
@@ -195,7 +210,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     await loop.perform(target, actions, (action) => act(key, group, memory, action))
   }
 
-  const observe = (group: Group, { expectations, created, backOffUntilMs, refusal }: Memory): ObservedGroup => {
+  const observe = (group: Group, memory: Memory): ObservedGroup => {
+    const { expectations, created, rejected, backOffUntilMs, refusal } = memory
     for (const [vm, atMs] of created) if (clock.monotonic() - atMs >= youngMs) created.delete(vm)
     const { uid, namespace } = group.metadata
     const considered = isAdopting(group) ? [uid, 'nothing'] : [uid]
@@ -208,6 +224,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       group,
       vms: [...known, ...unseen],
       deleted: expectations.deletedUids,
+      rejected,
       young: created,
       // Others can name the group as the owner of a budget, also in another namespace.
       budget: budget !== undefined && isControlledBy(budget, owner) ? budget : undefined,
@@ -235,11 +252,13 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   /** Reads the VMs that the watch should have delivered long ago. */
-  const resolveOverdue = async ({ expectations }: Memory): Promise<void> => {
+  const resolveOverdue = async ({ expectations, rejected }: Memory): Promise<void> => {
     for (const { metadata } of expectations.overdue(clock.monotonic())) {
       const found = await unlessNotFound(kube.get(virtualMachines, refOf(keyOf(metadata))))
-      if (found?.metadata.uid !== metadata.uid) expectations.forget(metadata.uid)
-      else expectations.created(slimMember(found), clock.monotonic())
+      if (found?.metadata.uid !== metadata.uid) {
+        expectations.forget(metadata.uid)
+        rejected.delete(metadata.uid)
+      } else expectations.created(slimMember(found), clock.monotonic())
     }
   }
 
@@ -251,12 +270,17 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     expectations.created(slimMember(vm), clock.monotonic())
   }
 
-  const act = async (key: string, group: Group, memory: Memory, action: OwnAction): Promise<undefined> => {
+  const act = async (
+    key: string,
+    group: Group,
+    memory: Memory,
+    action: OwnAction,
+  ): Promise<readonly never[] | undefined> => {
     switch (action.do) {
       case 'adoptVm':
-        return changeOwners(action.vm, (owners) => [...owners, referenceTo(group)])
+        return changeOwners(action.vm, await wholeVm(action.vm), (owners) => [...owners, referenceTo(group)])
       case 'releaseVm':
-        return changeOwners(action.vm, (owners) => owners.filter(({ uid }) => uid !== group.metadata.uid))
+        return release(key, group, memory, action.vm)
       case 'createVms':
         return createAll(key, group, memory, action)
       case 'deleteVms':
@@ -291,17 +315,42 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     return undefined
   }
 
-  /** Changes the owners of the version of the VM that the plan was made for; the cache does not have all of them. */
+  /** The cache has neither the provenance of a VM nor all of its owners. */
+  const wholeVm = ({ metadata }: Vm): Promise<Vm> => kube.get(virtualMachines, refOf(keyOf(metadata)))
+
+  /** Changes the owners of the version of the VM that the plan was made for. */
   const changeOwners = async (
     vm: Vm,
+    { metadata }: Vm,
     change: (owners: readonly OwnerReference[]) => readonly OwnerReference[],
   ): Promise<undefined> => {
-    const ref = refOf(keyOf(vm.metadata))
-    const { metadata } = await kube.get(virtualMachines, ref)
     const value = change(metadata.ownerReferences ?? [])
     const body = [...unchanged(vm), { op: 'add', path: '/metadata/ownerReferences', value }]
-    await kube.patch(virtualMachines, ref, { type: 'json', body })
+    await kube.patch(virtualMachines, refOf(keyOf(vm.metadata)), { type: 'json', body })
     return undefined
+  }
+
+  /**
+   * A VM that the selector has never selected is deleted instead, which ends the pass: it counts until it is gone. The
+   * last leader ended before it deleted the VM, or the controller completed the VM because the webhooks had not.
+   */
+  const release = async (key: string, group: Group, memory: Memory, vm: Vm): Promise<readonly never[] | undefined> => {
+    const whole = await wholeVm(vm)
+    const selector = compileStoredSelector(group.spec.selector)
+    const why = whole.metadata.uid === vm.metadata.uid ? whyNeverSelected(selector, whole) : undefined
+    if (why === undefined) {
+      return changeOwners(vm, whole, (owners) => owners.filter(({ uid }) => uid !== group.metadata.uid))
+    }
+    failCreation(key, group, memory, await reject(group, memory, vm, why))
+    return []
+  }
+
+  /** Deletes a VM that was never a member. If that fails, the next pass does it. */
+  const reject = async (group: Group, memory: Memory, vm: Vm, why: string): Promise<UnselectedVm> => {
+    memory.rejected.add(vm.metadata.uid)
+    memory.asksFirst = true
+    await deleteOne(group, memory, vm)
+    return new UnselectedVm(why)
   }
 
   /**
@@ -339,20 +388,25 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       if (failed !== undefined) return failCreation(key, group, memory, failed.reason)
     }
     memory.refusal = undefined
+    memory.asksFirst = false
     if (group.status?.conditions?.some(({ type }) => type === 'ReplicaFailure')) loop.add(key)
     return undefined
   }
 
   const create = async (group: Persisted<VirtualMachineGroup>, memory: Memory, name: string): Promise<void> => {
-    await createClaims(kube, group, name)
-    memory.expectations.uncertain(name)
+    const selector = compileStoredSelector(group.spec.selector)
     const spec = { template: templateWithClaims({ metadata: { name }, spec: group.spec }) }
     const owner = { ...group, kind: 'VirtualMachineGroup', spec } as const
     const vm = virtualMachineOf(owner, name, revisionOf(group.spec.template))
-    const generateName = vmPrefix(group)
+    const object = { ...vm, metadata: { ...vm.metadata, generateName: vmPrefix(group) } }
+    if (memory.asksFirst) await ask(selector, object)
+    await createClaims(kube, group, name)
+    memory.expectations.uncertain(name)
     try {
-      const made = await kube.create(virtualMachines, { ...vm, metadata: { ...vm.metadata, generateName } })
+      const made = await kube.create(virtualMachines, object)
       noteCreated(made, memory)
+      const why = whyUnselected(selector, made)
+      if (why !== undefined) throw await reject(group, memory, made, why)
       record(group, 'Normal', 'SuccessfulCreate', `Created VM ${name}`)
     } catch (error) {
       if (isAlreadyExists(error)) return adoptName(group, memory, name, error)
@@ -360,6 +414,18 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       if (isKnown) memory.expectations.resolved(name)
       throw error
     }
+  }
+
+  /** @throws UnselectedVm if admission would give this VM labels that the group does not select */
+  const ask = async (selector: Selector, object: VirtualMachine): Promise<void> => {
+    const asked = kube.create(virtualMachines, object, { dryRun: true })
+    const made = await asked.catch((error: unknown) => {
+      // The creation finds out whose VM that is.
+      if (isAlreadyExists(error)) return undefined
+      throw error
+    })
+    const why = made === undefined ? undefined : whyUnselected(selector, made)
+    if (why !== undefined) throw new UnselectedVm(why)
   }
 
   const bindAll = async (key: string, group: Group, { boundVms }: Memory, all: readonly Vm[]): Promise<undefined> => {
@@ -389,7 +455,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const failCreation = (key: string, group: Group, memory: Memory, error: unknown): undefined => {
-    if (!(error instanceof ApiError || error instanceof ClaimEnding)) throw error
+    if (!(error instanceof ApiError || error instanceof ClaimEnding || error instanceof UnselectedVm)) throw error
     const message = error instanceof ApiError ? firstCause(error) : error.message
     memory.refusal = message
     memory.backOffUntilMs = clock.monotonic() + memory.backOff.next()
@@ -412,7 +478,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const { uid, name } = metadata
     await unlessNotFound(kube.delete(virtualMachines, refOf(keyOf(metadata)), { uid }))
     const cached = vms.store.get(keyOf(metadata))
-    if (cached?.metadata.uid === uid && cached.metadata.deletionTimestamp === undefined) expectations.deleted(uid)
+    const isDelivered = cached?.metadata.uid === uid && cached.metadata.deletionTimestamp === undefined
+    const isAwaited = expectations.unseen.some((vm) => vm.metadata.uid === uid)
+    if (isDelivered || isAwaited) expectations.deleted(uid)
     record(group, 'Normal', 'SuccessfulDelete', `Deleted VM ${name}`)
   }
 

@@ -77,6 +77,7 @@ const observed = (
   group: of,
   vms,
   deleted: new Set(),
+  rejected: new Set(),
   young: new Set(),
   budget: undefined,
   revision: 'r1',
@@ -226,6 +227,29 @@ describe('a group of three', () => {
       ['release c', 'create 1'],
     ],
     [
+      'waits before it replaces one that loses its labels as soon as it is created',
+      observed(group(), [vm('a'), vm('b'), vm('c', undefined, { labels: {} })], { young: new Set(['c']) }),
+      ['release c', 'backOff', 'requeueAfter'],
+    ],
+    [
+      'deletes a VM that it has never selected, and creates another when that is gone',
+      observed(group(), [vm('a'), vm('b'), vm('c', undefined, { labels: {} })], { rejected: new Set(['c']) }),
+      ['delete c'],
+    ],
+    [
+      'waits for the deletion of such a VM',
+      observed(group(), [vm('a'), vm('b'), vm('c', undefined, { labels: {} })], {
+        rejected: new Set(['c']),
+        deleted: new Set(['c']),
+      }),
+      [],
+    ],
+    [
+      'neither counts nor reports how such a VM ends',
+      observed(group(), [...three, vm('d', 'Failed', { labels: {} })], { rejected: new Set(['d']) }),
+      ['delete d'],
+    ],
+    [
       'that is paused does nothing',
       observed(group({ paused: true, replicas: 0 }), [...three, vm('o', 'Running', { ownerReferences: [] })]),
       [],
@@ -368,6 +392,8 @@ const anyVm = fc.record({
   ),
   isEnding: fc.boolean(),
   isDeleted: fc.boolean(),
+  isRejected: fc.boolean(),
+  isYoung: fc.boolean(),
   owner: fc.constantFrom('ours', 'none', 'others'),
   matches: fc.boolean(),
 })
@@ -383,14 +409,18 @@ test('never more than requested, never creation and deletion at once, and nothin
         }),
       )
       const deleted = new Set(given.flatMap(({ isDeleted }, index) => (isDeleted ? [`v${index}`] : [])))
-      const actions = planGroup(observed(group({ replicas }), vms, { deleted }))
+      const chosen = (key: 'isRejected' | 'isYoung') =>
+        new Set(given.flatMap((one, index) => (one[key] && one.owner === 'ours' ? [`v${index}`] : [])))
+      const rejected = chosen('isRejected')
+      const young = chosen('isYoung')
+      const actions = planGroup(observed(group({ replicas }), vms, { deleted, rejected, young }))
       const names = (word: string) =>
         shown(actions)
           .filter((line) => line.startsWith(word))
           .map((line) => line.split(' ')[1])
       const isMine = (index: number) => {
         const { owner, phase, isEnding, isDeleted, matches } = given[index]!
-        const isOver = isEnding || isDeleted
+        const isOver = isEnding || isDeleted || rejected.has(`v${index}`)
         if (owner === 'ours') return matches || isOver
         return owner === 'none' && matches && !isOver && phase !== 'Succeeded' && phase !== 'Failed'
       }
@@ -401,8 +431,11 @@ test('never more than requested, never creation and deletion at once, and nothin
       expect(unfinished + created <= Math.max(replicas, unfinished)).toBe(true)
       for (const name of [...names('delete'), ...names('release')])
         expect(given[Number(name?.slice(1))]?.owner === 'others').toBe(false)
+      expect(names('release').filter((name) => rejected.has(name ?? ''))).toEqual([])
+      if (names('release').some((name) => young.has(name ?? ''))) expect(created).toBe(0)
       const active = names('delete').filter(
-        (name) => !['Succeeded', 'Failed'].includes(given[Number(name?.slice(1))]?.phase ?? ''),
+        (name) =>
+          !rejected.has(name ?? '') && !['Succeeded', 'Failed'].includes(given[Number(name?.slice(1))]?.phase ?? ''),
       )
       expect(active.length > 0 && created > 0).toBe(false)
     }),

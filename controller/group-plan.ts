@@ -29,6 +29,11 @@ export interface ObservedGroup {
   /** Uids of VMs that this process deleted, whether the watch has delivered the deletion or not. */
   readonly deleted: ReadonlySet<string>
   /**
+   * Uids of VMs that admission gave labels that the group does not select. They were never members, but can have its
+   * claims: they are deleted rather than released, and count until they are gone.
+   */
+  readonly rejected: ReadonlySet<string>
+  /**
    * Uids of VMs that this process created a moment ago. A guest that powers off as soon as it has started, or a VM that
    * each node evicts, would be replaced without end.
    */
@@ -54,7 +59,7 @@ export type GroupAction =
   | { readonly do: 'deleteVms'; readonly vms: readonly Vm[] }
   /** Let the claims of these VMs be deleted with the VMs. */
   | { readonly do: 'bindClaims'; readonly vms: readonly Vm[] }
-  /** A VM failed: wait longer before creating the next one. */
+  /** A VM failed, or left at once: wait longer before creating the next one. */
   | { readonly do: 'backOff' }
   | { readonly do: 'applyBudget'; readonly budget: Budget }
   | { readonly do: 'deleteBudget'; readonly budget: Persisted<CachedBudget> }
@@ -82,7 +87,7 @@ export const maxBindings = 8
  * whichever process dies in between.
  */
 export function planGroup(observed: ObservedGroup): GroupAction[] {
-  const { group, deleted, young, backOffMs } = observed
+  const { group, deleted, rejected, young, backOffMs } = observed
   if (group.metadata.deletionTimestamp !== undefined) return []
   const { members, claims } = selectMembers(observed)
   const sorted = sort(members, observed)
@@ -90,7 +95,9 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const { replicas: desired = 1 } = group.spec
   const paused = isPaused(group)
   const missing = Math.max(0, desired - active.length - terminating.length)
-  const status = statusOf(observed, sorted, missing > 0 && !paused)
+  const isRejected = ({ metadata }: Vm) => rejected.has(metadata.uid)
+  const foreign = rejected.size === 0 ? [] : members.filter(isRejected)
+  const status = statusOf(observed, sorted, missing + foreign.length > 0 && !paused)
   const update: GroupAction[] = isDeepStrictEqual(status, group.status) ? [] : [{ do: 'updateStatus', status }]
   if (paused) return [...update, ...planBudget(observed)]
   // The changes of these VMs lead to the next pass. None is deleted before it is adopted.
@@ -98,8 +105,10 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const order = group.hasClaims === true ? byNumber(group) : byPriority
   const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
   const most = group.deletesClaims === true ? maxBindings : maxDeletions
-  const hasTrouble = uncounted.some((vm) => hasFailed(vm) || young.has(vm.metadata.uid))
-  const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus].slice(0, most)
+  // A VM that loses its labels as soon as it is created would be replaced without end, too.
+  const isYoungRelease = (one: GroupAction) => one.do === 'releaseVm' && young.has(one.vm.metadata.uid)
+  const hasTrouble = uncounted.some((vm) => hasFailed(vm) || young.has(vm.metadata.uid)) || claims.some(isYoungRelease)
+  const removed = [...[...foreign, ...finished].filter((vm) => !isTerminating(vm, deleted)), ...surplus].slice(0, most)
   return [
     ...claims,
     ...update,
@@ -139,7 +148,10 @@ function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
  * adopts only VMs without a controller, so two groups with overlapping selectors do not fight. A paused group adopts
  * and releases none.
  */
-function selectMembers({ group, vms, deleted }: ObservedGroup): { members: readonly Vm[]; claims: GroupAction[] } {
+function selectMembers({ group, vms, deleted, rejected }: ObservedGroup): {
+  members: readonly Vm[]
+  claims: GroupAction[]
+} {
   const paused = isPaused(group)
   const compiled = compileStoredSelector(group.spec.selector)
   const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
@@ -148,7 +160,7 @@ function selectMembers({ group, vms, deleted }: ObservedGroup): { members: reado
   const isChosen = ({ metadata }: Vm) => isSelected(compiled, metadata.labels ?? {})
   for (const vm of vms) {
     if (isControlledBy(vm, owner)) {
-      if (paused || isTerminating(vm, deleted) || isChosen(vm)) members.push(vm)
+      if (paused || isTerminating(vm, deleted) || rejected.has(vm.metadata.uid) || isChosen(vm)) members.push(vm)
       else claims.push({ do: 'releaseVm', vm })
     } else if (controllerOf(vm) === undefined && isAdopting(group)) {
       if (isFinished(vm) || isTerminating(vm, deleted) || !isChosen(vm)) continue
@@ -171,13 +183,13 @@ interface Sorted {
 }
 
 /** A VM that was deleted before it finished did not end on its own: it is neither counted nor reported. */
-function sort(members: readonly Vm[], { group, deleted, revision }: ObservedGroup): Sorted {
+function sort(members: readonly Vm[], { group, deleted, rejected, revision }: ObservedGroup): Sorted {
   const countedUids = new Set(group.status?.countedUids)
   const sorted = { active: [] as Vm[], terminating: [] as Vm[], finished: [] as Vm[], uncounted: [] as Vm[] }
   let ready = 0
   let outdated = 0
   for (const vm of members) {
-    const isEnding = isTerminating(vm, deleted)
+    const isEnding = isTerminating(vm, deleted) || rejected.has(vm.metadata.uid)
     if (!isFinished(vm)) {
       if (isEnding) {
         sorted.terminating.push(vm)

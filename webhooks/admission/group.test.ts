@@ -1,4 +1,10 @@
 import { expect, test } from 'vitest'
+import type { PresetSpec } from '../../api/preset.ts'
+import { emptyInventory } from '../../inventory/inventory.ts'
+import { fakeClock } from '../../test/fake-clock.ts'
+import { candidatesOf, preset } from '../../test/preset.ts'
+import { cachesWithout } from './caches.ts'
+import { createEngine } from './engine.ts'
 import { admissionRequest, outcomeOf, titleEngine, trust } from '../../test/admission.ts'
 import { group as handler } from './group.ts'
 import { noPermissions } from './permission.ts'
@@ -98,5 +104,44 @@ test('both findings about the selector are reported, with the values', () => {
       },
     ],
     warnings: [],
+  })
+})
+
+const handledWith = (object: unknown, presetSpec: Partial<PresetSpec>, oldObject?: unknown) => {
+  const inventory = { ...emptyInventory(), candidates: candidatesOf(preset('p', presetSpec, 'default')) }
+  const engine = createEngine(cachesWithout(fakeClock(), inventory), () => Promise.resolve(false))
+  return handler.validate(admissionRequest('VirtualMachineGroup', object, oldObject), engine, trust, noPermissions)
+}
+const valid = { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } } }
+const selecting = (selector: object) => group({ selector, template: { metadata: { labels }, spec: valid } })
+const withApp = selecting({ matchLabels: labels })
+const withoutTier = selecting({
+  matchLabels: labels,
+  matchExpressions: [{ key: 'example.com/tier', operator: 'NotIn', values: ['gold'] }],
+})
+const gold = { metadata: { labels: { 'example.com/tier': 'gold' } } }
+const other: Partial<PresetSpec> = { strength: 'Enforce', metadata: { labels: { app: 'other' } } }
+
+test.each<[string, unknown, Partial<PresetSpec>, unknown, readonly string[]]>([
+  ['changes', withApp, other, undefined, ['selector-preset spec.template.metadata.labels.app']],
+  ['adds', withoutTier, gold, undefined, ['selector-preset spec.template.metadata.labels[example.com/tier]']],
+  ['adds without effect on the selector', withApp, gold, undefined, ['allowed']],
+  ['would change in mode Warn', withApp, { ...other, mode: 'Warn' }, undefined, ['allowed']],
+  ['changes for VMs of a stored group', withApp, other, withApp, ['allowed']],
+])('a group with a label that a preset %s', (_, object, presetSpec, oldObject, expected) => {
+  expect(outcomeOf(handledWith(object, presetSpec, oldObject))).toEqual(expected)
+})
+
+test('a group that could never have a VM is told by which preset', () => {
+  expect(handledWith(withApp, other)).toMatchObject({
+    allowed: false,
+    causes: [
+      {
+        value: 'other',
+        message:
+          'preset "default/p" sets this label, but spec.selector requires app=web: the group could never have a VM',
+        suggestion: 'change spec.selector and the labels of the template, or the selector of the preset',
+      },
+    ],
   })
 })

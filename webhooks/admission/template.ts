@@ -3,6 +3,7 @@ import type { Cause } from '../../api/cause.ts'
 import { apiVersion } from '../../api/object.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { VirtualMachineTemplate } from '../../api/template.ts'
+import type { Completed } from '../../completion/complete.ts'
 import { exemptionMissing } from '../../presets/exclude.ts'
 import { completeRequest } from './complete-request.ts'
 import type { Engine } from './engine.ts'
@@ -14,6 +15,8 @@ import type { AdmissionRequest } from './request.ts'
 export interface ParsedOwner {
   readonly template?: VirtualMachineTemplate
   readonly causes: readonly Cause[]
+  /** Why the owner could not use the VM of the template as presets complete it. */
+  readonly check?: (completed: Completed) => readonly Cause[]
 }
 
 /**
@@ -25,13 +28,13 @@ export interface ParsedOwner {
 export function templateHandler(parse: (request: AdmissionRequest) => ParsedOwner): KindHandler {
   const check: Handle = (request, engine) => {
     if (isReleased(request)) return { allowed: true }
-    const { template, causes } = parse(request)
+    const { template, causes, check: checkVm } = parse(request)
     const isUnchanged = isDeepStrictEqual(partsOfVm(request.object), partsOfVm(request.oldObject))
     const { causes: found, warnings } = isUnchanged
       ? nothingFound
       : template === undefined
         ? findInMalformed(request, engine)
-        : dryRun(template, request, engine)
+        : dryRun(template, request, engine, checkVm)
     const all = [...causes, ...found.map(inTemplate)]
     return all.length > 0 ? refuse(all, warnings) : { allowed: true, warnings }
   }
@@ -63,7 +66,12 @@ function findInMalformed(request: AdmissionRequest, engine: Engine): Findings {
   return { causes, warnings: [] }
 }
 
-function dryRun({ metadata, spec }: VirtualMachineTemplate, request: AdmissionRequest, engine: Engine): Findings {
+function dryRun(
+  { metadata, spec }: VirtualMachineTemplate,
+  request: AdmissionRequest,
+  engine: Engine,
+  checkVm: NonNullable<ParsedOwner['check']> = () => [],
+): Findings {
   const { name, namespace } = request
   const vm = {
     apiVersion,
@@ -75,7 +83,7 @@ function dryRun({ metadata, spec }: VirtualMachineTemplate, request: AdmissionRe
   const warnings = outcome.warnings.map((one) =>
     one.replace(exemptionMissing, 'a template can exclude only defaults of its namespace'),
   )
-  return { causes: 'causes' in outcome ? outcome.causes : [], warnings }
+  return { causes: 'causes' in outcome ? outcome.causes : checkVm(outcome.completed), warnings }
 }
 
 /** `spec.domain…` of the VM is `spec.template.spec.domain…` of its owner. */
