@@ -549,7 +549,8 @@ describe('a group whose VMs get other labels in admission', () => {
     )
     expect([creations(server), server.objects(vms), most()]).toEqual([1, [], 1])
     expect(refusal(server)).toMatchObject({ status: 'True', reason: 'FailedCreate', message: why })
-    const events = () => server.objects('/api/v1/events').map(({ reason, message }) => `${reason} ${message}`)
+    const events = () =>
+      server.objects('/api/v1/events').map(({ reason, message }) => `${String(reason)} ${String(message)}`)
     await until(
       () => events().includes(`FailedCreate ${why}`),
       () => clock.advance(100),
