@@ -13,6 +13,7 @@ import { grantsOf, type Grants } from './granted.ts'
 import { virtualMachineKind, type Kind, type Subject } from './kind.ts'
 import { longListCauses } from './long-list.ts'
 import type { Provenance, Shortened } from './origins.ts'
+import { ownedLabels, ownedWarnings } from './owned-labels.ts'
 import { participationIn } from './participation.ts'
 import type { Settled } from './settle.ts'
 import { settle } from './settle.ts'
@@ -88,9 +89,11 @@ export function inject(
  * result, in any order of presets. The arguments are not modified, and unchanged parts are the same objects.
  * Idempotent.
  */
-export function injectInto(received: Subject, given: Kind, options: InjectOptions): Injected {
+export function injectInto(received: Subject, of: Kind, options: InjectOptions): Injected {
   const { presets, namespace, request = {}, exempt = new Set<string>(), written, steps = unmetered } = options
   const object = written ?? received
+  const kept = of.keepsOwnedLabels === true ? ownedLabels(received) : undefined
+  const given = kept === undefined ? of : { ...of, kept }
   const kind = written === undefined ? given : { ...given, below: received }
   const apply = (one: Subject, chosen: readonly CompiledPreset[]) => {
     steps.spend(stepsOf(one, chosen))
@@ -125,6 +128,7 @@ export function injectInto(received: Subject, given: Kind, options: InjectOption
       ...quarantineWarnings(options.quarantined ?? [], object, namespace),
       ...settled.warnings,
       ...overrideWarnings(settled),
+      ...ownedWarnings(applied, kept),
       ...notices.filter(({ preset }) => preset.mode === 'Warn').flatMap(noticeWarning),
       ...trial.warnings,
     ],

@@ -1,4 +1,5 @@
 import type { ObjectMeta } from '../api/object.ts'
+import type { Labels } from './selector.ts'
 import type { ObjectStructure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
 
@@ -16,6 +17,10 @@ export interface Kind {
   readonly removesBelow: readonly string[]
   /** Whether disks and the volumes that they name are injected and removed together. */
   readonly pairsVolumes: boolean
+  /** Whether presets leave the labels of an object that has a controller. */
+  readonly keepsOwnedLabels?: true
+  /** The labels of this object that they leave. */
+  readonly kept?: Labels
   /** An object whose values fill in what is set neither by the user nor by a preset. */
   readonly below?: Subject
 }

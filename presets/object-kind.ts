@@ -55,6 +55,7 @@ function readKind({ target, isNamespaced, schema, components }: Described): Read
       noun: kind,
       removesBelow: [],
       pairsVolumes: false,
+      keepsOwnedLabels: true,
     },
   }
 }

@@ -6,6 +6,7 @@ import type { Conflict, LongList, Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
 import type { LostValue, Provenance, Skipped } from './origins.ts'
 import { pathText, rootPath } from '../api/path.ts'
+import { contentWithout, removesLabel } from './owned-labels.ts'
 import { removePaths } from './remove.ts'
 import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
@@ -71,13 +72,13 @@ function mergeAll(
   object: Subject,
   presets: readonly CompiledPreset[],
   removing: readonly CompiledPreset[],
-  { structure, removesBelow, pairsVolumes, below }: Kind,
+  { structure, removesBelow, pairsVolumes, kept, below }: Kind,
   steps: Steps,
 ) {
   const merge = emptyMerge(steps)
   const given: readonly Source[] = [
     { rank: userRank, origin: byUser, value: object },
-    ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: content })),
+    ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: contentWithout(content, kept) })),
     ...(below === undefined ? [] : [{ rank: lowestRank, origin: filledIn, value: below }]),
   ]
   const isAboutVolumes = pairsVolumes && concernsVolumes(given)
@@ -85,7 +86,9 @@ function mergeAll(
   const merged = mergeSources(structure, sources, rootPath, merge) ?? unchanged(object)
   const above = removesBelow.map((key) => ({ kind: 'key', key }) as const)
   const removes = removing.flatMap((preset) =>
-    preset.removes.map(({ steps }) => ({ preset, steps: [...above, ...steps] })),
+    preset.removes
+      .filter((path) => !removesLabel(path, kept))
+      .map(({ steps }) => ({ preset, steps: [...above, ...steps] })),
   )
   const left = removes.length === 0 ? undefined : removePaths(merged, structure, rootPath, removes, steps)
   const remaining = left?.node ?? merged
