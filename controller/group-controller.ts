@@ -28,6 +28,7 @@ import { createStore } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
+import { createAdoptableVms } from './adoptable-vms.ts'
 import { budgets, cachedBudgets, groupUidLabel, slimBudget } from './budget.ts'
 import type { Budget, CachedBudget } from './budget.ts'
 import { createGroupIndex, isAdoptable, isToAdopt, ownersOf } from './group-index.ts'
@@ -39,7 +40,7 @@ import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { gatherMs as labelsGatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
-import { groupSlimmer, isAdopting } from './slim-owner.ts'
+import { groupSlimmer } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 import { UnselectedVm, whyNeverSelected, whyUnselected } from './unselected.ts'
 import { ClaimEnding, bindClaims, createClaims } from './vm-claims.ts'
@@ -150,6 +151,10 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const index = createGroupIndex()
+  const adoptableVms = createAdoptableVms({
+    free: (namespace) => owned.byIndex('owner', ownedBy(namespace, 'nothing')),
+    get: (key) => owned.get(key),
+  })
   /**
    * Finds the groups that could adopt a VM, by the key of the VM. Namespaces take turns, since a tenant can have
    * thousands of groups and change labels many times a second.
@@ -158,7 +163,10 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     reconcile: (key) => {
       const vm = vms.store.get(key)
       const found = vm === undefined || !isAdoptable(vm) ? [] : index.adopting(vm)
-      for (const group of found) loop.add(group)
+      for (const group of found) {
+        adoptableVms.found(group, key)
+        loop.add(group)
+      }
       return Promise.resolve()
     },
     concurrency: 1,
@@ -170,6 +178,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   groups.onChange((change) => {
     const { kind, object } = change
     index.update(change)
+    adoptableVms.update(change)
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       forget(object.metadata.uid)
@@ -214,15 +223,13 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const { expectations, created, rejected, backOffUntilMs, refusal } = memory
     for (const [vm, atMs] of created) if (clock.monotonic() - atMs >= youngMs) created.delete(vm)
     const { uid, namespace } = group.metadata
-    const considered = isAdopting(group) ? [uid, 'nothing'] : [uid]
-    const known = considered.flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
     const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
     const isSeen = ({ metadata }: Vm) => owned.get(keyOf(metadata))?.metadata.uid === metadata.uid
     const budget = budgetCache.store.get(keyOf(group.metadata))
     const unseen = expectations.unseen.filter((vm) => !isSeen(vm))
     return {
       group,
-      vms: [...known, ...unseen],
+      vms: [...owned.byIndex('owner', ownedBy(namespace, uid)), ...adoptableVms.of(group), ...unseen],
       deleted: expectations.deletedUids,
       rejected,
       young: created,

@@ -22,7 +22,7 @@ type Vm = Persisted<VirtualMachine>
 export interface ObservedGroup {
   readonly group: Group
   /**
-   * VMs of the namespace that the group or no one controls, including those that this process created and the watch has
+   * VMs of the namespace that the group controls, and those without a controller that it selects, including those that this process created and the watch has
    * not delivered.
    */
   readonly vms: readonly Vm[]
