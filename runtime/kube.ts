@@ -230,8 +230,9 @@ export function createKubeClient(options: KubeOptions): KubeClient {
     }
   }
 
-  const one = async <T extends KubeObject>(of: Resource<T>, call: Call): Promise<Persisted<T>> => {
-    const value = shallow(await request(call, of.read))
+  const one = async <T extends KubeObject>(of: Resource<T>, call: Call, isNotStored = false): Promise<Persisted<T>> => {
+    const received = shallow(await request(call, of.read))
+    const value = isNotStored ? withVersion(received) : received
     if (!of.accepts(value)) throw new ApiUnreachable(`${nameOf(call)}: the response is not of kind ${of.kind}`)
     return value
   }
@@ -274,7 +275,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       throw new ApiUnreachable(`${name}: the response has no end`)
     },
 
-    create: (of, object, options) => one(of, creation(of, object, options)),
+    create: (of, object, options) => one(of, creation(of, object, options), options?.dryRun),
 
     async createUnread(of, object, options) {
       const call = creation(of, object, options)
@@ -328,6 +329,12 @@ export function createKubeClient(options: KubeOptions): KubeClient {
     },
   }
 }
+
+/** What a dry run creates has no version. */
+const withVersion = (value: unknown): unknown =>
+  isRecord(value) && isRecord(value['metadata'])
+    ? { ...value, metadata: { resourceVersion: '', ...value['metadata'] } }
+    : value
 
 /** Waits for the requests in progress, watches included: those end within ten minutes. */
 async function closePools(pools: Pools): Promise<void> {

@@ -255,7 +255,7 @@ export async function startFakeApiServer(
       }
       const namespace = at.namespace === undefined ? {} : { namespace: at.namespace }
       const object = { ...body, metadata: { generation: 1, ...body.metadata, ...namespace, name } }
-      return answer(response, 201, isDryRun ? persisted(object) : save(at.collection, object))
+      return answer(response, 201, isDryRun ? unstored(object) : save(at.collection, object))
     }
     const before = at.name === undefined ? undefined : store.get(keyOf(at.collection, at.namespace, at.name))
     const isApply = request.headers['content-type'] === 'application/apply-patch+yaml'
@@ -410,6 +410,11 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function asObject(body: unknown): FakeObject {
   if (!isRecord(body) || !isRecord(body['metadata'])) throw new Error('the body is not an object')
   return body as FakeObject
+}
+
+/** The response to a creation in a dry run: with an identity, and without a version. */
+function unstored(object: FakeObject): FakeObject {
+  return { ...object, metadata: { uid: uid(0), ...object.metadata } }
 }
 
 /** The response to a dry run: not stored, but with an identity. */

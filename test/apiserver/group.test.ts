@@ -248,3 +248,37 @@ test('with claims gives each VM its number and its own claim, and keeps that of 
   await kubectl(['scale', 'vmg/db', '--replicas=0'])
   await until(async () => (await names()).length === 0, undefined, soon)
 })
+
+test('keeps no VM to which a preset gives labels that it does not select, and says which preset that is', async () => {
+  const selector = { matchLabels: { app: 'plain' } }
+  const template = { metadata: { labels: selector.matchLabels }, spec: { domain } }
+  const plain = (name: string, replicas: number) => ({
+    ...group(replicas, { selector, template }),
+    metadata: { name, namespace: 'default' },
+  })
+  await apply(plain('plain', 0))
+  await apply({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachinePreset',
+    metadata: { name: 'other', namespace: 'default' },
+    spec: { selector, strength: 'Enforce', metadata: { labels: { app: 'other' } } },
+  })
+  await expect(apply(plain('late', 1))).rejects.toThrow('preset "default/other" sets this label')
+  most = 0
+  const before = node.vms().length
+  const from = readAudit(join(api.directory, 'audit.log')).length
+  await kubectl(['scale', 'vmg/plain', '--replicas=2'])
+  const message = () =>
+    kubectl(['get', 'vmg', 'plain', '-o', 'jsonpath={.status.conditions[?(@.type=="ReplicaFailure")].message}'])
+  const why = 'get the label app=other, set by preset "default/other", but spec.selector requires app=plain'
+  await until(async () => (await message()).includes(why), undefined, soon)
+  // Those after the first are dry runs.
+  await until(() => (written(from)['create virtualmachines'] ?? 0) >= 4, undefined, soon)
+  expect([await words('{.items[*].metadata.name}', 'vm', '-l', 'app in (other, plain)'), most <= before + 1]).toEqual([
+    [],
+    true,
+  ])
+  await kubectl(['delete', 'virtualmachinepreset', 'other'])
+  const names = () => words('{.items[*].metadata.name}', 'vm', '-l', 'app=plain')
+  await until(async () => (await names()).length === 2, undefined, soon)
+})
