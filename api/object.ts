@@ -26,8 +26,8 @@ export interface OwnerReference {
 }
 
 /**
- * The longest message of a status, in bytes of UTF-8. Kubernetes has 32 KiB for conditions, but the controller caches the
- * messages of all objects, and its memory must suffice for many thousands.
+ * The longest message of a status, in bytes of UTF-8. Kubernetes has 32 KiB for conditions, but the controller caches
+ * the messages of all objects, and its memory must suffice for many thousands.
  */
 export const longestStatusMessage = 4096
 

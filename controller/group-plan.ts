@@ -22,8 +22,8 @@ type Vm = Persisted<VirtualMachine>
 export interface ObservedGroup {
   readonly group: Group
   /**
-   * VMs of the namespace that the group controls, and those without a controller that it selects, including those that this process created and the watch has
-   * not delivered.
+   * VMs of the namespace that the group controls, and those without a controller that it selects, including those that
+   * this process created and the watch has not delivered.
    */
   readonly vms: readonly Vm[]
   /** Uids of VMs that this process deleted, whether the watch has delivered the deletion or not. */

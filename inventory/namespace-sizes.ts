@@ -11,8 +11,8 @@ const mostCached = 2 * maxNamespaceSize
 /** What the presets of each namespace count that are kept compiled. */
 export interface NamespaceSizes {
   /**
-   * Counts the preset and returns what was compiled; quarantines it if the presets of its namespace exceed the limit with
-   * it.
+   * Counts the preset and returns what was compiled; quarantines it if the presets of its namespace exceed the limit
+   * with it.
    * @param stored the preset as JSON
    */
   limit<T extends { readonly preset: CompiledPreset }>(

@@ -19,7 +19,8 @@ export type NetworkWarnings = (
 
 /**
  * Warns of NetworkAttachmentDefinitions that do not exist: Multus lets the pod wait for them. Only these VMs need the
- * request, so nothing is cached. Users choose the size of a definition, so it is not parsed. Where the webhooks may not read them, there are no warnings.
+ * request, so nothing is cached. Users choose the size of a definition, so it is not parsed. Where the webhooks may not
+ * read them, there are no warnings.
  */
 export function createNetworkWarnings(client: TenantRequests, clock: Clock): NetworkWarnings {
   return ({ spec }, request, signal) => {
