@@ -17,10 +17,3 @@ export const sessionEndpointSchema: Schema = closed(
   } satisfies SchemasOf<SessionEndpoint>,
   ['address', 'certificateSha256'],
 )
-
-/** Undefined if the address is not an IP address with a port. */
-export function parseEndpointAddress(address: string): { readonly host: string; readonly port: number } | undefined {
-  const [, v6, v4, port] = /^(?:\[([0-9a-fA-F:.]{2,45})\]|(\d{1,3}(?:\.\d{1,3}){3})):(\d{1,5})$/.exec(address) ?? []
-  const host = v6 ?? v4
-  return host === undefined || Number(port) > 65_535 ? undefined : { host, port: Number(port) }
-}

@@ -6,11 +6,8 @@ import type { Clock } from './clock.ts'
  * that.
  */
 export interface ArrivalDeadlines {
-  /**
-   * Calls `expire` once, unless the returned function was called before: after the deadline, or in the first turn in
-   * which `isOver`.
-   */
-  start(expire: () => void, isOver?: () => boolean): () => void
+  /** Calls `expire` once, after the deadline, unless the returned function was called before. */
+  start(expire: () => void): () => void
 }
 
 const turnMs = 250
@@ -19,7 +16,6 @@ const turnMs = 250
 export function createArrivalDeadlines(clock: Pick<Clock, 'after'>, turns: number): ArrivalDeadlines {
   interface Entry {
     readonly expire: () => void
-    readonly isOver: () => boolean
     turnsLeft: number
   }
   const waiting = new Set<Entry>()
@@ -27,7 +23,7 @@ export function createArrivalDeadlines(clock: Pick<Clock, 'after'>, turns: numbe
   const tick = () => {
     for (const entry of waiting) {
       entry.turnsLeft -= 1
-      if (entry.turnsLeft > 0 && !entry.isOver()) continue
+      if (entry.turnsLeft > 0) continue
       waiting.delete(entry)
       entry.expire()
     }
@@ -35,8 +31,8 @@ export function createArrivalDeadlines(clock: Pick<Clock, 'after'>, turns: numbe
     if (isTicking) clock.after(turnMs, tick)
   }
   return {
-    start(expire, isOver = () => false) {
-      const entry = { expire, isOver, turnsLeft: turns }
+    start(expire) {
+      const entry = { expire, turnsLeft: turns }
       waiting.add(entry)
       if (!isTicking) {
         isTicking = true

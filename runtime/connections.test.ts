@@ -22,6 +22,12 @@ describe('pending connections', () => {
     expect(connections.arrive('e', 'e')).toEqual({ isAccepted: true, evicted: 'a' })
   })
 
+  test('of all addresses: the oldest one is closed of the address that has the most', () => {
+    const connections = createConnections(limits, stopped)
+    for (const name of ['a1', 'b1', 'b2', 'c1']) connections.arrive(name, name.charAt(0))
+    expect(connections.arrive('d1', 'd')).toEqual({ isAccepted: true, evicted: 'b1' })
+  })
+
   test('that are proven or gone do not count', () => {
     const connections = createConnections(limits, stopped)
     connections.arrive('a1', 'a')
@@ -45,23 +51,6 @@ describe('the rate of new connections', () => {
     expect([1, 2, 3, 4].map((nowMs) => arrive('a', nowMs))).toEqual([true, true, true, false])
     expect([arrive('b', 5), arrive('a', 1003), arrive('a', 1004)]).toEqual([true, true, false])
     expect([1, 2, 3, 4].map((n) => arrive('a', 60_000 + n))).toEqual([true, true, true, false])
-  })
-
-  test('is zero for a minute after an address was distrusted', () => {
-    let atMs = 0
-    const connections = createConnections(limits, { monotonic: () => atMs })
-    connections.distrust('a')
-    connections.distrust('a')
-    const arrive = (address: string, nowMs: number) => {
-      atMs = nowMs
-      return connections.arrive(`${address} ${nowMs}`, address).isAccepted
-    }
-    expect([arrive('a', 0), arrive('b', 1), arrive('a', 59_999), arrive('a', 60_000)]).toEqual([
-      false,
-      true,
-      false,
-      true,
-    ])
   })
 
   test('is not limited for an address with a proven client, and unchanged for others', () => {

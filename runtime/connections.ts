@@ -6,7 +6,7 @@ import type { Clock } from './clock.ts'
 export interface ConnectionLimits {
   /**
    * Pending connections, of all addresses and of one address. The oldest is closed for the newest: a well-behaved
-   * client is pending for milliseconds.
+   * client is pending for milliseconds. If there are too many of all, it is the oldest of the address with the most.
    */
   readonly pending: number
   readonly pendingPerAddress: number
@@ -31,14 +31,12 @@ interface Connections<Connection> {
   arrive(connection: Connection, address: string): Arrival<Connection>
   prove(connection: Connection): void
   leave(connection: Connection): void
-  /** For a minute, no connection of this address is accepted, unless it has a proven client. */
-  distrust(address: string): void
+  /** Whether the address has a proven client, or is this pod's own. */
+  isKnown(address: string): boolean
 }
 
 /** The number of remembered addresses; the oldest is forgotten first. */
 const mostAddresses = 4096
-
-const distrustMs = 60_000
 
 /** The rate is not limited for a process in the same pod, or a port-forward: neither needs connections to do harm. */
 const ownAddresses = ['127.0.0.1', '::ffff:127.0.0.1', '::1']
@@ -53,12 +51,13 @@ export function createConnections<Connection>(
   const proven = new Set<Connection>()
   const provenAddresses = new LRUCache<string, true>({ max: mostAddresses })
   const bucketOf = createBuckets(limits, mostAddresses, clock)
-  /** In milliseconds of the clock. */
-  const distrustedUntil = new LRUCache<string, number>({ max: mostAddresses })
+  const isKnown = (address: string) => ownAddresses.includes(address) || provenAddresses.has(address)
 
   const evict = (address: string): Connection | undefined => {
-    const own = [...pending].filter(([, of]) => of === address).map(([connection]) => connection)
-    const tooMany = own.length >= limits.pendingPerAddress ? own : pending.size >= limits.pending ? pending.keys() : []
+    const byAddress = Map.groupBy(pending.keys(), (connection) => pending.get(connection))
+    const own = byAddress.get(address) ?? []
+    const isOneTooMany = pending.size >= limits.pending
+    const tooMany = own.length >= limits.pendingPerAddress ? own : isOneTooMany ? longest([...byAddress.values()]) : []
     const [oldest] = tooMany
     if (oldest !== undefined) pending.delete(oldest)
     return oldest
@@ -67,9 +66,7 @@ export function createConnections<Connection>(
   return {
     arrive(connection, address) {
       if (proven.size >= limits.proven) return { isAccepted: false }
-      const isProven = ownAddresses.includes(address) || provenAddresses.has(address)
-      const isDistrusted = (distrustedUntil.get(address) ?? -Infinity) > clock.monotonic()
-      if (!isProven && (isDistrusted || !bucketOf(address).takeIfAny())) return { isAccepted: false }
+      if (!isKnown(address) && !bucketOf(address).takeIfAny()) return { isAccepted: false }
       const evicted = evict(address)
       pending.set(connection, address)
       return { isAccepted: true, ...(evicted === undefined ? {} : { evicted }) }
@@ -85,8 +82,10 @@ export function createConnections<Connection>(
       pending.delete(connection)
       proven.delete(connection)
     },
-    distrust(address) {
-      distrustedUntil.set(address, clock.monotonic() + distrustMs)
-    },
+    isKnown,
   }
 }
+
+/** The first one of equal length. */
+const longest = <T>(lists: readonly (readonly T[])[]): readonly T[] =>
+  lists.reduce((most, list) => (list.length > most.length ? list : most), [])

@@ -1,13 +1,15 @@
 import { once } from 'node:events'
 import { connect, createServer, Socket, type Server } from 'node:net'
-import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
+import { connect as connectTls, createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
 import { afterEach, describe, expect, test } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { createArrivalDeadlines } from './arrival-deadline.ts'
+import type { Clock } from './clock.ts'
 import type { ConnectionLimits } from './connections.ts'
 import { guardConnections, type ConnectionRejection } from './guard.ts'
 import { listen } from './listen.ts'
+import { MeteredSocket } from './metered-socket.ts'
 import { createSelfSigned } from './self-signed.ts'
 
 const limits: ConnectionLimits = { pending: 8, pendingPerAddress: 8, burst: 8, perSecond: 1, proven: 8 }
@@ -18,15 +20,20 @@ afterEach(() => {
   for (const close of closing.splice(0).toReversed()) close()
 })
 
-function guard(server: Server, more: Partial<ConnectionLimits> = {}, provenBy: 'handshake' | 'caller' = 'caller') {
+function guard(
+  server: Server,
+  more: Partial<ConnectionLimits> = {},
+  provenBy: 'handshake' | 'caller' = 'caller',
+  given?: Clock,
+) {
   const clock = fakeClock()
   const rejections: ConnectionRejection[] = []
   const accepted: Socket[] = []
   const prove = guardConnections(server, {
     limits: { ...limits, ...more },
     provenBy,
-    deadlines: createArrivalDeadlines(clock, deadlineMs / 250),
-    clock,
+    deadlines: createArrivalDeadlines(given ?? clock, deadlineMs / 250),
+    clock: given ?? clock,
     rejected: (reason) => void rejections.push(reason),
   })
   server.on('connection', (socket: Socket) => void accepted.push(socket.on('error', () => {})))
@@ -127,46 +134,102 @@ test('a client that has finished its handshake has no deadline', async () => {
   expect(rejections).toEqual(['deadline'])
 })
 
-test('a client that sends more than the head of a request before it is authenticated is disconnected', async () => {
-  const server = createServer()
-  const { clock, accepted, rejections } = guard(server)
-  server.on('connection', (socket) => socket.resume())
-  const client = connect({ port: await listen(server, 0, '127.0.0.1'), host: '127.0.0.1' }).on('error', () => {})
-  closing.push(() => client.destroy())
-  client.write(Buffer.alloc(24 * 1024))
-  await until(() => accepted[0]?.bytesRead === 24 * 1024)
-  await clock.advance(250)
-  expect(rejections).toEqual([])
-  client.write('x')
-  await until(() => accepted[0]?.bytesRead === 24 * 1024 + 1)
-  await clock.advance(1)
-  expect(accepted[0]?.destroyed).toBe(false)
-  await clock.advance(249)
-  expect(rejections).toEqual(['deadline'])
-})
+describe('of a client of TLS that is not authenticated,', () => {
+  const certificate = createSelfSigned('test', Date.now())
+  /** The bytes of a handshake that has no end. */
+  const endless = Buffer.alloc(64 * 1024)
+  for (let at = 0; at < endless.length; at += 1029) endless.set([22, 3, 1, 4, 0], at)
+  endless.set([1, 0, 255, 255], 5)
 
-test('an address from which more was sent can open no other connection with TLS for a minute', async () => {
-  const server = createTlsServer(createSelfSigned('test', Date.now()))
-  const { clock, rejections } = guard(server)
-  const port = await listen(server, 0, '127.0.0.1')
-  // The rate of 127.0.0.1 itself is not limited.
-  const dialFrom = (localAddress: string) => {
-    const client = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {})
+  /** What the server reads from. */
+  const metered: MeteredSocket[] = []
+  afterEach(() => void metered.splice(0))
+
+  const start = async (server: TlsServer, provenBy: 'handshake' | 'caller', clock?: Clock) => {
+    const [accept] = server.listeners('connection')
+    server.removeAllListeners('connection')
+    server.on('connection', (socket: Socket | MeteredSocket) => {
+      if (socket instanceof MeteredSocket) metered.push(socket)
+      if (accept !== undefined) Reflect.apply(accept, server, [socket])
+    })
+    const guarded = guard(server, {}, provenBy, clock)
+    return { ...guarded, port: await listen(server, 0, '127.0.0.1') }
+  }
+
+  test('the first 16 KiB of a handshake are processed', async () => {
+    const { port, rejections } = await start(createTlsServer(certificate), 'handshake')
+    const client = connect({ port, host: '127.0.0.1' }).on('error', () => {})
+    client.write(endless)
+    await once(client.resume(), 'close')
+    expect([metered.map(({ delivered }) => delivered), rejections]).toEqual([[16 * 1024], ['malformed']])
+  })
+
+  test('no more than 24 KiB are processed before it is', async () => {
+    const received: Buffer[] = []
+    const server = createTlsServer(certificate, (socket) => socket.on('data', (chunk: Buffer) => received.push(chunk)))
+    const { port, rejections } = await start(server, 'caller')
+    const client = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
+    client.write(Buffer.alloc(64 * 1024))
+    await until(() => client.destroyed)
+    const [length] = metered.map(({ delivered }) => delivered)
+    expect(length).toBeGreaterThan(20 * 1024)
+    expect(length).toBeLessThanOrEqual(24 * 1024)
+    expect([received.length > 0, rejections]).toEqual([true, ['malformed']])
+  })
+
+  test.each(['handshake', 'caller'] as const)('everything is once it is, by the %s', async (provenBy) => {
+    const server = createTlsServer(certificate)
+    const { port, prove } = await start(server, provenBy)
+    let received = 0
+    server.on('secureConnection', (socket) => {
+      if (provenBy === 'caller') prove(socket)
+      socket.on('data', (chunk: Buffer) => (received += chunk.length))
+    })
+    const client = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
     closing.push(() => client.destroy())
-    return client
-  }
-  const hostile = dialFrom('127.0.0.2')
-  hostile.write(Buffer.alloc(24 * 1024 + 1))
-  await once(hostile.resume(), 'close')
-  const isRefused = async (address: string) => {
-    const before = rejections.filter((reason) => reason === 'overloaded').length
-    const client = dialFrom(address).resume()
-    // Whoever is accepted gets an alert of TLS first.
-    client.write(Buffer.alloc(100))
-    await once(client, 'close')
-    return rejections.filter((reason) => reason === 'overloaded').length > before
-  }
-  expect([await isRefused('127.0.0.2'), await isRefused('127.0.0.3')]).toEqual([true, false])
-  await clock.advance(60_000)
-  expect(await isRefused('127.0.0.2')).toBe(false)
+    client.write(Buffer.alloc(1024 * 1024))
+    await until(() => received === 1024 * 1024)
+    expect(client.destroyed).toBe(false)
+  })
+
+  test('the address is that of its connection', async () => {
+    const server = createTlsServer(certificate)
+    const { port } = await start(server, 'handshake')
+    const secured = once(server, 'secureConnection')
+    const client = connectTls({
+      socket: connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' }),
+      rejectUnauthorized: false,
+    })
+    closing.push(() => client.destroy())
+    expect((await secured)[0].remoteAddress).toBe('127.0.0.2')
+  })
+
+  test('the deadline does not expire while it waits for its turn', async () => {
+    const clock = fakeClock()
+    let spentMs = 0
+    const monotonic = () => clock.monotonic() + spentMs
+    const server = createTlsServer(certificate)
+    const { port, rejections } = await start(server, 'handshake', { ...clock, monotonic })
+    let secured = 0
+    server.on('secureConnection', () => {
+      secured++
+      spentMs += 1000
+    })
+    const dialFrom = (localAddress: string) => {
+      const client = connectTls({
+        socket: connect({ port, host: '127.0.0.1', localAddress }),
+        rejectUnauthorized: false,
+      }).on('error', () => {})
+      closing.push(() => client.destroy())
+      return client
+    }
+    dialFrom('127.0.0.2')
+    await until(() => secured === 1)
+    dialFrom('127.0.0.3')
+    await until(() => metered.length === 2 && metered[1]?.isHeld() === true)
+    await clock.advance(2 * deadlineMs)
+    expect([secured, rejections]).toEqual([1, []])
+    await clock.advance(10_000)
+    await until(() => secured === 2)
+  })
 })

@@ -5,13 +5,24 @@ import type { ArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
 import { createConnections } from './connections.ts'
 import type { ConnectionLimits } from './connections.ts'
-import { transportOf } from './transport.ts'
+import { MeteredSocket } from './metered-socket.ts'
+import { createTimeBudget } from './time-budget.ts'
 
 /**
  * More than what proves a client: a handshake with its certificates, or one without and the head of a request, which has
- * at most 16 KiB. TLS reads messages that deliver nothing, such as KeyUpdate, without a limit: 27 bytes take 6 µs.
+ * at most 16 KiB. OpenSSL verifies a chain of certificates before it looks for their authority, which takes up to 5 ms
+ * for each KiB, and reads messages that deliver nothing, such as KeyUpdate: 27 bytes take 6 µs.
  */
-const mostPendingBytes = { handshake: 64 * 1024, caller: 24 * 1024 }
+const mostPendingBytes = { handshake: 16 * 1024, caller: 24 * 1024 }
+
+/** A handshake with a certificate and its issuer usually fits into one. */
+const pieceBytes = 4096
+
+/**
+ * The milliseconds that TLS of clients that are not proven takes, of addresses without and with one that is: neither
+ * do strangers stop the latter, nor does a client that shares their address stop the process.
+ */
+const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 500 } }
 
 /** Why a connection was closed before a request was read. */
 export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' | 'malformed'
@@ -22,7 +33,7 @@ interface GuardOptions {
   readonly provenBy: 'handshake' | 'caller'
   /** How long a connection may be pending. */
   readonly deadlines: ArrivalDeadlines
-  readonly clock: Pick<Clock, 'monotonic'>
+  readonly clock: Pick<Clock, 'after' | 'monotonic'>
   readonly rejected: (reason: ConnectionRejection) => void
 }
 
@@ -36,7 +47,13 @@ export function guardConnections(
   { limits, provenBy, deadlines, clock, rejected }: GuardOptions,
 ): (socket: Socket) => void {
   const connections = createConnections<Socket>(limits, clock)
+  const strangers = createTimeBudget(budgets.strangers, clock)
+  const known = createTimeBudget(budgets.known, clock)
+  /** What ends the deadlines of those that are pending. */
   const cancelling = new Map<Socket, () => void>()
+  /** The accepted sockets beneath those of TLS. */
+  const transports = new WeakMap<Socket, MeteredSocket>()
+  let delivering: MeteredSocket | undefined
   const settle = (socket: Socket) => {
     cancelling.get(socket)?.()
     cancelling.delete(socket)
@@ -44,6 +61,23 @@ export function guardConnections(
   const close = (socket: Socket, reason: ConnectionRejection) => {
     rejected(reason)
     socket.destroy()
+  }
+
+  const meter = (socket: Socket, address: string): MeteredSocket => {
+    const metered = new MeteredSocket(socket)
+    let leave = () => {}
+    metered.limit(pieceBytes, (bytes, deliver) => {
+      if (metered.delivered + bytes > mostPendingBytes[provenBy]) return close(socket, 'malformed')
+      const budget = connections.isKnown(address) ? known : strangers
+      leave = budget.add(address, metered.delivered + bytes, () => {
+        delivering = metered
+        deliver()
+        delivering = undefined
+      })
+      return undefined
+    })
+    socket.once('close', () => leave())
+    return metered
   }
 
   const accept = server.listeners('connection')
@@ -55,27 +89,40 @@ export function guardConnections(
     const { isAccepted, evicted } = connections.arrive(socket, remoteAddress)
     if (evicted !== undefined) close(evicted, 'overloaded')
     if (!isAccepted) return close(socket, 'overloaded')
-    const hasSentTooMuch = () => socket.bytesRead > mostPendingBytes[provenBy]
-    cancelling.set(
-      socket,
-      deadlines.start(() => close(socket, 'deadline'), hasSentTooMuch),
-    )
+    const stream = server instanceof TlsServer ? meter(socket, remoteAddress) : socket
+    const startDeadline = () => {
+      const expire = () => {
+        // It does not have to wait for the turns of others within its own time.
+        if (stream instanceof MeteredSocket && stream.isHeld()) startDeadline()
+        else close(socket, 'deadline')
+      }
+      cancelling.set(socket, deadlines.start(expire))
+    }
+    startDeadline()
     socket.once('close', () => {
-      if (server instanceof TlsServer && cancelling.has(socket) && hasSentTooMuch()) connections.distrust(remoteAddress)
       settle(socket)
       connections.leave(socket)
     })
-    for (const listener of accept) Reflect.apply(listener, server, [socket])
+    for (const listener of accept) Reflect.apply(listener, server, [stream])
     return undefined
   })
 
   const prove = (socket: Socket) => {
-    const accepted = transportOf(socket)
+    const metered = transports.get(socket)
+    metered?.trust()
+    const accepted = metered?.transport ?? socket
     settle(accepted)
     connections.prove(accepted)
   }
   if (!(server instanceof TlsServer)) return prove
-  if (provenBy === 'handshake') server.on('secureConnection', prove)
+  // Emitted while the piece is delivered that completes the handshake.
+  server.prependListener('secureConnection', (socket) => {
+    if (delivering === undefined) throw new Error('a handshake was completed by what was not delivered')
+    transports.set(socket, delivering)
+    const { remoteAddress } = delivering.transport
+    Object.defineProperty(socket, 'remoteAddress', { value: remoteAddress })
+    if (provenBy === 'handshake') prove(socket)
+  })
   server.on('tlsClientError', (error: Error, socket: TLSSocket) => {
     const reason = reasonOf(error, socket)
     if (reason !== undefined) rejected(reason)

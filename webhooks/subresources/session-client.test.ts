@@ -202,27 +202,93 @@ test('buffers what a node sends in chunks of its size, not in one for each recor
   socket.destroy()
 })
 
-test('disconnects a handler that sends messages of TLS that deliver nothing', async () => {
+/** A node that sends messages of TLS which deliver nothing, on the session whose number it is told. */
+async function startSilent() {
+  const sending: ((count: number) => void)[] = []
   const wanted = await startOnWire((tls, wire) => {
     let secret = ''
     tls.on('keylog', (line: Buffer) => {
       if (line.toString().startsWith('SERVER_TRAFFIC_SECRET_0 ')) secret = line.toString()
     })
     tls.once('data', () => {
-      tls.write('HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: virtset\r\n\r\n', () => {
-        // After two session tickets and the response.
-        wire.write(keyUpdates(secret, 3, 3000))
-      })
+      tls.write('HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: virtset\r\n\r\n')
+      // After two session tickets and the response.
+      sending.push((count) => wire.write(keyUpdates(secret, 3, count)))
     })
   })
-  const { socket } = await client(wanted)
-  const closed = new Promise((resolve) => socket.once('close', resolve))
-  const [error] = await once(socket, 'error')
-  expect(error.message).toMatch(/^it sent 8\d{4} bytes that contained \d+$/)
-  await closed
-  await expect(client(wanted)).rejects.toThrow(
-    /^no session is opened with the handler of node n1 .* for a minute: it sent/,
-  )
+  return { wanted, send: (session: number, count: number) => sending[session]?.(count) }
+}
+
+test('disconnects all sessions of a node that sends messages of TLS which deliver nothing, and opens none', async () => {
+  const { wanted, send } = await startSilent()
+  const one = createSessionClient(async () => '', systemClock)
+  const [first, second] = [await one(wanted), await one(wanted)]
+  // By another spelling of its address, too.
+  const other = await one({ ...wanted, node: 'n2' })
+  const errors: string[] = []
+  for (const { socket } of [first, second, other]) socket.on('error', ({ message }) => errors.push(message))
+  send(0, 3000)
+  await until(() => first.socket.destroyed && second.socket.destroyed)
+  await until(() => errors.length === 2)
+  expect(errors[0]).toMatch(/^it sent [23]\d{4} bytes that contained \d+$/)
+  expect([errors[1], other.socket.destroyed]).toEqual([errors[0], false])
+  const again = {
+    ...wanted,
+    endpoint: { ...wanted.endpoint, address: wanted.endpoint.address.replace('127.0.0.1', '[::ffff:127.0.0.1]') },
+  }
+  await expect(one(again)).rejects.toThrow(/^no session is opened with the handler of node n1 .* for a minute: it sent/)
+  other.socket.destroy()
+})
+
+test('opens sessions with such a node again after a minute', async () => {
+  const { wanted, send } = await startSilent()
+  let laterMs = 0
+  const one = createSessionClient(async () => '', { ...systemClock, monotonic: () => performance.now() + laterMs })
+  const { socket } = await one(wanted)
+  socket.on('error', () => {})
+  send(0, 3000)
+  await until(() => socket.destroyed)
+  laterMs = 59_000
+  await expect(one(wanted)).rejects.toThrow('for a minute')
+  laterMs = 61_000
+  const again = await one(wanted)
+  expect(again.socket.destroyed).toBe(false)
+  again.socket.destroy()
+})
+
+test.each([
+  ['a few messages that deliver nothing', (send: (session: number, count: number) => void) => send(0, 500), 0],
+  ['each byte in a record of its own', (_: unknown, each: (text: string) => void) => each('x'.repeat(900)), 900],
+])('a session of a handler that sends %s remains open', async (_, act, length) => {
+  let each: (text: string) => void = () => {}
+  let send: (session: number, count: number) => void = () => {}
+  const wanted = await startOnWire((tls, wire) => {
+    let secret = ''
+    tls.on('keylog', (line: Buffer) => {
+      if (line.toString().startsWith('SERVER_TRAFFIC_SECRET_0 ')) secret = line.toString()
+    })
+    tls.once('data', () => tls.write('HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: virtset\r\n\r\n'))
+    each = (text) => void wire.sendEach(tls, text)
+    send = (_session, count) => wire.write(keyUpdates(secret, 3, count))
+  })
+  const { socket } = await createSessionClient(async () => '', systemClock)(wanted)
+  let received = 0
+  socket.on('data', (chunk: Buffer) => (received += chunk.length))
+  act(send, each)
+  await until(() => received === length)
+  expect(socket.destroyed).toBe(false)
+  socket.destroy()
+})
+
+test('refuses a node whose handshake has more bytes than a certificate, for a minute', async () => {
+  const { key, cert } = createSelfSigned('virtset-handler', Date.now())
+  server = createTlsServer({ key, cert: cert.repeat(40) })
+  const address = `127.0.0.1:${await listen(server, 0, '127.0.0.1')}`
+  const wanted = { node: 'n1', endpoint: { address, certificateSha256: '' }, podUID, target }
+  const refusal = /^no session is opened with the handler of node n1 .*: its handshake has more than 8192 bytes/
+  const one = createSessionClient(async () => '', systemClock)
+  await expect(one(wanted)).rejects.toThrow(refusal)
+  await expect(one(wanted)).rejects.toThrow(refusal)
 })
 
 test('does not read an endless refusal', async () => {

@@ -1,9 +1,8 @@
 import { request, type IncomingMessage } from 'node:http'
 import { connect as connectPlain } from 'node:net'
-import { connect, type TLSSocket } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
 import type { Duplex } from 'node:stream'
-import { LRUCache } from 'lru-cache'
-import { parseEndpointAddress, type SessionEndpoint } from '../../api/session-endpoint.ts'
+import type { SessionEndpoint } from '../../api/session-endpoint.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { endpointPath } from '../../runtime/handler-sessions.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
@@ -15,9 +14,10 @@ import {
   type ConsolePosition,
   type SessionTarget,
 } from '../../runtime/session-api.ts'
-import { createUndeliveredLimit } from '../../runtime/undelivered-limit.ts'
 import { deliverPiecewise, textOf } from '../../runtime/untrusted-response.ts'
 import type { Status } from '../admission/request.ts'
+import { parseEndpointAddress } from './endpoint-address.ts'
+import { createNodeConnections, type NodeConnections } from './node-connections.ts'
 
 /** A session at the handler of a node. */
 export interface EndpointSession {
@@ -51,7 +51,6 @@ export type OpenSession = (wanted: EndpointRequest) => Promise<EndpointSession>
 const answerMs = 10_000
 const connectMs = 5000
 const probeMs = 1000
-const distrustMs = 60_000
 
 /** The handler's refusals have at most a tenth of this. */
 const maxRefusalBytes = 16 * 1024
@@ -73,26 +72,24 @@ export function isReachable({ address }: SessionEndpoint, clock: Pick<Clock, 'af
 
 /** @param token reads the current token of audience `virtset-handler` */
 export function createSessionClient(token: () => Promise<string>, clock: Clock): OpenSession {
-  const limitUndelivered = createUndeliveredLimit(clock)
-  /** Endpoints of nodes under an attacker's control, by address. Users could open session after session with them. */
-  const distrusted = new LRUCache<string, { readonly untilMs: number; readonly problem: string }>({ max: 1024 })
+  const connections = createNodeConnections(clock)
   return async ({ node, endpoint, podUID, target }) => {
     const { address } = endpoint
-    const found = distrusted.get(address)
-    if (found !== undefined && found.untilMs > clock.monotonic()) {
-      const refused = `no session is opened with the handler of node ${node} at ${address} for a minute`
-      throw unavailable(`${refused}: ${found.problem} beneath TLS`)
+    const refuseOffender = () => {
+      const offense = connections.offenseOf(node)
+      if (offense === undefined) return
+      throw unavailable(
+        `no session is opened with the handler of node ${node} at ${address} for a minute: ${offense} beneath TLS`,
+      )
     }
-    const socket = await connectTo(node, endpoint, clock, (one) =>
-      limitUndelivered(one, (problem) => {
-        distrusted.set(address, { untilMs: clock.monotonic() + distrustMs, problem })
-      }),
-    )
+    refuseOffender()
+    let socket: TLSSocket | undefined
     try {
-      const path = endpointPath(podUID, target)
-      return await upgrade(socket, path, await token(), { clock, node, address: endpoint.address })
+      socket = await connectTo(node, endpoint, clock, connections)
+      return await upgrade(socket, endpointPath(podUID, target), await token(), { clock, node, address })
     } catch (error) {
-      socket.destroy()
+      socket?.destroy()
+      refuseOffender()
       throw error
     }
   }
@@ -103,7 +100,7 @@ function connectTo(
   node: string,
   { address, certificateSha256 }: SessionEndpoint,
   clock: Clock,
-  limit: (socket: TLSSocket) => void,
+  connections: NodeConnections,
 ): Promise<TLSSocket> {
   const to = parseEndpointAddress(address)
   if (to === undefined) {
@@ -116,15 +113,14 @@ function connectTo(
         'firewalls and network policies must allow TCP from virtset-webhooks to that port',
       cause,
     )
-  // The certificate is compared below: it is self-signed. With a socket of its own, what arrives can be counted.
-  const socket = connect({ ...to, socket: connectPlain(to), rejectUnauthorized: false, minVersion: 'TLSv1.3' })
+  // The certificate is compared below: it is self-signed.
+  const socket = connections.open(node, to)
   limitRecords(socket, clock)
-  limit(socket)
   const cancel = clock.after(connectMs, () => {
     reject(unreachable(`no connection within ${connectMs / 1000} s`))
     socket.destroy()
   })
-  socket.once('close', cancel).setNoDelay(true)
+  socket.once('close', cancel)
   // The listener remains, for errors of the open session.
   socket.on('error', (error) => reject(unreachable(error.message, error)))
   socket.once('secureConnect', () => {

@@ -1,0 +1,84 @@
+import { LRUCache } from 'lru-cache'
+import { createBucket, type Rate } from './bucket.ts'
+import type { Clock } from './clock.ts'
+
+/** A share of the time of the event loop, for work of peers that can make it expensive. */
+export interface TimeBudget {
+  /**
+   * Runs it at once if there is time left, and otherwise when its turn has come. The next one is of the peer that has
+   * used the least time lately; what its bytes can cost counts as well, so small work precedes large work.
+   * @param bytes of this work, and of what it continues
+   * @returns removes it, if it still waits
+   */
+  add(peer: string, bytes: number, run: () => void): () => void
+}
+
+/** Certificates of RSA whose public exponent is as long as the key: 6 ms for 1.3 KB. */
+const worstMsPerKiB = 5
+
+/** After this time, what a peer has used counts half. Peers that cost much should wait for all others. */
+const halfLifeMs = 60_000
+
+const mostPeers = 4096
+
+interface Work {
+  readonly peer: string
+  readonly worstMs: number
+  readonly run: () => void
+}
+
+/** @param rate in milliseconds */
+export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monotonic'>): TimeBudget {
+  const bucket = createBucket(rate.perSecond, rate.burst, clock)
+  const used = new LRUCache<string, { readonly ms: number; readonly atMs: number }>({ max: mostPeers })
+  /** In the order of their arrival. */
+  const waiting = new Set<Work>()
+  let [isRunning, isScheduled] = [false, false]
+
+  const usedBy = (peer: string, nowMs: number): number => {
+    const found = used.get(peer)
+    return found === undefined ? 0 : found.ms * 2 ** ((found.atMs - nowMs) / halfLifeMs)
+  }
+  const next = (): Work | undefined => {
+    const nowMs = clock.monotonic()
+    let [first, least]: [Work | undefined, number] = [undefined, Infinity]
+    for (const work of waiting) {
+      const cost = usedBy(work.peer, nowMs) + work.worstMs
+      if (cost < least) [first, least] = [work, cost]
+    }
+    return first
+  }
+  const perform = ({ peer, run }: Work) => {
+    const beganMs = clock.monotonic()
+    run()
+    const nowMs = clock.monotonic()
+    bucket.take(nowMs - beganMs)
+    used.set(peer, { ms: usedBy(peer, nowMs) + nowMs - beganMs, atMs: nowMs })
+  }
+  const advance = () => {
+    if (isRunning || isScheduled) return
+    isRunning = true
+    for (let work = next(); work !== undefined; work = next()) {
+      const debtMs = bucket.take(0)
+      if (debtMs > 0) {
+        isScheduled = true
+        clock.after(Math.ceil(debtMs), () => {
+          isScheduled = false
+          advance()
+        })
+        break
+      }
+      waiting.delete(work)
+      perform(work)
+    }
+    isRunning = false
+  }
+  return {
+    add(peer, bytes, run) {
+      const work = { peer, worstMs: (bytes / 1024) * worstMsPerKiB, run }
+      waiting.add(work)
+      advance()
+      return () => waiting.delete(work)
+    },
+  }
+}
