@@ -9,6 +9,7 @@ import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { lastLines, run } from '../../cluster/command.ts'
 import { createAuthority, issueLeaf } from '../../webhooks/certificates/authority.ts'
+import { createExpensiveChain } from '../expensive-chain.ts'
 import { until } from '../until.ts'
 import { startApiServer } from '../apiserver/apiserver.ts'
 import type { TestApiServer } from '../apiserver/apiserver.ts'
@@ -24,6 +25,7 @@ let processes: Processes
 let webhooks: Replica
 let user: Agent
 let foreign: { readonly key: string; readonly cert: string }
+let expensive: { readonly key: string; readonly cert: string }
 
 beforeAll(async () => {
   api = await startApiServer()
@@ -36,6 +38,8 @@ beforeAll(async () => {
   })
   const { key, pem } = await issueLeaf(await createAuthority(Date.now()), ['front-proxy-client'], Date.now(), 'client')
   foreign = { key, cert: pem }
+  // As many as fit into the bytes of a handshake.
+  expensive = await createExpensiveChain(10)
 })
 afterAll(async () => {
   await user?.close()
@@ -185,6 +189,7 @@ describe('all creates of a user get a response while a client without an account
       'forges reviews one behind the other on each connection',
       () => hold(10, () => repeat(dialTls(), review.repeat(5))),
     ],
+    ['presents certificates that are expensive to verify', () => hold(200, () => dialTls(expensive))],
     ['speaks HTTP without TLS', () => hold(300, () => send(dial(), review))],
   ])(
     '%s',

@@ -176,7 +176,7 @@ async function sendRecords(port: number, count: number): Promise<void> {
   const isConnected = await new Promise<boolean>((resolve) => {
     socket.once('secureConnect', () => resolve(true)).once('close', () => resolve(false))
   })
-  // An address that has sent too much can open no other connection for a minute.
+  // Too many connections of an address are closed.
   if (!isConnected) return
   const path = `/pods/${idOf(1, 0)}/console`
   const headers = 'host: a\r\nconnection: Upgrade\r\nupgrade: virtset\r\nauthorization: Bearer bad'
