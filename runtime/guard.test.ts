@@ -204,7 +204,7 @@ describe('of a client of TLS that is not authenticated,', () => {
     expect((await secured)[0].remoteAddress).toBe('127.0.0.2')
   })
 
-  test('the deadline does not expire while it waits for its turn', async () => {
+  test('a stranger waits for its turn, without a deadline, and does not delay an address with a proven one', async () => {
     const clock = fakeClock()
     let spentMs = 0
     const monotonic = () => clock.monotonic() + spentMs
@@ -229,7 +229,10 @@ describe('of a client of TLS that is not authenticated,', () => {
     await until(() => metered.length === 2 && metered[1]?.isHeld() === true)
     await clock.advance(2 * deadlineMs)
     expect([secured, rejections]).toEqual([1, []])
-    await clock.advance(10_000)
+    dialFrom('127.0.0.2')
     await until(() => secured === 2)
+    expect(metered.map((one) => one.isHeld())).toEqual([false, true, false])
+    await clock.advance(10_000)
+    await until(() => secured === 3)
   })
 })

@@ -51,7 +51,7 @@ export function guardConnections(
   const known = createTimeBudget(budgets.known, clock)
   /** What ends the deadlines of those that are pending. */
   const cancelling = new Map<Socket, () => void>()
-  /** The accepted sockets beneath those of TLS. */
+  /** Those beneath the sockets of TLS. */
   const transports = new WeakMap<Socket, MeteredSocket>()
   let delivering: MeteredSocket | undefined
   const settle = (socket: Socket) => {
@@ -117,11 +117,12 @@ export function guardConnections(
   if (!(server instanceof TlsServer)) return prove
   // Emitted while the piece is delivered that completes the handshake.
   server.prependListener('secureConnection', (socket) => {
-    if (delivering === undefined) throw new Error('a handshake was completed by what was not delivered')
+    if (delivering === undefined) return void socket.destroy()
     transports.set(socket, delivering)
     const { remoteAddress } = delivering.transport
     Object.defineProperty(socket, 'remoteAddress', { value: remoteAddress })
     if (provenBy === 'handshake') prove(socket)
+    return undefined
   })
   server.on('tlsClientError', (error: Error, socket: TLSSocket) => {
     const reason = reasonOf(error, socket)
