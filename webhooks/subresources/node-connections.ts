@@ -57,8 +57,6 @@ export function createNodeConnections(clock: Pick<Clock, 'after' | 'monotonic'>)
     let allowed = metered.delivered + undelivered.recordBytes
     metered.limit(most.pieceBytes, (_, deliver) => {
       deliver()
-      // Its reader has closed it, and TLS did not process the rest.
-      if (socket.destroyed) return
       const { bytesRead } = socket
       const rest = metered.delivered - bytesRead * (1 + undelivered.share)
       const isTooMuch = rest > allowed && bucket.take(rest - allowed) > 0
