@@ -240,6 +240,25 @@ test('disconnects all sessions of a node that sends messages of TLS which delive
   other.socket.destroy()
 })
 
+test('what a node has delivered before does not excuse such messages', async () => {
+  const records = 128
+  let secret = ''
+  const wanted = await startOnWire((tls, wire) => {
+    tls.on('keylog', (line: Buffer) => {
+      if (line.toString().startsWith('SERVER_TRAFFIC_SECRET_0 ')) secret = line.toString()
+    })
+    tls.once('data', () => {
+      tls.write('HTTP/1.1 101 \r\nConnection: Upgrade\r\nUpgrade: virtset\r\n\r\n')
+      tls.write(Buffer.alloc(records * 16_384), () => wire.write(keyUpdates(secret, 3 + records, 3000)))
+    })
+  })
+  const { socket } = await createSessionClient(async () => '', systemClock)(wanted)
+  let message = ''
+  socket.on('error', (error) => (message = error.message)).resume()
+  await until(() => socket.destroyed && message !== '')
+  expect(message).toMatch(/^it sent 21\d{5} bytes that contained 20\d{5}$/)
+})
+
 test('opens sessions with such a node again after a minute', async () => {
   const { wanted, send } = await startSilent()
   let laterMs = 0
