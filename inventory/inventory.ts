@@ -1,4 +1,3 @@
-import type { ObjectMeta } from '../api/object.ts'
 import { noNodes, type NodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates, type Candidates, type Namespace } from '../presets/candidates.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
@@ -38,12 +37,6 @@ export const unlabelledNamespace = (name: string): Namespace => ({
   name,
   labels: { 'kubernetes.io/metadata.name': name },
 })
-
-/** Characters of JSON. In some clusters, users create namespaces, and their labels are cached. */
-const longestLabels = 64 * 1024
-
-/** Whether the labels of a namespace are not too large. Nothing is completed in a namespace where they are. */
-export const hasUsableLabels = ({ labels = {} }: ObjectMeta): boolean => JSON.stringify(labels).length <= longestLabels
 
 /** No presets, no VMs, and the bundled capabilities. */
 export const emptyInventory = (): Inventory => ({

@@ -81,21 +81,6 @@ test('what was quarantined because of other presets of its namespace applies onc
   expect([inventory.candidates.get('shop/p44')?.name, changed.toSorted()]).toEqual(['p44', ['shop/p10', 'shop/p44']])
 })
 
-test('does not cache labels of a namespace that are too large', async () => {
-  const api = await startFakeApiServer()
-  closing.push(() => api.close())
-  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
-  closing.push(() => kube.close())
-  const labels = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`label${index}`, 'x'.repeat(63)]))
-  api.put('/api/v1/namespaces', { metadata: { name: 'large', labels } })
-  api.put('/api/v1/namespaces', { metadata: { name: 'small', labels: { a: 'b' } } })
-  const inventory = watchInventory({ kube, log, clock: systemClock, findWithMac: () => undefined })
-  closing.push(() => inventory.stop())
-  await inventory.synced()
-  expect(['large', 'small'].map((name) => inventory.hasNamespace(name))).toEqual([false, true])
-  expect(inventory.namespace('large').labels).toEqual({ 'kubernetes.io/metadata.name': 'large' })
-})
-
 test('compiles a preset again when its spec changes, not when its status does', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())

@@ -26,7 +26,7 @@ import {
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { capabilitiesOf, createUsable } from './capability-sets.ts'
-import { hasUsableLabels, isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
+import { isOther, unlabelledNamespace, type Inventory, type MacHolder } from './inventory.ts'
 import { createNamespaceSizes } from './namespace-sizes.ts'
 import { createSettled } from './settled.ts'
 
@@ -42,7 +42,7 @@ type CacheReflector = Pick<Reflector<KubeObject>, 'ageMs' | 'hasSynced' | 'onCha
 
 /** An inventory that watches the API server. It sends no request while a VM is completed. */
 export interface WatchedInventory extends Inventory {
-  /** Whether the watch has reported a namespace with usable labels. Until then, `namespace` knows only its name. */
+  /** Whether the watch has reported a namespace. Until then, `namespace` knows only its name. */
   hasNamespace(name: string): boolean
   /** Every preset of both kinds, as stored. */
   presets(): readonly Persisted<Preset>[]
@@ -148,7 +148,7 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
       const labels = namespaceReflector.store.get(name)?.metadata.labels
       return labels === undefined ? unlabelledNamespace(name) : { name, labels }
     },
-    hasNamespace: (name) => namespaceReflector.store.get(name)?.metadata.labels !== undefined,
+    hasNamespace: (name) => namespaceReflector.store.get(name) !== undefined,
     capabilities: () => (capabilities ??= nodeCapabilities([...counted.values()])),
     isMacTaken: (address, vm) => findWithMac(address, (holder) => isOther(holder, vm)) !== undefined,
     presets: () => presets.flatMap(({ store }) => store.list()),
@@ -214,9 +214,8 @@ const slimPreset = (preset: Persisted<Preset>): Persisted<Preset> => ({
   metadata: slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
 })
 
-/** Without labels that cannot be used. Every namespace has at least one label. */
 const slimNamespace = ({ metadata }: Persisted<KubeObject>): Persisted<KubeObject> => ({
-  metadata: { ...slimMetadata(metadata), ...(hasUsableLabels(metadata) ? pick(metadata, 'labels') : {}) },
+  metadata: slimMetadata(metadata, 'labels'),
 })
 
 type Share = (capabilities: Capabilities) => Capabilities

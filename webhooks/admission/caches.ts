@@ -1,4 +1,4 @@
-import { emptyInventory, hasUsableLabels, type Inventory } from '../../inventory/inventory.ts'
+import { emptyInventory, type Inventory } from '../../inventory/inventory.ts'
 import { watchInventory, type WatchedInventory } from '../../inventory/watched.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
@@ -82,10 +82,7 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
     async (name) => {
       const read = () => kube.list(namespaces, { fieldSelector: `metadata.name=${name}` })
       const { items } = await reading.run(name, read)
-      return items
-        .map(({ metadata }) => metadata)
-        .filter(hasUsableLabels)
-        .map((metadata) => ({ name, labels: metadata.labels ?? {} }))[0]
+      return items.map(({ metadata }) => ({ name, labels: metadata.labels ?? {} }))[0]
     },
     clock,
   )

@@ -25,7 +25,7 @@ const maxNamespaces = 256
 
 /**
  * @param isCached whether the watch has reported a namespace
- * @param read returns undefined if the namespace does not exist, or its labels are too large
+ * @param read returns undefined if the namespace does not exist
  */
 export function createNewNamespaces(
   isCached: (name: string) => boolean,
@@ -53,8 +53,7 @@ export function createNewNamespaces(
       await sleep(clock, pauseMs)
       if (!isCached(name)) await tryRead(name)
     }
-    if (!isKnown(name))
-      throw new ApiUnreachable(`the namespace ${name} could not be read, or its labels have more than 64 KiB`)
+    if (!isKnown(name)) throw new ApiUnreachable(`the namespace ${name} could not be read`)
   }
 
   return {
