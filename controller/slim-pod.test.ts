@@ -90,6 +90,8 @@ it('has of a status only the beginning of long texts', () => {
   const ofLauncher = slimPod(whole).status
   expect(JSON.stringify(ofLauncher).length).toBeLessThan(9 * 4096)
   expect(ofLauncher?.conditions?.[0]?.message).toMatch(/^x+…$/)
+  // The longest that the schema of a VM's status accepts.
+  expect(ofLauncher?.reason).toHaveLength(253)
   expect(JSON.stringify(slimAttachment(whole).status).length).toBeLessThan(9 * 4096)
   const withoutReason = pod({ conditions: [{ type: 'PodScheduled', status: 'False', message: text }] })
   expect(slimPod(withoutReason).status?.conditions?.[0]).not.toHaveProperty('reason')

@@ -40,6 +40,8 @@ const maxNetworks = 16 * 1024
 
 /** Characters of a text in a status. Kubelets and other schedulers can write a megabyte; messages of a VM are shorter. */
 const maxText = 4096
+/** No longer than the reasons in a status of a VM. */
+const maxReason = 253
 
 const nothing: readonly never[] = Object.freeze([])
 const none = Object.freeze({})
@@ -175,11 +177,11 @@ const slimState = ({ waiting, terminated }: ContainerState): ContainerState => (
 /** The same object if its texts are short, as nearly all are. */
 function withShortText<T extends { readonly reason?: string; readonly message?: string }>(of: T): T {
   const { reason, message } = of
-  const isLong = (text: string | undefined): text is string => text !== undefined && text.length > maxText
-  if (!isLong(reason) && !isLong(message)) return of
+  const isLong = (text: string | undefined, most: number): text is string => text !== undefined && text.length > most
+  if (!isLong(reason, maxReason) && !isLong(message, maxText)) return of
   return {
     ...of,
-    ...(isLong(reason) ? { reason: shorten(reason, maxText) } : {}),
-    ...(isLong(message) ? { message: shorten(message, maxText) } : {}),
+    ...(isLong(reason, maxReason) ? { reason: shorten(reason, maxReason) } : {}),
+    ...(isLong(message, maxText) ? { message: shorten(message, maxText) } : {}),
   }
 }

@@ -42,6 +42,7 @@ const shortDrift = ({ field, ...values }: SpecDrift): SpecDrift => ({
 })
 
 const shortValue = (value: Json): Json => {
+  if (typeof value === 'string') return shorten(value, longestDrift)
   const text = JSON.stringify(value)
   return text.length <= longestDrift ? value : shorten(JSON.stringify(withoutSecrets(value)), longestDrift)
 }

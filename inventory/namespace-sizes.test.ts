@@ -16,9 +16,9 @@ test('a namespace has at most twice its limit, whatever was deleted or changed',
   expect([add('a'), add('b'), add('c', 1), add('d', 1, 'other')]).toEqual([counted, counted, refused, counted])
   // The same preset, changed, and one that was not counted.
   expect([add('b', maxNamespaceSize + 1), add('b', maxNamespaceSize - 1)]).toEqual([refused, counted])
-  expect(sizes.fitting('team')).toBe('team/c')
+  expect(sizes.fitting('team')).toEqual(['team/c'])
   sizes.remove('team/c')
-  expect(sizes.fitting('team')).toBeUndefined()
+  expect(sizes.fitting('team')).toEqual([])
   expect([add('c', 2), add('c', 1)]).toEqual([refused, counted])
   sizes.remove('team/a')
   sizes.remove('team/a')

@@ -20,8 +20,8 @@ export interface NamespaceSizes {
     compiled: T | { readonly quarantined: QuarantinedPreset },
   ): T | { readonly quarantined: QuarantinedPreset }
   remove(id: string): void
-  /** The first preset of a namespace, by id, that was quarantined and does not exceed the limit any more. */
-  fitting(namespace: string | undefined): string | undefined
+  /** The ids of presets of a namespace that were quarantined and together do not exceed the limit any more. */
+  fitting(namespace: string | undefined): readonly string[]
 }
 
 export function createNamespaceSizes(): NamespaceSizes {
@@ -62,9 +62,14 @@ export function createNamespaceSizes(): NamespaceSizes {
     },
     remove,
     fitting(namespace = '') {
-      const most = mostCached - totalOf(namespace)
-      const ids = [...(excluded.get(namespace) ?? [])].filter(([, size]) => size <= most).map(([id]) => id)
-      return ids.toSorted()[0]
+      let left = mostCached - totalOf(namespace)
+      const sizes = excluded.get(namespace) ?? new Map<string, number>()
+      return [...sizes.keys()].toSorted().filter((id) => {
+        const size = sizes.get(id) ?? 0
+        if (size > left) return false
+        left -= size
+        return true
+      })
     },
   }
 }

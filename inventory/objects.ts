@@ -190,12 +190,11 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
 
   /** Adds those that were quarantined because the presets of the namespace were too large together. */
   const readmit = (entry: WatchedTarget, namespace: string | undefined): void => {
-    for (let id = entry.sizes.fitting(namespace); id !== undefined; id = entry.sizes.fitting(namespace)) {
-      const key = id
+    for (const id of entry.sizes.fitting(namespace)) {
       put(
         entry,
         id,
-        presets.map(({ store }) => store.get(key)).find((preset) => preset !== undefined),
+        presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
       )
       changed(id)
     }

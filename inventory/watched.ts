@@ -92,7 +92,7 @@ export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions):
     const { metadata } = change.object
     remove(keyOf(metadata))
     if (change.kind !== 'deleted') put(change.object)
-    for (let id = sizes.fitting(metadata.namespace); id !== undefined; id = sizes.fitting(metadata.namespace)) {
+    for (const id of sizes.fitting(metadata.namespace)) {
       const preset = presetOf(id)
       remove(id)
       if (preset !== undefined) put(preset)

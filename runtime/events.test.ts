@@ -86,6 +86,8 @@ describe('event recorder', () => {
     const write = async (_: unknown, { metadata, reason }: { metadata: { name: string }; reason: string }) => {
       writes.push(reason)
       if (reason === 'Broken') throw new RangeError('too deep')
+      if (reason === 'Unwritable') throw new ApiUnreachable('POST')
+      if (reason === 'Other') return
       if (stored.includes(metadata.name))
         throw new ApiError('POST', { code: 409, reason: 'AlreadyExists', message: 'already exists' })
       stored.push(metadata.name)
@@ -97,11 +99,19 @@ describe('event recorder', () => {
     const recorder = createEventRecorder({ kube, log, component: 'c', instance: 'i', clock })
     recorder.record(created)
     recorder.record({ ...created, reason: 'Broken', regarding: { ...regarding, namespace: 'other', uid: 'u2' } })
-    for (let second = 0; second < 120; second++) await clock.advance(1000)
+    recorder.record({ ...created, reason: 'Unwritable', regarding: { ...regarding, namespace: 'third', uid: 'u3' } })
+    for (let second = 0; second < 120; second++) {
+      recorder.record({
+        ...created,
+        reason: 'Other',
+        regarding: { ...regarding, namespace: 'fourth', uid: `o${second}` },
+      })
+      await clock.advance(1000)
+    }
     await recorder.stop()
     const count = (of: string) => writes.filter((reason) => reason === of).length
-    expect([stored.length, count(created.reason), count('Broken')]).toEqual([1, 2, 6])
-    expect(recorder.statistics()).toEqual({ waiting: 0, dropped: 1 })
+    expect([stored.length, count(created.reason), count('Broken'), count('Unwritable')]).toEqual([1, 2, 6, 7])
+    expect(recorder.statistics()).toEqual({ waiting: 0, dropped: 2 })
   })
 
   it('writes what kubectl describe shows', async () => {

@@ -77,7 +77,10 @@ const mostAtOnce = { all: 4, perNamespace: 2 }
 const tries = 6
 const firstRetryMs = 1000
 const longestRetryMs = 16_000
-/** A connection that fails sooner says nothing about the event: the API server cannot be reached. */
+/**
+ * A connection that fails sooner says nothing about the event, unless others have been written meanwhile: the API server
+ * cannot be reached.
+ */
 const unreachableMs = 5000
 
 /** An event until it is written or dropped. */
@@ -88,6 +91,8 @@ interface Entry {
   tries: number
   /** Those of its tries that count. */
   failures: number
+  /** How many events had been written when it failed the last time. */
+  written: number
   place: Held | undefined
   /** Removes it from where it waits. */
   leave: () => void
@@ -129,6 +134,7 @@ export function createEventRecorder(options: {
   const stopping = new AbortController()
   let idle: PromiseWithResolvers<void> | undefined
   let writing = 0
+  let written = 0
   let dropped = 0
 
   const isTooMany = ({ uid }: Regarding) => {
@@ -210,10 +216,13 @@ export function createEventRecorder(options: {
     entry.tries++
     try {
       await write(entry)
+      written++
       return true
     } catch (error) {
       const isFast = clock.monotonic() - startedMs < unreachableMs
-      if (error instanceof ApiUnreachable && isFast && !stopping.signal.aborted) {
+      const areOthersWritten = written > entry.written
+      entry.written = written
+      if (error instanceof ApiUnreachable && isFast && !areOthersWritten && !stopping.signal.aborted) {
         limitedLog('', { err: error }, 'events wait, because the API server cannot be reached', 'warn')
         return false
       }
@@ -303,6 +312,7 @@ export function createEventRecorder(options: {
         name: undefined,
         tries: 0,
         failures: 0,
+        written,
         place: undefined,
         leave: () => {},
       }
