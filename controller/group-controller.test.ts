@@ -582,6 +582,36 @@ describe('a group whose VMs get other labels in admission', () => {
     expect([creations(server) < 15, server.objects(vms).length, most()]).toEqual([true, 0, 1])
   })
 
+  test.each<[string, ReturnType<NonNullable<FakeApiServer['fault']>>]>([
+    [
+      'another webhook does not support dry runs',
+      { status: 400, body: { kind: 'Status', code: 400, reason: 'BadRequest', message: 'does not support dry run' } },
+    ],
+    ['no dry run gets a response', 'reset'],
+  ])('creates VMs once it can, even if %s', async (_, fault) => {
+    const { faults, clock, server, start, reaches } = await setUp(2)
+    let isRefused = true
+    const quota = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota' }
+    faults.of = (request) => {
+      if (!isCreation(request)) return undefined
+      if (isDryRun(request)) return fault
+      return isRefused ? { status: 403, body: quota } : undefined
+    }
+    const { stop } = start()
+    await until(() => refusal(server) !== undefined)
+    await stop()
+    opened.splice(opened.indexOf(stop), 1)
+    isRefused = false
+    // A new leader asks first, since the condition says that VMs were refused.
+    start()
+    await reaches(2)
+    await until(
+      () => refusal(server) === undefined,
+      () => clock.advance(1000),
+    )
+    expect([creations(server), server.requests.filter(isDryRun).length > 0]).toEqual([3, true])
+  })
+
   test('creates no other VM before the first is gone', async () => {
     const { faults, clock, server, start, names, reaches } = await setUp(1)
     faults.of = (request) => {

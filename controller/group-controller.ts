@@ -423,14 +423,14 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     }
   }
 
-  /** @throws UnselectedVm if admission would give this VM labels that the group does not select */
+  /**
+   * Only spares a creation that would have to be undone: if there is no answer, such as with a webhook that does not
+   * support dry runs, the creation decides.
+   *
+   * @throws UnselectedVm if admission would give this VM labels that the group does not select
+   */
   const ask = async (selector: Selector, object: VirtualMachine): Promise<void> => {
-    const asked = kube.create(virtualMachines, object, { dryRun: true })
-    const made = await asked.catch((error: unknown) => {
-      // The creation finds out whose VM that is.
-      if (isAlreadyExists(error)) return undefined
-      throw error
-    })
+    const made = await kube.create(virtualMachines, object, { dryRun: true }).catch(() => undefined)
     const why = made === undefined ? undefined : whyUnselected(selector, made)
     if (why !== undefined) throw new UnselectedVm(why)
   }
