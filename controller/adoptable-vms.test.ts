@@ -4,7 +4,6 @@ import type { LabelSelector } from '../api/object.ts'
 import { ownerReference } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { compileSelector, isSelected } from '../presets/selector.ts'
-import { keyOf } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { createStore } from '../runtime/store.ts'
 import { storedVm } from '../test/stored-vm.ts'
@@ -16,23 +15,26 @@ type Vm = Persisted<VirtualMachine>
 type Labels = { readonly [key: string]: string }
 
 /** Groups and VMs as the controller knows them. */
-function world() {
+function world(limit?: number) {
   const index = createGroupIndex()
   const groups = createStore<CachedGroup>()
   const vms = createStore<VirtualMachine>()
   let comparisons = 0
+  let scans = 0
   let version = 0
-  const adoptable = createAdoptableVms({
-    free: (namespace) => {
+  const all = {
+    free: (namespace: string | undefined) => {
+      scans += 1
       const free = vms.list().filter((vm) => isAdoptable(vm) && vm.metadata.namespace === namespace)
       comparisons += free.length
       return free
     },
-    get: (key) => {
+    get: (key: string) => {
       comparisons += 1
       return vms.get(key)
     },
-  })
+  }
+  const adoptable = limit === undefined ? createAdoptableVms(all) : createAdoptableVms(all, limit)
   const putGroup = (name: string, selector: LabelSelector, paused = false) => {
     const metadata = { namespace: 'default', name, uid: name, resourceVersion: `${++version}` }
     const changes = groups.put({
@@ -52,7 +54,7 @@ function world() {
     const metadata = { name, uid: name, resourceVersion: `${++version}`, labels, ownerReferences }
     for (const change of vms.put(storedVm({ metadata }))) {
       if (!isToAdopt(change)) continue
-      for (const group of index.adopting(change.object)) adoptable.found(group, keyOf(change.object.metadata))
+      for (const group of index.adopting(change.object)) adoptable.found(group, change.object)
     }
   }
   const removeVm = (name: string) => {
@@ -75,7 +77,13 @@ function world() {
     act()
     return comparisons
   }
-  return { putGroup, putVm, removeVm, of, expected, compared }
+  /** Whether a pass of the group compares it with all VMs. */
+  const isScanned = (name: string) => {
+    scans = 0
+    of(name)
+    return scans > 0
+  }
+  return { putGroup, putVm, removeVm, of, expected, compared, isScanned }
 }
 const namesOf = (vms: readonly Vm[]) => vms.map(({ metadata }) => metadata.name).toSorted()
 
@@ -101,8 +109,8 @@ const step = fc.oneof(
 
 test('a group gets the VMs that a comparison with each finds, whatever has changed since its last pass', () => {
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
-      const { putGroup, putVm, removeVm, of, expected } = world()
+    fc.property(fc.array(step, { maxLength: 30 }), fc.constantFrom(undefined, 3), (steps, limit) => {
+      const { putGroup, putVm, removeVm, of, expected } = world(limit)
       for (const one of steps) {
         if (one.do === 'group') putGroup(one.group, one.selector, one.paused)
         else if (one.do === 'vm') putVm(one.vm, one.labels, one.owner)
@@ -139,4 +147,24 @@ test('of many VMs that a group could adopt, all are found', () => {
   of('g')
   for (let count = 0; count < 300; count++) putVm(`v${count}`, { a: '1' })
   expect([of('g').length, of('g').length]).toEqual([300, 300])
+})
+
+test('of all groups together, a limited number of VMs is stored, of the last groups', () => {
+  const { putGroup, putVm, of, isScanned } = world()
+  for (let count = 0; count < 99; count++) putVm(`v${count}`, { a: '1' })
+  const names = Array.from({ length: 600 }, (_, count) => `g${count}`)
+  for (const name of names) putGroup(name, { matchLabels: { a: '1' } })
+  for (const name of names) of(name)
+  expect(names.toReversed().findIndex(isScanned)).toBe(500)
+})
+
+test('VMs that the index finds for groups count as well', () => {
+  const { putGroup, putVm, of, isScanned } = world(100)
+  const names = Array.from({ length: 20 }, (_, count) => `g${count}`)
+  for (const name of names) putGroup(name, { matchLabels: { a: '1' } })
+  for (const name of names) of(name)
+  for (let count = 0; count < 9; count++) putVm(`v${count}`, { a: '1' })
+  // The first or the last one that was found is not stored any more.
+  expect(isScanned('g0') || isScanned('g19')).toBe(true)
+  expect([of('g0').length, of('g19').length]).toEqual([9, 9])
 })

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { LRUCache } from 'lru-cache'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { compileStoredSelector, isSelected } from '../presets/selector.ts'
 import { keyOf } from '../runtime/resource.ts'
@@ -16,8 +17,8 @@ type Vm = Persisted<VirtualMachine>
  * and VMs, and a VM can concern all of these groups.
  */
 interface AdoptableVms {
-  /** The index has found this group for a VM. Both are keys. */
-  found(group: string, vm: string): void
+  /** The index has found the group with this key for a VM. */
+  found(group: string, vm: Vm): void
   update(change: Change<CachedGroup>): void
   of(group: Persisted<CachedGroup>): readonly Vm[]
 }
@@ -28,30 +29,46 @@ interface Vms {
   get(key: string): Vm | undefined
 }
 
-/** More are not stored, but compared again: a group adopts fewer in one pass. */
-const maxStored = 256
+/** A group with more VMs is compared again: it adopts fewer in one pass. */
+const maxNamesOfGroup = 256
+/**
+ * Of all groups together, for which each group counts as one more. The groups that have had no pass for the longest time
+ * are compared again.
+ */
+const maxNames = 50_000
 
-export function createAdoptableVms(vms: Vms): AdoptableVms {
-  const stored = new Map<string, Set<string>>()
+export function createAdoptableVms(vms: Vms, limit = maxNames): AdoptableVms {
+  /** The names of VMs, which are the same strings as in the cached VMs, by the key of the group. */
+  const stored = new LRUCache<string, Set<string>>({
+    maxSize: limit,
+    maxEntrySize: Math.min(limit, 1 + maxNamesOfGroup),
+    sizeCalculation: ({ size }) => 1 + size,
+  })
   return {
     found(group, vm) {
-      const keys = stored.get(group)
-      keys?.add(vm)
-      if (keys !== undefined && keys.size > maxStored) stored.delete(group)
+      const names = stored.peek(group)
+      if (names === undefined) return
+      // Counted only when it is stored anew.
+      stored.delete(group)
+      stored.set(group, names.add(vm.metadata.name))
     },
     update(change) {
       if (isToCompare(change)) stored.delete(keyOf(change.object.metadata))
     },
     of(group) {
       if (!isAdopting(group)) return []
-      const key = keyOf(group.metadata)
+      const { metadata } = group
+      const key = keyOf(metadata)
       const known = stored.get(key)
-      const from = known === undefined ? vms.free(group.metadata.namespace) : [...known].map((vm) => vms.get(vm))
+      const from =
+        known === undefined
+          ? vms.free(metadata.namespace)
+          : [...known].map((name) => vms.get(keyOf({ ...metadata, name })))
       const selector = compileStoredSelector(group.spec.selector)
       const found = from.filter(
         (vm) => vm !== undefined && isAdoptable(vm) && isSelected(selector, vm.metadata.labels ?? {}),
       ) as readonly Vm[]
-      if (found.length <= maxStored) stored.set(key, new Set(found.map(({ metadata }) => keyOf(metadata))))
+      stored.set(key, new Set(found.map(({ metadata: { name } }) => name)))
       return found
     },
   }

@@ -162,9 +162,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const adoptable = startWorkQueue({
     reconcile: (key) => {
       const vm = vms.store.get(key)
-      const found = vm === undefined || !isAdoptable(vm) ? [] : index.adopting(vm)
-      for (const group of found) {
-        adoptableVms.found(group, key)
+      if (vm === undefined || !isAdoptable(vm)) return Promise.resolve()
+      for (const group of index.adopting(vm)) {
+        adoptableVms.found(group, vm)
         loop.add(group)
       }
       return Promise.resolve()
