@@ -499,6 +499,63 @@ describe('a group', () => {
     expect(writes(server)).toHaveLength(150)
   })
 
+  test('whose adoption of a VM is refused adopts the others, has a status, and is scaled, without that VM', async () => {
+    const { faults, server, start, scale, clock } = await setUp(3)
+    for (const name of ['refused', 'b', 'c']) {
+      server.put(vms, { metadata: { namespace: 'default', name, labels }, spec: {} })
+    }
+    let isRefused = true
+    const refusal = { status: 500, body: { kind: 'Status', code: 500, message: 'refused by a webhook' } }
+    const isPatch = ({ method, path }: FakeRequest) => method === 'PATCH' && path.endsWith('/refused')
+    faults.of = (request) => (isRefused && isPatch(request) ? refusal : undefined)
+    start()
+    const owned = () =>
+      server
+        .objects(vms)
+        .filter(({ metadata }) => metadata['ownerReferences'] !== undefined)
+        .map(({ metadata }) => metadata.name)
+    await until(() => owned().length === 2 && status(server)?.replicas === 3)
+    expect(owned()).toEqual(['b', 'c'])
+    scale(5)
+    await until(
+      () => owned().length === 4,
+      () => clock.advance(100),
+    )
+    scale(0)
+    await until(
+      () => owned().length === 0,
+      () => clock.advance(100),
+    )
+    for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
+    expect(server.objects(vms).map(({ metadata }) => metadata.name)).toEqual(['refused'])
+    scale(1)
+    isRefused = false
+    await until(
+      () => owned().length === 1,
+      () => clock.advance(1000),
+    )
+    expect(owned()).toEqual(['refused'])
+  })
+
+  test.each([
+    ['has changed', 409, 'Conflict'],
+    ['was not found', 404, 'NotFound'],
+  ])('tries again to adopt a VM that %s', async (_, code, reason) => {
+    const { faults, server, start, clock } = await setUp(1)
+    server.put(vms, { metadata: { namespace: 'default', name: 'orphan', labels }, spec: {} })
+    let failed = 0
+    faults.of = ({ method, path }) =>
+      method === 'PATCH' && path.endsWith('/orphan') && failed++ === 0
+        ? { status: code, body: { kind: 'Status', code, reason, message: 'no' } }
+        : undefined
+    start()
+    await until(
+      () => server.find(vms, 'default', 'orphan')?.metadata['ownerReferences'] !== undefined,
+      () => clock.advance(100),
+    )
+    expect([failed, server.objects(vms).length]).toEqual([2, 1])
+  })
+
   test('adopts an orphan and releases a VM that no longer matches, by uid', async () => {
     const { server, start, reaches, names, clock } = await setUp(1)
     const orphan = { metadata: { namespace: 'default', name: 'orphan', labels }, spec: {} }

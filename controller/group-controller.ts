@@ -14,7 +14,7 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, selectorText } from '../presets/selector.ts'
 import type { Selector } from '../presets/selector.ts'
-import { ApiError, isAlreadyExists, unlessNotFound } from '../runtime/api-error.ts'
+import { ApiError, isAlreadyExists, isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { BackOff } from '../runtime/back-off.ts'
 import { timestamp } from '../runtime/clock.ts'
@@ -95,6 +95,8 @@ const gatherMs = 100
 /** Deletions at a time. */
 const deletionsAtOnce = 8
 const youngMs = 10_000
+/** After an adoption of a VM that has changed or gone, until the watch has delivered that. */
+const adoptAgainMs = 1000
 /** From a second to five minutes; reset after ten minutes without a failure. */
 const backOffMs = { firstMs: 1000, longestMs: 300_000, healthyMs: 600_000 }
 
@@ -216,7 +218,22 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const actions = isNew ? planned.flatMap(withNote) : planned
     if (actions.some((action) => action.do === 'adoptVm')) await wholeOf(group)
     const target = { resource: cachedGroups, object: group }
-    await loop.perform(target, actions, (action) => act(key, group, memory, action))
+    /** By the uid of the VM that could not be adopted. It counts as a member, but is not deleted. */
+    const failures = new Map<string, ApiError>()
+    const isOwn = ({ metadata }: Vm) => !failures.has(metadata.uid)
+    await loop.perform(target, actions, async (action: OwnAction) => {
+      if (action.do === 'deleteVms') return deleteAll(group, memory, action.vms.filter(isOwn))
+      if (action.do !== 'adoptVm') return act(key, group, memory, action)
+      return adopt(group, action.vm).catch((error: unknown) => {
+        if (!(error instanceof ApiError)) throw error
+        failures.set(action.vm.metadata.uid, error)
+        return undefined
+      })
+    })
+    const [failure] = [...failures.values()].filter((error) => !isConflict(error) && !isNotFound(error))
+    if (failure !== undefined) throw failure
+    // No change of a VM without an owner leads to a pass, except that of its labels.
+    if (failures.size > 0) loop.addAfter(key, adoptAgainMs)
   }
 
   const observe = (group: Group, memory: Memory): ObservedGroup => {
@@ -281,17 +298,13 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     key: string,
     group: Group,
     memory: Memory,
-    action: OwnAction,
+    action: Exclude<OwnAction, { readonly do: 'adoptVm' | 'deleteVms' }>,
   ): Promise<readonly never[] | undefined> => {
     switch (action.do) {
-      case 'adoptVm':
-        return changeOwners(action.vm, await wholeVm(action.vm), (owners) => [...owners, referenceTo(group)])
       case 'releaseVm':
         return release(key, group, memory, action.vm)
       case 'createVms':
         return createAll(key, group, memory, action)
-      case 'deleteVms':
-        return deleteAll(group, memory, action.vms)
       case 'bindClaims':
         return bindAll(key, group, memory, action.vms)
       case 'noteFirstStatus':
@@ -336,6 +349,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     await kube.patch(virtualMachines, refOf(keyOf(vm.metadata)), { type: 'json', body })
     return undefined
   }
+
+  const adopt = async (group: Group, vm: Vm): Promise<undefined> =>
+    changeOwners(vm, await wholeVm(vm), (owners) => [...owners, referenceTo(group)])
 
   /**
    * A VM that the selector has never selected is deleted instead, which ends the pass: it counts until it is gone. The
