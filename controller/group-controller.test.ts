@@ -763,6 +763,22 @@ describe('a group whose VMs get other labels in admission', () => {
     await reaches(left + 1)
   })
 
+  test('releases a VM that it adopted, which gets them when it is completed', async () => {
+    const { clock, server, start, reaches } = await setUp(1)
+    const pet = { namespace: 'default', name: 'pet', labels }
+    server.put(vms, { ...JSON.parse(JSON.stringify(storedVm())), metadata: pet })
+    start()
+    const found = () => server.find(vms, 'default', 'pet')
+    await until(() => found()?.metadata['ownerReferences'] !== undefined)
+    server.put(vms, completedWith(found(), enforced) as NonNullable<ReturnType<typeof found>>)
+    await reaches(2)
+    await until(
+      () => status(server)?.replicas === 1,
+      () => clock.advance(100),
+    )
+    expect(found()?.metadata['ownerReferences']).toEqual([])
+  })
+
   const step = fc.record({
     admission: fc.constantFrom('enforced', 'enforced', 'not in dry runs', 'by name', 'none'),
     deletion: fc.constantFrom('accepted', 'accepted', 'refused', 'lost'),

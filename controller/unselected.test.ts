@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { LabelSelector } from '../api/object.ts'
 import type { PresetSpec } from '../api/preset.ts'
+import { templateRevisionAnnotation } from '../api/template.ts'
 import { completeWith } from '../inventory/complete.ts'
 import { emptyInventory } from '../inventory/inventory.ts'
 import { compileSelector } from '../presets/selector.ts'
@@ -15,12 +16,17 @@ const exclude: LabelSelector = { matchExpressions: [{ key: 'example.com/tier', o
 const setting = (labels: Labels): Partial<PresetSpec> => ({ metadata: { labels } })
 const enforcing = (labels: Labels): Partial<PresetSpec> => ({ strength: 'Enforce', ...setting(labels) })
 
+const created = { [templateRevisionAnnotation]: 'r' }
+
 /** A VM with the label `app: web`, completed with a preset. */
-function completed(spec: Partial<PresetSpec>) {
+function completed(spec: Partial<PresetSpec>, annotations: Labels = created) {
   const inventory = { ...emptyInventory(), candidates: candidatesOf(preset('p', spec, 'default')) }
   const { metadata, ...rest } = storedVm({ metadata: { labels: { app: 'web' } } })
-  const { annotations: _, ...bare } = metadata
-  const outcome = completeWith(inventory, { ...rest, metadata: bare }, { namespace: 'default', uid: 'u' })
+  const outcome = completeWith(
+    inventory,
+    { ...rest, metadata: { ...metadata, annotations } },
+    { namespace: 'default', uid: 'u' },
+  )
   if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes))
   return outcome.vm
 }
@@ -63,4 +69,10 @@ test('an enforced label counts even if a user has changed another one that the s
   const vm = completed(enforcing({ 'example.com/tier': 'gold' }))
   const relabelled = { ...vm, metadata: { ...vm.metadata, labels: { ...vm.metadata.labels, app: 'other' } } }
   expect(whyNeverSelected(compileSelector({ ...app, ...exclude }), relabelled)).toBe(tier)
+})
+
+test('a VM that was not created from a template has been selected before', () => {
+  const vm = completed(enforcing({ app: 'other' }), {})
+  const selector = compileSelector(app)
+  expect([whyUnselected(selector, vm), whyNeverSelected(selector, vm)]).toEqual([other, undefined])
 })

@@ -1,5 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { joinPath } from '../api/path.ts'
+import { templateRevisionAnnotation } from '../api/template.ts'
 import { completedByAnnotation } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
@@ -23,10 +24,12 @@ export function whyUnselected(selector: Selector, vm: VirtualMachine): string | 
 }
 
 /**
- * The same if a label is to blame that a preset enforces. Users cannot change such a label, so the selector has not
- * selected the VM since it was completed.
+ * The same if the VM was created from a template, and a label is to blame that a preset enforces. Users cannot change
+ * such a label, so the selector has not selected the VM since it was completed. Any other VM was selected when a group
+ * adopted it.
  */
 export function whyNeverSelected(selector: Selector, vm: VirtualMachine): string | undefined {
+  if (vm.metadata.annotations?.[templateRevisionAnnotation] === undefined) return undefined
   const unmet = unmetBy(selector, vm)
   const enforced = unmet.length === 0 ? undefined : provenanceOf(vm)?.enforced
   for (const one of unmet) {
