@@ -12,7 +12,7 @@ import {
 } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { compileStoredSelector, selectorText } from '../presets/selector.ts'
+import { compileStoredSelector, isSelected, selectorText } from '../presets/selector.ts'
 import type { Selector } from '../presets/selector.ts'
 import { ApiError, isAlreadyExists, isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { createBackOff } from '../runtime/back-off.ts'
@@ -210,6 +210,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const group = loop.newest(cached)
     const memory = memoryOf(group)
     await resolveOverdue(memory)
+    resolveUncertain(group, memory)
     const first = planGroup(observe(group, memory))
     const isNew = group.status === undefined
     const isVerifying = !isNew && !memory.isVerified && first.some((action) => action.do === 'createVms')
@@ -283,6 +284,17 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
         expectations.forget(metadata.uid)
         rejected.delete(metadata.uid)
       } else expectations.created(slimMember(found), clock.monotonic())
+    }
+  }
+
+  /** Looks for the VMs that were created without a response: another pass must not take one for a former member. */
+  const resolveUncertain = ({ metadata, spec }: Group, memory: Memory): void => {
+    for (const name of memory.expectations.uncertainNames) {
+      const vm = vms.store.get(keyOf({ ...metadata, name }))
+      if (vm === undefined) continue
+      memory.expectations.resolved(name)
+      const isMember = isSelected(compileStoredSelector(spec.selector), vm.metadata.labels ?? {})
+      if (!isMember && isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata })) noteRejected(vm, memory)
     }
   }
 
@@ -368,10 +380,14 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     return []
   }
 
+  const noteRejected = ({ metadata }: Vm, memory: Memory): void => {
+    memory.rejected.add(metadata.uid)
+    memory.asksFirst = true
+  }
+
   /** Deletes a VM that was never a member. If that fails, the next pass does it. */
   const reject = async (group: Group, memory: Memory, vm: Vm, why: string): Promise<UnselectedVm> => {
-    memory.rejected.add(vm.metadata.uid)
-    memory.asksFirst = true
+    noteRejected(vm, memory)
     await deleteOne(group, memory, vm)
     return new UnselectedVm(why)
   }
@@ -424,19 +440,25 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const object = { ...vm, metadata: { ...vm.metadata, generateName: vmPrefix(group) } }
     if (memory.asksFirst) await ask(selector, object)
     await createClaims(kube, group, name)
+    const isRepeated = memory.expectations.uncertainNames.includes(name)
     memory.expectations.uncertain(name)
     try {
       const made = await kube.create(virtualMachines, object)
-      noteCreated(made, memory)
-      const why = whyUnselected(selector, made)
-      if (why !== undefined) throw await reject(group, memory, made, why)
+      await welcome(group, memory, made)
       record(group, 'Normal', 'SuccessfulCreate', `Created VM ${name}`)
     } catch (error) {
-      if (isAlreadyExists(error)) return adoptName(group, memory, name, error)
+      if (isAlreadyExists(error)) return adoptName(group, memory, name, isRepeated, error)
       const isKnown = error instanceof ApiError && error.status.code < 500
       if (isKnown) memory.expectations.resolved(name)
       throw error
     }
+  }
+
+  /** @throws UnselectedVm if the VM that this process has created has other labels than the group selects */
+  const welcome = async (group: Group, memory: Memory, vm: Vm): Promise<void> => {
+    noteCreated(vm, memory)
+    const why = whyUnselected(compileStoredSelector(group.spec.selector), vm)
+    if (why !== undefined) throw await reject(group, memory, vm, why)
   }
 
   /**
@@ -466,14 +488,22 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   /**
-   * A VM that this process created without receiving the response or, very rarely, another client's VM under a
-   * generated name. The number of a VM with claims has only one name.
+   * A VM that this process created without receiving the response, if the creation was repeated, or one that a former
+   * leader created, whose labels may have changed since, or, very rarely, another client's VM under a generated name.
+   * The number of a VM with claims has only one name.
    */
-  const adoptName = async (group: Group, memory: Memory, name: string, taken: unknown): Promise<void> => {
-    const { namespace } = group.metadata
-    const found = await kube.get(virtualMachines, namespace === undefined ? { name } : { namespace, name })
+  const adoptName = async (
+    group: Group,
+    memory: Memory,
+    name: string,
+    isRepeated: boolean,
+    taken: unknown,
+  ): Promise<void> => {
+    const found = await kube.get(virtualMachines, refOf(keyOf({ ...group.metadata, name })))
     memory.expectations.resolved(name)
-    if (isControlledBy(found, { kind: 'VirtualMachineGroup', metadata: group.metadata })) noteCreated(found, memory)
+    const isOwn = isControlledBy(found, { kind: 'VirtualMachineGroup', metadata: group.metadata })
+    if (isOwn && isRepeated) await welcome(group, memory, found)
+    else if (isOwn) noteCreated(found, memory)
     else if ((group.spec.claimTemplates ?? []).length > 0) throw taken
   }
 

@@ -42,7 +42,6 @@ export function createExpectations(): Expectations {
     resolved: (name) => void uncertain.delete(name),
     observed({ metadata }, isDeleted) {
       created.delete(metadata.uid)
-      uncertain.delete(metadata.name)
       if (isDeleted || metadata.deletionTimestamp !== undefined) deleted.delete(metadata.uid)
     },
     get unseen() {
