@@ -5,6 +5,7 @@ import type { ArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
 import { createConnections } from './connections.ts'
 import type { ConnectionLimits } from './connections.ts'
+import { createFairLimit, type Held } from './fair-limit.ts'
 import { MeteredSocket } from './metered-socket.ts'
 import { createTimeBudget } from './time-budget.ts'
 
@@ -23,6 +24,12 @@ const pieceBytes = 4096
  * do strangers stop the latter, nor does a client that shares their address stop the process.
  */
 const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 500 } }
+
+/**
+ * What was read of clients that are not proven and waits for its turn, up to 64 KiB of each. An honest one has sent its
+ * first request behind its handshake.
+ */
+const mostWaitingBytes = 16 * 1024 * 1024
 
 /** Why a connection was closed before a request was read. */
 export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' | 'malformed'
@@ -49,10 +56,12 @@ export function guardConnections(
   const connections = createConnections<Socket>(limits, clock)
   const strangers = createTimeBudget(budgets.strangers, clock)
   const known = createTimeBudget(budgets.known, clock)
+  const memory = createFairLimit(mostWaitingBytes)
   /** What ends the deadlines of those that are pending. */
   const cancelling = new Map<Socket, () => void>()
   /** Those beneath the sockets of TLS. */
   const transports = new WeakMap<Socket, MeteredSocket>()
+  const places = new WeakMap<MeteredSocket, Held>()
   let delivering: MeteredSocket | undefined
   const settle = (socket: Socket) => {
     cancelling.get(socket)?.()
@@ -66,7 +75,12 @@ export function guardConnections(
   const meter = (socket: Socket, address: string): MeteredSocket => {
     const metered = new MeteredSocket(socket)
     let leave = () => {}
+    const place = memory.hold(address, () => close(socket, 'overloaded'))
+    let waiting = 0
     metered.limit(pieceBytes, (bytes, deliver) => {
+      place.grow(metered.waitingBytes - waiting)
+      waiting = metered.waitingBytes
+      if (socket.destroyed) return undefined
       if (metered.delivered + bytes > mostPendingBytes[provenBy]) return close(socket, 'malformed')
       const budget = connections.isKnown(address) ? known : strangers
       leave = budget.add(address, metered.delivered + bytes, () => {
@@ -76,7 +90,11 @@ export function guardConnections(
       })
       return undefined
     })
-    socket.once('close', () => leave())
+    socket.once('close', () => {
+      leave()
+      place.release()
+    })
+    places.set(metered, place)
     return metered
   }
 
@@ -109,7 +127,10 @@ export function guardConnections(
 
   const prove = (socket: Socket) => {
     const metered = transports.get(socket)
-    metered?.trust()
+    if (metered !== undefined) {
+      metered.trust()
+      places.get(metered)?.release()
+    }
     const accepted = metered?.transport ?? socket
     settle(accepted)
     connections.prove(accepted)

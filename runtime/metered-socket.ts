@@ -54,6 +54,11 @@ export class MeteredSocket extends Duplex {
     process.nextTick(() => this.#continue())
   }
 
+  /** What was read and not delivered yet, in bytes. */
+  get waitingBytes(): number {
+    return this.#rest.length
+  }
+
   /** Whether a piece waits to be delivered. */
   isHeld(): boolean {
     return this.#held !== undefined
