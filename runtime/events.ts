@@ -14,6 +14,7 @@ import type { KubeClient } from './kube.ts'
 import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
+import { createPace } from './pace.ts'
 import { createShares } from './shares.ts'
 import { shownText } from './shown-text.ts'
 
@@ -70,7 +71,7 @@ const mostRemembered = 4096
 const mostWaiting = 1000
 /**
  * A write takes milliseconds, so these are hundreds of events a second. One whose writes are slow, because of an
- * admission webhook or a quota, delays its own namespace only.
+ * admission webhook or a quota, delays its own namespace only: those that are slow have as many together as one.
  */
 const mostAtOnce = { all: 4, perNamespace: 2 }
 /** Over half a minute: an API server that restarts, or whose etcd does, responds with errors for some seconds. */
@@ -123,6 +124,9 @@ export function createEventRecorder(options: {
   const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
   const queue = createFairQueue<Entry>()
   const shares = createShares(mostAtOnce.perNamespace)
+  const pace = createPace(clock)
+  /** Writes of namespaces that were slow when these began. */
+  let slow = 0
   const places = createFairLimit(mostWaiting)
   /** In the queue, in a line, or until they are tried again. */
   const waiting = new Set<Entry>()
@@ -192,13 +196,22 @@ export function createEventRecorder(options: {
   const pump = (): void => {
     while (writing < mostAtOnce.all && !stopping.signal.aborted) {
       let leaveShare: (() => void) | undefined
-      const entry = queue.take((namespace) => (leaveShare = shares.take(namespace)) !== undefined)
+      let isSlow = false
+      const entry = queue.take((namespace) => {
+        isSlow = pace.isSlow(namespace)
+        if (isSlow && slow >= mostAtOnce.perNamespace) return false
+        return (leaveShare = shares.take(namespace)) !== undefined
+      })
       if (entry === undefined) break
       leavePlace(entry)
       writing++
+      if (isSlow) slow++
+      const end = pace.begin(namespaceOf(entry.content))
       const leave = () => leaveShare?.()
       void attempt(entry).then((isSettled) => {
+        end()
         writing--
+        if (isSlow) slow--
         if (isSettled) {
           leave()
           advance(entry)

@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest'
+import { fakeClock } from '../test/fake-clock.ts'
 import { createLanes } from './lanes.ts'
 
 /** Work that is named `NAMESPACE` and a number, and ends when `end` is called. */
 function setUp(limits = { all: 3, perNamespace: 2 }) {
-  const lanes = createLanes(limits)
+  const clock = fakeClock()
+  const lanes = createLanes(limits, clock)
   const started: string[] = []
   const ends = new Map<string, PromiseWithResolvers<string>>()
   return {
+    clock,
     started,
     run: (name: string, signal?: AbortSignal) => {
       const end = Promise.withResolvers<string>()
@@ -56,4 +59,21 @@ test('work that is aborted while it waits never starts', async () => {
   expect(await aborted).toBe('Error: gone')
   await end('a1')
   expect([started, await run('a4', client.signal).catch(String)]).toEqual([['a1', 'a3'], 'Error: gone'])
+})
+
+test('namespaces whose work is slow have the share of one together', async () => {
+  const { clock, run, end, started } = setUp({ all: 4, perNamespace: 2 })
+  for (const name of ['a1', 'b1']) void run(name)
+  await settled()
+  await clock.advance(1000)
+  for (const name of ['a2', 'b2', 'a3', 'c1', 'd1']) void run(name)
+  await settled()
+  expect(started).toEqual(['a1', 'b1', 'a2', 'b2'])
+  // What began before counts for its own namespace, and what was slow once does so for some calls.
+  for (const name of ['a1', 'b1']) await end(name)
+  expect(started.slice(4)).toEqual(['c1', 'd1'])
+  await end('c1')
+  expect(started.slice(6)).toEqual([])
+  await end('a2')
+  expect(started.slice(6)).toEqual(['a3'])
 })

@@ -1,25 +1,44 @@
+import { systemClock, type Clock } from './clock.ts'
 import { createFairQueue } from './fair-queue.ts'
+import { createPace } from './pace.ts'
 import { createShares } from './shares.ts'
 
 /**
  * Limits concurrent work in total and per namespace. Namespaces with waiting work take turns, and within a namespace its
- * users do.
+ * users do. Namespaces whose work is slow have as much together as one.
  */
 export interface Lanes {
   /** Rejects with the signal's reason if that aborts before the work begins. */
   run<T>(namespace: string, work: () => Promise<T>, signal?: AbortSignal, user?: string): Promise<T>
 }
 
+/** No namespace has this name. */
+const slow = 'slow namespaces'
+
 /** @param limits the maximum number of calls in progress, in total and per namespace */
-export function createLanes(limits: { readonly all: number; readonly perNamespace: number }): Lanes {
+export function createLanes(
+  limits: { readonly all: number; readonly perNamespace: number },
+  clock: Pick<Clock, 'monotonic'> = systemClock,
+): Lanes {
   const waiting = createFairQueue<(leave: () => void) => void>()
   const shares = createShares(limits.perNamespace)
+  const pace = createPace(clock)
   let busy = 0
+
+  const take = (namespace: string): (() => void) | undefined => {
+    const leave = shares.take(pace.isSlow(namespace) ? slow : namespace)
+    if (leave === undefined) return undefined
+    const end = pace.begin(namespace)
+    return () => {
+      end()
+      leave()
+    }
+  }
 
   const pump = () => {
     while (busy < limits.all) {
       let leaveShare: (() => void) | undefined
-      const start = waiting.take((namespace) => (leaveShare = shares.take(namespace)) !== undefined)
+      const start = waiting.take((namespace) => (leaveShare = take(namespace)) !== undefined)
       if (start === undefined) return
       busy++
       start(() => {

@@ -60,6 +60,19 @@ describe('work queue', () => {
     await queue.drain()
   })
 
+  it('lets groups whose keys take long have the share of one together', async () => {
+    const { clock, queue, began, finish } = setUp(4, { of: (key) => key.slice(0, 1), concurrency: 3 })
+    for (const key of ['a1', 'b1']) queue.add(key)
+    await clock.advance(1000)
+    for (const key of ['a1', 'b1']) await finish(key)
+    for (const key of ['a2', 'b2', 'a3', 'b3', 'c1']) queue.add(key)
+    expect(began.slice(2)).toEqual(['a2', 'b2', 'a3', 'c1'])
+    await finish('c1')
+    expect(began.length).toBe(6)
+    await finish('a2')
+    expect(began.at(-1)).toBe('b3')
+  })
+
   it('has one entry for a waiting key', async () => {
     const { queue, began, finish } = setUp(1)
     for (const key of ['a', 'b', 'b', 'b']) queue.add(key)

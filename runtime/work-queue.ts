@@ -5,6 +5,7 @@ import type { Clock } from './clock.ts'
 import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { isUnavailable } from './api-error.ts'
+import { createPace } from './pace.ts'
 
 export interface WorkQueueOptions {
   /** Reconciles the object with this key. Its errors are logged, up to a rate for each group, and the key is retried. */
@@ -27,7 +28,8 @@ export interface WorkQueueOptions {
  * after 5 ms, 10 ms, … up to 1000 s, or 5 s while the API server is unavailable. All failing keys of a group together
  * are retried ten times a second, after a first hundred.
  *
- * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Between two passes
+ * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Groups whose keys take
+ * long have as much of the concurrency together as one. Between two passes
  * the event loop gets a turn, even if passes only compute: a lease is renewed, a probe answered.
  */
 export interface WorkQueue {
@@ -53,6 +55,7 @@ export interface WorkQueueStatistics {
 }
 
 interface Group {
+  readonly name: string
   /** In insertion order. */
   readonly waiting: Set<string>
   readonly retries: Bucket
@@ -89,6 +92,9 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const delayed = new Map<string, Delayed>()
   const failures = new Map<string, number>()
   const counts = { done: 0, failures: 0 }
+  const pace = createPace(clock)
+  /** Keys in progress of groups that were slow when these began. */
+  let slow = 0
   let drained: (() => void) | undefined
 
   const add = (key: string) => {
@@ -119,7 +125,7 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     const known = groups.get(name)
     if (known) return known
     const retries = createBucket(retriesPerSecond, retryBurst, clock)
-    const group: Group = { waiting: new Set(), retries, working: 0, failing: 0 }
+    const group: Group = { name, waiting: new Set(), retries, working: 0, failing: 0 }
     groups.set(name, group)
     return group
   }
@@ -128,18 +134,30 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     // A group that has had its turn goes to the end of the set, where this loop meets it again.
     for (const group of turns) {
       if (working.size >= concurrency) return
-      const key = group.working < groupConcurrency ? group.waiting.values().next().value : undefined
+      const isSlow = pace.isSlow(group.name)
+      const mayWork = group.working < groupConcurrency && (!isSlow || slow < groupConcurrency)
+      const key = mayWork ? group.waiting.values().next().value : undefined
       if (key === undefined) continue
       group.waiting.delete(key)
       turns.delete(group)
       if (group.waiting.size > 0) turns.add(group)
       group.working++
       working.add(key)
-      void work(key, group)
+      if (isSlow) slow++
+      void work(key, group).then(() => {
+        if (isSlow) slow--
+        next()
+      })
     }
   }
 
+  const next = () => {
+    if (!drained) pump()
+    else if (working.size === 0) drained()
+  }
+
   const work = async (key: string, group: Group): Promise<void> => {
+    const end = pace.begin(group.name)
     try {
       await reconcile(key)
       counts.done++
@@ -147,14 +165,12 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     } catch (error) {
       retryLater(key, group, error)
     }
+    end()
     await nextTurn()
     working.delete(key)
     group.working--
     if (again.delete(key)) add(key)
     if (group.waiting.size + group.working + group.failing === 0) groups.delete(groupOf(key))
-    if (drained) {
-      if (working.size === 0) drained()
-    } else pump()
   }
 
   const retryLater = (key: string, group: Group, error: unknown) => {
