@@ -42,6 +42,8 @@ interface GuardOptions {
   readonly deadlines: ArrivalDeadlines
   readonly clock: Pick<Clock, 'after' | 'monotonic'>
   readonly rejected: (reason: ConnectionRejection) => void
+  /** Milliseconds of CPU that this thread has used. */
+  readonly cpuMs?: () => number
 }
 
 /**
@@ -51,11 +53,11 @@ interface GuardOptions {
  */
 export function guardConnections(
   server: Server,
-  { limits, provenBy, deadlines, clock, rejected }: GuardOptions,
+  { limits, provenBy, deadlines, clock, rejected, cpuMs }: GuardOptions,
 ): (socket: Socket) => void {
   const connections = createConnections<Socket>(limits, clock)
-  const strangers = createTimeBudget(budgets.strangers, clock)
-  const known = createTimeBudget(budgets.known, clock)
+  const strangers = createTimeBudget(budgets.strangers, clock, cpuMs)
+  const known = createTimeBudget(budgets.known, clock, cpuMs)
   const memory = createFairLimit(mostWaitingBytes)
   /** What ends the deadlines of those that are pending. */
   const cancelling = new Map<Socket, () => void>()

@@ -6,10 +6,8 @@ import { createTimeBudget } from './time-budget.ts'
 function start() {
   const clock = fakeClock()
   let spentMs = 0
-  const budget = createTimeBudget(
-    { perSecond: 100, burst: 100 },
-    { ...clock, monotonic: () => clock.monotonic() + spentMs },
-  )
+  const laterClock = { ...clock, monotonic: () => clock.monotonic() + spentMs }
+  const budget = createTimeBudget({ perSecond: 100, burst: 100 }, laterClock, () => spentMs)
   const done: string[] = []
   const add = (name: string, tookMs: number, bytes = 0) =>
     budget.add(name.charAt(0), bytes, () => {

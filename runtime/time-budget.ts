@@ -27,8 +27,14 @@ interface Work {
   readonly run: () => void
 }
 
+/** Of this thread. On a busy node, other processes have the CPU in the meantime, and the peer must not pay for that. */
+const threadMs = (): number => {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
 /** @param rate in milliseconds */
-export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monotonic'>): TimeBudget {
+export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monotonic'>, cpuMs = threadMs): TimeBudget {
   const bucket = createBucket(rate.perSecond, rate.burst, clock)
   const used = new LRUCache<string, { readonly ms: number; readonly atMs: number }>({ max: mostPeers })
   /** In the order of their arrival. */
@@ -49,11 +55,12 @@ export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monot
     return first
   }
   const perform = ({ peer, run }: Work) => {
-    const beganMs = clock.monotonic()
+    const began = cpuMs()
     run()
+    const ms = cpuMs() - began
     const nowMs = clock.monotonic()
-    bucket.take(nowMs - beganMs)
-    used.set(peer, { ms: usedBy(peer, nowMs) + nowMs - beganMs, atMs: nowMs })
+    bucket.take(ms)
+    used.set(peer, { ms: usedBy(peer, nowMs) + ms, atMs: nowMs })
   }
   const advance = () => {
     if (isRunning || isScheduled) return

@@ -13,7 +13,8 @@ import { unusedMs, watchUnused } from './unused-connections.ts'
 
 /**
  * An API server has at most 600 requests in flight by default, and opens a connection for each when a replica has just
- * started. A burst of 256 is about half of that. A pending connection takes 19 KiB.
+ * started. A burst of 256 is about half of that. A pending connection takes 19 KiB, and up to 100 KiB with what it has
+ * sent.
  */
 export const connectionLimits: ConnectionLimits = {
   pending: 1024,

@@ -13,10 +13,10 @@ const most = { handshakeBytes: 8 * 1024, pieceBytes: 16 * 1024 }
 const budgetMs = { perSecond: 125, burst: 250 }
 
 /**
- * What arrives beneath TLS in addition to what it delivers: 22 bytes of each record, of which a handler sends up to 250
- * small ones per second, a sixteenth of the others, and one record that is not complete yet.
+ * What arrives beneath TLS in addition to what it delivers: 22 bytes of each record of TLS 1.3 that delivers something,
+ * whenever it arrives, one record that is not complete yet, and few messages that deliver nothing.
  */
-const undelivered = { perSecond: 12 * 1024, burst: 8 * 1024, share: 1 / 16, recordBytes: 17 * 1024 }
+const undelivered = { perSecond: 1024, burst: 8 * 1024, ofRecord: 22, recordBytes: 17 * 1024 }
 
 const distrustMs = 60_000
 
@@ -52,13 +52,20 @@ export function createNodeConnections(clock: Pick<Clock, 'after' | 'monotonic'>)
     metered.once('close', () => leave())
   }
 
+  /** To be called after what joins records, and before what arrives is delivered. */
   const limitUndelivered = (metered: MeteredSocket, socket: TLSSocket, node: string) => {
     const bucket = createBucket(undelivered.perSecond, undelivered.burst, clock)
     let allowed = metered.delivered + undelivered.recordBytes
+    let records = 0
+    const push = socket.push.bind(socket)
+    socket.push = (chunk: Buffer | null) => {
+      if (chunk !== null && chunk.length > 0) records++
+      return push(chunk)
+    }
     metered.limit(most.pieceBytes, (_, deliver) => {
       deliver()
       const { bytesRead } = socket
-      const rest = metered.delivered - bytesRead * (1 + undelivered.share)
+      const rest = metered.delivered - bytesRead - records * undelivered.ofRecord
       const isTooMuch = rest > allowed && bucket.take(rest - allowed) > 0
       allowed = Math.min(Math.max(allowed, rest), rest + undelivered.recordBytes)
       if (isTooMuch) offend(node, `it sent ${metered.delivered} bytes that contained ${bytesRead}`)

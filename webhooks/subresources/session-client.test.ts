@@ -278,6 +278,7 @@ test('opens sessions with such a node again after a minute', async () => {
 test.each([
   ['a few messages that deliver nothing', (send: (session: number, count: number) => void) => send(0, 500), 0],
   ['each byte in a record of its own', (_: unknown, each: (text: string) => void) => each('x'.repeat(900)), 900],
+  ['many such records at once', (_: unknown, each: (text: string) => void) => each('x'.repeat(2500)), 2500],
 ])('a session of a handler that sends %s remains open', async (_, act, length) => {
   let each: (text: string) => void = () => {}
   let send: (session: number, count: number) => void = () => {}
