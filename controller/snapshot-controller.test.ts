@@ -5,6 +5,7 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import { virtualMachines } from '../runtime/resource.ts'
+import { creationsOfPasses } from '../test/creations-of-passes.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
@@ -84,6 +85,7 @@ async function setUp() {
   }
   const has = (name: string) => server.find(volumeSnapshots, 'default', name) !== undefined
   return {
+    clock,
     server,
     snapshot,
     run,
@@ -349,4 +351,34 @@ test('is looked at once, however often labels of it change', async () => {
   }
   await awaits(() => reads() > before)
   expect(reads()).toBe(before + 1)
+})
+
+test.each([
+  ['2 s', { phase: 'Running' }, [2, 2, 2, 2]],
+  [
+    '5 s of a frozen guest',
+    { ...running, freeze: { id: 'uid-nightly' }, frozen: { id: 'uid-nightly', state: 'Frozen' } },
+    [5, 3],
+  ],
+])('slow creations are left to the next pass after %s', async (_, vmState, expected) => {
+  const { clock, server, snapshot, run, status, awaits, taken, has } = await setUp()
+  run(vmState)
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+  server.put(vms, { ...server.find(vms, 'default', 'web')!, spec: { domain: {}, volumes } })
+  const { fault } = server
+  server.fault = (request) =>
+    request.method === 'POST' && request.path.endsWith('/volumesnapshots')
+      ? { heldUntil: clock.advance(1000) }
+      : fault?.(request)
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => has('nightly-a'))
+  // The clock moves only with creations: no pass waits for it.
+  await until(() => names.every((name) => has(`nightly-${name}`)))
+  const isPass = ({ method, path }: FakeRequest) =>
+    method === 'GET' && path.endsWith('/virtualmachinesnapshots/nightly')
+  expect(creationsOfPasses(server, isPass, '/volumesnapshots')).toEqual(expected)
+  expect(vmStatus(server)).not.toContain('"thaw":true')
+  for (const name of names) taken(`nightly-${name}`)
+  await awaits(() => status('nightly').phase === 'Ready' || vmStatus(server).includes('"thaw":true'))
 })

@@ -22,6 +22,7 @@ import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop, type ControllerContext } from './loop.ts'
+import { createPassDeadline, type PassDeadline } from './pass-deadline.ts'
 import {
   planSnapshot,
   refusedToCreate,
@@ -52,6 +53,13 @@ const concurrency = 8
 
 /** When to look again after another client has changed, deleted or counted what was about to be written. */
 const outdatedMs = 500
+
+/**
+ * Longer than other passes, for the next one reads all VolumeSnapshots again while the guest is frozen. Not the 30 s
+ * after which a launcher thaws its guest: guests of two tenants could then hold all workers for as long, and the guests
+ * of others, which need two or three passes, would be thawed before their claims are taken.
+ */
+const frozenPassMs = 5000
 
 /** Those of its disks, also of the ones that it got while it ran. */
 const volumesOf = ({ spec }: VirtualMachine): readonly Volume[] => [
@@ -98,8 +106,9 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
     const observed = await observe(whole)
     const target = { resource: virtualMachineSnapshots, object: observed.snapshot }
     const actions = planSnapshot(observed)
+    const deadline = createPassDeadline(clock, isFrozen(observed) ? frozenPassMs : undefined)
     const performed = loop
-      .perform(target, actions, (action) => act(observed, action))
+      .perform(target, actions, (action) => act(observed, action, deadline))
       .then(() => {
         // Most of a status is not cached: the event of its change looks like one of labels, and a guest can be frozen.
         if (actions.some((action) => action.do === 'updateStatus')) loop.add(key)
@@ -159,10 +168,18 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
   const isSupported = async (): Promise<boolean> =>
     (await unlessNotFound(kube.request('GET', `/apis/${apiVersionOf(volumeSnapshots)}`))) !== undefined
 
-  const act = async (observed: ObservedSnapshot, action: OwnAction): Promise<readonly SnapshotAction[] | undefined> => {
-    if (action.do === 'requestFreeze') await requestFreeze(action.vm, action.freeze)
-    else return createVolumeSnapshot(observed, action.volume)
-    return undefined
+  const act = async (
+    observed: ObservedSnapshot,
+    action: OwnAction,
+    deadline: PassDeadline,
+  ): Promise<readonly SnapshotAction[] | undefined> => {
+    if (action.do === 'requestFreeze') {
+      await requestFreeze(action.vm, action.freeze)
+      return undefined
+    }
+    if (!deadline.isOver()) return createVolumeSnapshot(observed, action.volume)
+    loop.add(keyOf(observed.snapshot.metadata))
+    return []
   }
 
   const requestFreeze = async (vm: Persisted<VirtualMachine>, freeze: FreezeRequest): Promise<void> => {
@@ -218,6 +235,11 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
       await Promise.all([snapshots.stop(), loop.stop()])
     },
   }
+}
+
+const isFrozen = ({ snapshot, source }: ObservedSnapshot): boolean => {
+  const { frozen } = source?.vm?.status ?? {}
+  return frozen?.id === snapshot.metadata.uid && frozen.state === 'Frozen'
 }
 
 /** The API server answers so if a webhook for VolumeSnapshots does not answer. Only its owner can correct that. */
