@@ -1,10 +1,12 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ConfigStatus } from '../api/config.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import { virtualMachines } from '../runtime/resource.ts'
+import { creationsOfPasses } from '../test/creations-of-passes.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
@@ -305,6 +307,40 @@ describe('a restart', () => {
       () => tries() > 1,
       () => clock.advance(1000),
     )
+  })
+
+  test('leaves slow claims to the next pass, and tries those that are refused again once all were tried', async () => {
+    const { clock, server, start } = await setUp()
+    const found = server.find(configs, 'default', 'web')!
+    const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+    const claimTemplates = names.map((name) => ({ name, spec: { resources: { requests: { storage: '1Gi' } } } }))
+    server.put(configs, { ...found, spec: { ...(found['spec'] as object), claimTemplates } })
+    const refusal = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota' }
+    const claims = '/persistentvolumeclaims'
+    const tries = () =>
+      server.requests.flatMap(({ method, path, body }) =>
+        method === 'POST' && path.endsWith(claims) ? [(body as VirtualMachine).metadata.name] : [],
+      )
+    let isRefused = true
+    server.fault = ({ method, path, body }) => {
+      if (method !== 'POST' || !path.endsWith(claims)) return undefined
+      const heldUntil = clock.advance(1000)
+      return isRefused && /^[abf]-/.test((body as VirtualMachine).metadata.name ?? '')
+        ? { heldUntil, status: 403, body: refusal }
+        : { heldUntil }
+    }
+    start()
+    // The clock moves only with creations: no pass waits for it.
+    await until(() => status(server).phase === 'Stopped')
+    const isPass = ({ method, path }: FakeRequest) => method === 'GET' && path.endsWith('/virtualmachineconfigs/web')
+    expect(creationsOfPasses(server, isPass, claims)).toEqual([2, 2, 2, 1])
+    expect(tries()).toEqual(names.map((name) => `${name}-web`))
+    isRefused = false
+    await until(
+      () => names.every((name) => server.find('/api/v1/persistentvolumeclaims', 'default', `${name}-web`)),
+      () => clock.advance(1000),
+    )
+    expect(tries().slice(names.length)).toEqual(['a-web', 'b-web', 'f-web'])
   })
 
   test('creates its VM, and reports why, although a claim is refused', async () => {

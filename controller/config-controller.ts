@@ -17,6 +17,7 @@ import type { ConfigAction, ObservedConfig } from './config-plan.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { createPassDeadline } from './pass-deadline.ts'
 import { persistentVolumeClaims } from './pod.ts'
 import { configSlimmer } from './slim-owner.ts'
 import type { CachedConfig } from './slim-owner.ts'
@@ -63,6 +64,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
   const { kube, vms, log, clock, random = Math.random } = options
   const { slim, forget } = configSlimmer()
   const refused = new Map<string, Refused>()
+  /** The claims that were refused in passes that ended before all claims were tried. The next pass tries the others. */
+  const tried = new Map<string, { readonly wanted: string; readonly claims: ReadonlySet<string> }>()
   const retry = (config: Config) => {
     const key = keyOf(config.metadata)
     const { backOff } = refused.get(key) ?? { backOff: createBackOff({ ...refusedRetry, clock, random }) }
@@ -92,6 +95,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       loop.forget(object.metadata)
       forget(object.metadata.uid)
       refused.delete(keyOf(object.metadata))
+      tried.delete(keyOf(object.metadata))
     }
     note(change)
   })
@@ -109,9 +113,10 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     if (observed === undefined) return
     const target = { resource: cachedConfigs, object: observed.config }
     const wait = waitOf(observed.config)
-    const refusals = wait ?? (await createClaims(observed))
+    const { isComplete, actions: refusals } = wait ? { isComplete: true, actions: wait } : await createClaims(observed)
     // Events first: a VM that is refused replaces what follows.
-    const actions = [...refusals, ...planConfig(observed)]
+    const actions = [...refusals, ...(isComplete ? planConfig(observed) : [])]
+    if (!isComplete) loop.add(key)
     await loop.perform(target, actions, (action) => act(key, observed, action, wait))
   }
 
@@ -124,29 +129,50 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     return { config, vm, revision: config.revision ?? revisionOf(config.spec?.template), now: timestamp(clock) }
   }
 
-  /** A VM that has its pod has its claims. Returns what to do where the API server refused a claim. */
-  const createClaims = async ({ config, vm }: ObservedConfig): Promise<readonly ConfigAction[]> => {
-    if (config.hasClaims !== true && config.spec?.claimTemplates === undefined) return []
-    if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return []
-    if (vm?.metadata.deletionTimestamp !== undefined) return []
-    const own = refOf(keyOf(config.metadata))
-    const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, own)) : config
-    if (whole?.spec === undefined || whole.metadata.deletionTimestamp !== undefined) return []
-    const refusals: ConfigAction[] = []
-    const owner = { kind: 'VirtualMachineConfig', metadata: whole.metadata, spec: whole.spec } as const
-    for (const claim of claimsOfVm(owner, whole.metadata.name)) {
-      const ref = { ...own, name: claim.metadata.name }
-      if ((await unlessNotFound(kube.get(persistentVolumeClaims, ref))) !== undefined) continue
+  /** The config as a whole if its claims may be missing. A VM that has its pod has its claims. */
+  const ownerOfClaims = async ({ config, vm }: ObservedConfig) => {
+    if (config.hasClaims !== true && config.spec?.claimTemplates === undefined) return undefined
+    if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return undefined
+    if (vm?.metadata.deletionTimestamp !== undefined) return undefined
+    const ref = refOf(keyOf(config.metadata))
+    const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, ref)) : config
+    if (whole?.spec === undefined || whole.metadata.deletionTimestamp !== undefined) return undefined
+    return { kind: 'VirtualMachineConfig', metadata: whole.metadata, spec: whole.spec } as const
+  }
+
+  /** Returns whether all have been tried, and what to do where the API server refused a claim. */
+  const createClaims = async (
+    observed: ObservedConfig,
+  ): Promise<{ readonly isComplete: boolean; readonly actions: readonly ConfigAction[] }> => {
+    const { config } = observed
+    const key = keyOf(config.metadata)
+    const before = tried.get(key)
+    tried.delete(key)
+    const owner = await ownerOfClaims(observed)
+    if (owner === undefined) return { isComplete: true, actions: [] }
+    const wanted = wantedOf(config)
+    const failed = new Set(before?.wanted === wanted ? before.claims : [])
+    const actions: ConfigAction[] = []
+    const deadline = createPassDeadline(clock)
+    for (const claim of claimsOfVm(owner, owner.metadata.name)) {
+      const { name } = claim.metadata
+      if (failed.has(name)) continue
+      if ((await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(key), name }))) !== undefined) continue
+      if (deadline.isOver()) {
+        if (configs.store.get(key) !== undefined) tried.set(key, { wanted, claims: failed })
+        return { isComplete: false, actions }
+      }
       try {
         await unlessCounting(kube.create(persistentVolumeClaims, claim))
       } catch (error) {
         if (isAlreadyExists(error)) continue
         if (!isRefusal(error)) throw error
-        const message = `the claim ${claim.metadata.name} could not be created: ${error.status.message}`
-        refusals.push({ do: 'recordEvent', type: 'Warning', reason: 'FailedCreateClaim', message })
+        failed.add(name)
+        const message = `the claim ${name} could not be created: ${error.status.message}`
+        actions.push({ do: 'recordEvent', type: 'Warning', reason: 'FailedCreateClaim', message })
       }
     }
-    return refusals.length === 0 ? [] : [...refusals, retry(config)]
+    return { isComplete: true, actions: failed.size === 0 ? actions : [...actions, retry(config)] }
   }
 
   const act = async (

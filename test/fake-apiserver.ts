@@ -42,8 +42,8 @@ export type Fault =
   | 'reset-after'
   /** No response is ever sent. */
   | 'hang'
-  /** The request is performed once this resolves. */
-  | { heldUntil: Promise<unknown> }
+  /** The request is performed, or answered with this status, once this resolves. */
+  | { heldUntil: Promise<unknown>; status?: number; body?: unknown }
 
 interface HistoryEntry {
   version: number
@@ -315,9 +315,11 @@ export async function startFakeApiServer(
     const fault = fake.fault?.(request)
     if (fault === 'reset') return incoming.socket.destroy()
     if (fault === 'hang') return hanging.add(response)
-    if (typeof fault === 'object' && 'heldUntil' in fault) await fault.heldUntil
-    else if (typeof fault === 'object')
-      return answer(response, fault.status, fault.body ?? status(fault.status, 'Fault', 'injected'), fault.headers)
+    if (typeof fault === 'object') {
+      if ('heldUntil' in fault) await fault.heldUntil
+      const { status: code, body, headers } = { headers: undefined, ...fault }
+      if (code !== undefined) return answer(response, code, body ?? status(code, 'Fault', 'injected'), headers)
+    }
     if (fault === 'reset-after') response.end = () => (incoming.socket.destroy(), response)
     const at = parsePath(url.pathname)
     if (!at) return answer(response, 404, '404 page not found')
