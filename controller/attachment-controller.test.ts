@@ -5,7 +5,8 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import { virtualMachines } from '../runtime/resource.ts'
-import { startFakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
+import { creationsOfPasses } from '../test/creations-of-passes.ts'
+import { startFakeApiServer, type FakeObject, type FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
@@ -255,4 +256,41 @@ test('the pods of a VM that has ended are deleted, and forgotten', async () => {
   await until(() => pod() === undefined)
   await until(() => status().attachmentPods === undefined)
   expect(status().phase).toBe('Succeeded')
+})
+
+test('slow creations are left to the next pass, also if pods are refused', async () => {
+  const { clock, server, put, status, entry } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+  for (const name of names) {
+    const metadata = { namespace: 'default', name }
+    server.put(claimsPath, { metadata, spec: { resources: { requests: { storage: '1Gi' } } } })
+  }
+  const refusal = { code: 403, reason: 'Forbidden', message: 'exceeded quota' }
+  const refused = ['a', 'b', 'c'].map((name) => attachmentPodName(storedVm(), name))
+  server.fault = ({ method, path, body }) => {
+    if (method !== 'POST' || !path.endsWith('/pods')) return undefined
+    const heldUntil = clock.advance(1000)
+    return refused.includes((body as Pod).metadata.name ?? '')
+      ? { heldUntil, status: 403, body: refusal }
+      : { heldUntil }
+  }
+  const before = server.requests.length
+  const attachedVolumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+  put({ spec: { ...storedVm().spec, attachedVolumes }, status: status() })
+  const entries = () =>
+    (status().attachmentPods ?? []).map(({ name, podUID, reason }) => [name, reason ?? typeof podUID])
+  const outcomes = names.map((name) => [name, ['a', 'b', 'c'].includes(name) ? 'FailedCreate' : 'string'])
+  // The clock moves only with creations: no pass waits for it.
+  await until(
+    () => entries().length === names.length && entries().every(([, state]) => state !== 'undefined'),
+    undefined,
+    { describe: () => JSON.stringify(entries()) },
+  )
+  expect(entries()).toEqual(outcomes)
+  const requests = server.requests.slice(before)
+  const isPass = ({ method, path }: FakeRequest) => method === 'GET' && path.endsWith('/virtualmachines/vm1')
+  const counts = creationsOfPasses({ requests }, isPass, '/pods')
+  expect(counts.filter((count) => count > 2)).toEqual([])
+  expect(server.objects(podsPath).filter(({ metadata }) => metadata.name !== podName).length).toBe(4)
 })

@@ -25,6 +25,8 @@ import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { hasEnded, isTerminal } from './own-pod.ts'
+import { createPassDeadline } from './pass-deadline.ts'
+import type { PassDeadline } from './pass-deadline.ts'
 import { pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { createPodFailures } from './pod-failure.ts'
@@ -115,8 +117,11 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     forgetEnded(observed.vm)
     const target = { resource: virtualMachines, object: observed.vm }
     const refused: RefusedPod[] = []
-    await loop.perform(target, planAttachments(observed), (action) => act(observed, action, refused))
-    await loop.perform(target, refusedAttachments(observed.vm, refused), (action) => act(observed, action, []))
+    const deadline = createPassDeadline(clock)
+    await loop.perform(target, planAttachments(observed), (action) => act(observed, action, refused, deadline))
+    await loop.perform(target, refusedAttachments(observed.vm, refused), (action) =>
+      act(observed, action, [], deadline),
+    )
     // Once the status has the reason. That of a volume which the status did not have yet is written after another attempt.
     const known = new Set((observed.vm.status?.attachmentPods ?? []).map(({ podName }) => podName))
     for (const { entry } of refused)
@@ -193,17 +198,27 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   }
 
   /** A refusal is added to `refused`, and the actions for other volumes follow. */
-  const act = async ({ vm }: ObservedAttachments, action: OwnAction, refused: RefusedPod[]): Promise<undefined> => {
+  const act = async (
+    { vm }: ObservedAttachments,
+    action: OwnAction,
+    refused: RefusedPod[],
+    deadline: PassDeadline,
+  ): Promise<readonly AttachmentAction[] | undefined> => {
     if (action.do === 'deleteAttachmentPod') {
       const { metadata } = action.pod
       await unlessNotFound(kube.delete(pods, refOf(keyOf(metadata)), { uid: metadata.uid }))
       if (action.createAfterMs !== undefined) refusedPods.note(vm, action.createAfterMs, metadata.name)
-      return
+      return undefined
     }
     const leftMs = refusedPods.leftMs(vm, action.entry.podName)
     if (leftMs > 0) {
       loop.addAfter(keyOf(vm.metadata), leftMs)
-      return
+      return undefined
+    }
+    // Only creations follow.
+    if (deadline.isOver()) {
+      loop.add(keyOf(vm.metadata))
+      return []
     }
     try {
       await unlessCounting(kube.createUnread(pods, action.pod))
@@ -212,6 +227,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
       if (!isRefusal(error)) throw error
       refused.push({ entry: action.entry, reason: 'FailedCreate', message: error.status.message })
     }
+    return undefined
   }
 
   /** Its own pod comes with the next event. One without the label never comes. */
