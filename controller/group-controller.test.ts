@@ -11,6 +11,7 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import { virtualMachines } from '../runtime/resource.ts'
+import { creationsOfPasses } from '../test/creations-of-passes.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
@@ -352,6 +353,33 @@ describe('a group', () => {
     server.remove('/api/v1/persistentvolumeclaims', 'default', 'root-web-1')
     await reaches(2)
     expect(ownersOf('root-web-1')).toMatchObject(ofGroup)
+  })
+
+  test.each<[string, object, readonly number[]]>([
+    ['VMs', {}, [3, 2]],
+    [
+      'claims',
+      {
+        claimTemplates: ['a', 'b', 'c'].map((name) => ({
+          name,
+          spec: { resources: { requests: { storage: '1Gi' } } },
+        })),
+      },
+      Array.from({ length: 10 }, () => 2),
+    ],
+  ])('leaves slow %s to the next pass, and creates none twice', async (_, over, expected) => {
+    const { faults, server, start, clock, most } = await setUp(0)
+    server.put(groups, { ...server.find(groups, 'default', 'web')!, spec: { ...spec(5), ...over } })
+    const isSlow = ({ method, path }: FakeRequest) => method === 'POST' && !path.endsWith('/events')
+    faults.of = (request) => (isSlow(request) ? { heldUntil: clock.advance(1000) } : undefined)
+    start()
+    // The clock moves only with creations: no pass waits for it.
+    await until(() => status(server)?.replicas === 5)
+    const isPass = ({ method, path }: FakeRequest) => method === 'GET' && path.endsWith('/virtualmachinegroups/web')
+    const requests = server.requests.filter((request) => !request.path.endsWith('/events'))
+    expect(creationsOfPasses({ requests }, isPass, '')).toEqual(expected)
+    const created = requests.filter(isSlow).map(({ path, body }) => `${path} ${(body as VirtualMachine).metadata.name}`)
+    expect([new Set(created).size, most()]).toEqual([created.length, 5])
   })
 
   test('with claims reports a VM of another owner that has the name of one of its VMs', async () => {

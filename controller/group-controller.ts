@@ -40,6 +40,8 @@ import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { gatherMs as labelsGatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { createPassDeadline } from './pass-deadline.ts'
+import type { PassDeadline } from './pass-deadline.ts'
 import { groupSlimmer } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 import { UnselectedVm, whyNeverSelected, whyUnselected } from './unselected.ts'
@@ -92,6 +94,8 @@ const cachedGroups = resource<CachedGroup>(kind)
 const concurrency = 4
 /** Statuses of VMs change in bursts; the status of the group follows once for all of them. */
 const gatherMs = 100
+/** Creations at a time. They have no more connections, and a pass can end only between two batches. */
+const creationsAtOnce = 8
 /** Deletions at a time. */
 const deletionsAtOnce = 8
 const youngMs = 10_000
@@ -419,27 +423,40 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const uncertain = memory.expectations.uncertainNames
     const more = given ?? Array.from({ length: count }, () => `${vmPrefix(group)}${suffix()}`)
     const names = [...new Set([...uncertain, ...more])].slice(0, count)
-    for (let at = 0, size = 1; at < names.length; at += size, size *= 2) {
+    const deadline = createPassDeadline(clock)
+    let done = 0
+    for (let at = 0, size = 1; at < names.length; at += size, size = Math.min(2 * size, creationsAtOnce)) {
+      if (done < at || (at > 0 && deadline.isOver())) break
       loop.assertLeading()
       const batch = names.slice(at, at + size)
-      const outcomes = await Promise.allSettled(batch.map((name) => create(whole, memory, name)))
+      const outcomes = await Promise.allSettled(batch.map((name) => create(whole, memory, name, deadline)))
       const failed = outcomes.find((outcome) => outcome.status === 'rejected')
       if (failed !== undefined) return failCreation(key, group, memory, failed.reason)
+      done += outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value).length
     }
-    memory.refusal = undefined
-    memory.asksFirst = false
-    if (group.status?.conditions?.some(({ type }) => type === 'ReplicaFailure')) loop.add(key)
+    if (done > 0) {
+      memory.refusal = undefined
+      memory.asksFirst = false
+    }
+    const hasFailure = group.status?.conditions?.some(({ type }) => type === 'ReplicaFailure') === true
+    if (done < names.length || hasFailure) loop.add(key)
     return undefined
   }
 
-  const create = async (group: Persisted<VirtualMachineGroup>, memory: Memory, name: string): Promise<void> => {
+  /** Returns whether there is a VM of this name, rather than only some of its claims because the deadline is over. */
+  const create = async (
+    group: Persisted<VirtualMachineGroup>,
+    memory: Memory,
+    name: string,
+    deadline: PassDeadline,
+  ): Promise<boolean> => {
     const selector = compileStoredSelector(group.spec.selector)
     const spec = { template: templateWithClaims({ metadata: { name }, spec: group.spec }) }
     const owner = { ...group, kind: 'VirtualMachineGroup', spec } as const
     const vm = virtualMachineOf(owner, name, revisionOf(group.spec.template))
     const object = { ...vm, metadata: { ...vm.metadata, generateName: vmPrefix(group) } }
     if (memory.asksFirst) await ask(selector, object)
-    await createClaims(kube, group, name)
+    if (!(await createClaims(kube, group, name, deadline)) || deadline.isOver()) return false
     const isRepeated = memory.expectations.uncertainNames.includes(name)
     memory.expectations.uncertain(name)
     try {
@@ -447,11 +464,14 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       await welcome(group, memory, made)
       record(group, 'Normal', 'SuccessfulCreate', `Created VM ${name}`)
     } catch (error) {
-      if (isAlreadyExists(error)) return adoptName(group, memory, name, isRepeated, error)
-      const isKnown = error instanceof ApiError && error.status.code < 500
-      if (isKnown) memory.expectations.resolved(name)
-      throw error
+      if (!isAlreadyExists(error)) {
+        const isKnown = error instanceof ApiError && error.status.code < 500
+        if (isKnown) memory.expectations.resolved(name)
+        throw error
+      }
+      await adoptName(group, memory, name, isRepeated, error)
     }
+    return true
   }
 
   /** @throws UnselectedVm if the VM that this process has created has other labels than the group selects */

@@ -67,7 +67,8 @@ export type GroupAction =
 /** After a failure, to find out how long to back off. */
 const soonMs = 1
 /**
- * VMs created in one pass, in batches of 1 + 2 + … + 32. Other groups get their turn before the next pass creates more.
+ * VMs created in one pass, in batches of 1 + 2 + 4 + 8 + … + 8. Other groups get their turn before the next pass creates
+ * more.
  */
 const maxCreations = 63
 /** The same for VMs with claims: each takes two requests for each of up to 16 claims. In batches of 1 + 2 + 4. */

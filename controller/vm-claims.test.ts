@@ -48,13 +48,27 @@ test.each<[string, object, string, boolean]>([
   const kube = createKubeClient({ access: server.access, userAgent: 'test' })
   const labels = { 'virtset.io/group': 'web' }
   server.put(claims, { metadata: { namespace: 'default', name: 'root-web-0', labels, ...metadata }, spec: {} })
-  const created = createClaims(kube, group, 'web-0').then(
+  const created = createClaims(kube, group, 'web-0', { isOver: () => false }).then(
     () => 'used',
     (error: Error) => error.message,
   )
   expect(await created).toBe(outcome)
   await bindClaims(kube, group, vm)
   expect(server.requests.some(({ method }) => method === 'PATCH')).toBe(isBound)
+  await kube.close()
+  await server.close()
+})
+
+test('claims are created until the deadline', async () => {
+  const server = await startFakeApiServer()
+  const kube = createKubeClient({ access: server.access, userAgent: 'test' })
+  const claimTemplates = ['a', 'b', 'c'].map((name) => ({ ...group.spec.claimTemplates![0]!, name }))
+  const of = { ...group, spec: { ...group.spec, claimTemplates } }
+  let left = 2
+  const deadline = { isOver: () => left-- === 0 }
+  const outcomes = [await createClaims(kube, of, 'web-0', deadline), server.objects(claims).length]
+  outcomes.push(await createClaims(kube, of, 'web-0', deadline), server.objects(claims).length)
+  expect(outcomes).toEqual([false, 2, true, 3])
   await kube.close()
   await server.close()
 })

@@ -7,6 +7,7 @@ import { withoutManagedFields } from '../runtime/partial-json.ts'
 import { apiVersionOf, keyOf, refOf, resource, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { pick } from '../runtime/slim.ts'
 import { isEnding } from './claim.ts'
+import type { PassDeadline } from './pass-deadline.ts'
 import { persistentVolumeClaims, type Claim } from './pod.ts'
 
 type Group = Persisted<VirtualMachineGroup>
@@ -17,15 +18,23 @@ export class ClaimEnding extends Error {
   override name = 'ClaimEnding'
 }
 
-/** Creates the claims of a VM of the group that do not exist yet. @param vm its name @throws ClaimEnding */
-export async function createClaims(kube: Client, group: Group, vm: string): Promise<void> {
+/**
+ * Creates the claims of a VM of the group that do not exist yet, until the deadline. Returns whether all exist.
+ *
+ * @param vm its name
+ * @throws ClaimEnding
+ */
+export async function createClaims(kube: Client, group: Group, vm: string, deadline: PassDeadline): Promise<boolean> {
   for (const claim of claimsOfVm({ ...group, kind: 'VirtualMachineGroup' }, vm)) {
     const { name } = claim.metadata
     const found = await unlessNotFound(kube.get(persistentVolumeClaims, { ...refOf(keyOf(group.metadata)), name }))
-    if (found === undefined) await unlessCounting(kube.create(persistentVolumeClaims, claim))
-    else if (isEndingFor(group, found))
+    if (found === undefined) {
+      if (deadline.isOver()) return false
+      await unlessCounting(kube.create(persistentVolumeClaims, claim))
+    } else if (isEndingFor(group, found))
       throw new ClaimEnding(`the claim ${name} is being deleted; the VM ${vm} gets a new one`)
   }
+  return true
 }
 
 /** With all owners, which a patch replaces. */
