@@ -6,7 +6,7 @@ import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { run } from '../../cluster/command.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
-import { clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
+import { clusterVirtualMachinePresets, resource, virtualMachines } from '../../runtime/resource.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { installProcesses, type Processes } from './processes.ts'
@@ -106,10 +106,12 @@ test('the start of a VM takes three writes and two events of virtset, and no rea
   expect(requestsSince(before)).toEqual(expected)
 }, 600_000)
 
+/** With managedFields. */
+const wholeVms = resource<VirtualMachine>({ ...virtualMachines, read: true })
 const fieldsOf = ({ metadata }: VirtualMachine) => (metadata.managedFields ?? []) as readonly ManagedFields[]
 const applied = (name: string, labels: { readonly [key: string]: string }) =>
   kube.patch(
-    virtualMachines,
+    wholeVms,
     { namespace: 'default', name },
     {
       type: 'apply',
@@ -124,7 +126,7 @@ test('managedFields of an applied VM list its live domain as one field', async (
   const ref = { namespace: 'default', name: 'applied' }
   const found = await until(
     async () => {
-      const current = await kube.get(virtualMachines, ref)
+      const current = await kube.get(wholeVms, ref)
       return current.status?.domain === undefined ? undefined : current
     },
     pause,
@@ -138,7 +140,7 @@ test('managedFields of an applied VM list its live domain as one field', async (
 })
 
 test('a created VM has no managedFields until a manifest is applied to it', async () => {
-  const created = await kube.get(virtualMachines, { namespace: 'default', name: 'first' })
+  const created = await kube.get(wholeVms, { namespace: 'default', name: 'first' })
   expect([created.status?.phase, fieldsOf(created)]).toEqual(['Running', []])
   const first = await applied('first', { tier: 'front', zone: 'a' })
   expect(first.metadata.labels).toEqual({ tier: 'front', zone: 'a' })
