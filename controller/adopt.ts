@@ -70,12 +70,25 @@ function firstMissing(stated: unknown, found: unknown, path: string, budget: Bud
   }
   if (isRecord(stated)) {
     for (const [key, value] of Object.entries(stated)) {
-      const missing = firstMissing(value, isRecord(found) ? found[key] : undefined, `${path}.${key}`, budget)
+      const one = isRecord(found) ? found[key] : undefined
+      if (one === undefined && isOmitted(value, path, key)) continue
+      const missing = firstMissing(value, one, `${path}.${key}`, budget)
       if (missing !== undefined) return missing
     }
     return isRecord(found) ? undefined : path
   }
   return stated === found ? undefined : path
+}
+
+/**
+ * Whether the API server omits this value of a VM from the pod that it stores. An absent field means the same there. It
+ * does not elsewhere: an empty label of a node, an empty selector and zero seconds of a toleration must be found.
+ */
+function isOmitted(value: unknown, path: string, key: string): boolean {
+  if (value === '') return path.startsWith('spec.tolerations[')
+  // A label with one of these keys has a text as its value.
+  if (value === 0) return key === 'initialDelaySeconds'
+  return key === 'matchLabels' && isRecord(value) && Object.keys(value).length === 0
 }
 
 const nameOf = (item: unknown): string | undefined =>

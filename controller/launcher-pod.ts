@@ -237,7 +237,9 @@ const guestProbe = '/usr/local/bin/guest-probe'
 const execSlackSeconds = 2
 
 function probesOf(probes: Probes): Probes {
-  const inPod = (name: ProbeName, { exec, ...rest }: Probe): Probe => {
+  const inPod = (name: ProbeName, { exec, httpGet, ...rest }: Probe): Probe => {
+    // The API server replaces an empty path, and the pod that it stores is compared with this one.
+    if (httpGet !== undefined) return { ...rest, httpGet: httpGet.path === '' ? { ...httpGet, path: '/' } : httpGet }
     if (exec === undefined) return rest
     const timeoutSeconds = (rest.timeoutSeconds ?? 1) + execSlackSeconds
     return { ...rest, exec: { command: [guestProbe, name] }, timeoutSeconds: Math.min(timeoutSeconds, 2 ** 31 - 1) }

@@ -196,6 +196,41 @@ describe('the controller on a real API server, without webhooks', () => {
     await eventually('vm3 has a pod', async () => (await podOf('vm3')) !== '')
   })
 
+  it('recognizes the pod of a VM that states empty values, which the API server does not store', async () => {
+    const of = vm('empty')
+    const term = { topologyKey: 'a', labelSelector: { matchLabels: {} }, namespaceSelector: { matchLabels: {} } }
+    const interfaces = [{ type: 'user', backend: { type: 'passt' } }]
+    const spec = {
+      domain: { ...of.spec.domain, devices: { interfaces } },
+      tolerations: [
+        { key: 'a', operator: 'Equal', value: '' },
+        { key: '', operator: 'Exists' },
+        { key: 'b', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 0 },
+      ],
+      affinity: {
+        nodeAffinity: {
+          preferredDuringSchedulingIgnoredDuringExecution: [
+            { weight: 1, preference: { matchExpressions: [{ key: 'a', operator: 'Exists', values: [] }] } },
+          ],
+        },
+        podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [term] },
+        podAntiAffinity: {},
+      },
+      nodeSelector: { a: '' },
+      ports: [{ name: 'web', port: 80 }],
+      readinessProbe: {
+        httpGet: { port: 'web', path: '', httpHeaders: [{ name: 'a', value: '' }] },
+        initialDelaySeconds: 0,
+      },
+    }
+    await apply('empty', { ...of, spec })
+    await eventually('the VM has a pod', async () => (await podOf('empty')) !== '')
+    await bind(await podOf('empty'), 'n1')
+    const outcome = () => field('{.status.phase} {.status.reason}', 'vm', 'empty')
+    await eventually('the VM is scheduled or refused', async () => /Scheduled|PodNotOwn/.test(await outcome()))
+    expect(await outcome()).toBe('Scheduled ')
+  })
+
   it('exits in order on SIGTERM, and releases the lease', async () => {
     const two = children.at(-1)!
     const ended = new Promise((resolve) => two.once('exit', (code) => resolve(code)))
