@@ -1,4 +1,4 @@
-import type { LabelSelector, ObjectMeta } from '../api/object.ts'
+import type { LabelRequirement, LabelSelector, ObjectMeta } from '../api/object.ts'
 import { controllerOf, isOwning, ownerReference } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { resource } from '../runtime/resource.ts'
@@ -69,6 +69,8 @@ export const groupUidLabel = 'virtset.io/group-uid'
 export function budgetOf({ metadata, spec }: Persisted<CachedGroup>): Budget | undefined {
   const { minAvailable, selector } = spec
   if (minAvailable === undefined) return undefined
+  // The API server does not store what is empty, and the hash of what it stores is compared.
+  const { matchLabels = {}, matchExpressions = [] } = selector
   const { name, namespace, uid } = metadata
   const isLauncher = { key: vmUidLabel, operator: 'Exists' } as const
   return {
@@ -82,8 +84,16 @@ export function budgetOf({ metadata, spec }: Persisted<CachedGroup>): Budget | u
     },
     spec: {
       minAvailable,
-      selector: { ...selector, matchExpressions: [...(selector.matchExpressions ?? []), isLauncher] },
+      selector: {
+        ...(Object.keys(matchLabels).length === 0 ? {} : { matchLabels }),
+        matchExpressions: [...matchExpressions.map(withoutEmptyValues), isLauncher],
+      },
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
     },
   }
 }
+
+const withoutEmptyValues = ({ values = [], ...requirement }: LabelRequirement): LabelRequirement => ({
+  ...requirement,
+  ...(values.length === 0 ? {} : { values }),
+})

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { GroupSpec, GroupStatus, VirtualMachineGroup } from '../api/group.ts'
 import type { VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
-import type { ObjectMeta } from '../api/object.ts'
+import type { LabelSelector, ObjectMeta } from '../api/object.ts'
 import { ownerReference, templateRevisionAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { storedVm } from '../test/stored-vm.ts'
@@ -59,12 +59,20 @@ const terminated = {
   reason: 'Shutdown',
   conditions: [{ ...disrupted.conditions[0], reason: 'PodTerminated', message: 'the launcher pod was deleted' }],
 } as const
-const budget = (minAvailable: number): Persisted<CachedBudget> =>
+const isLauncher = { key: 'virtset.io/vm-uid', operator: 'Exists' } as const
+const ownSelector: LabelSelector = { matchLabels: labels, matchExpressions: [isLauncher] }
+const [labelKey = ''] = Object.keys(labels)
+const emptySelector: LabelSelector = {
+  matchLabels: {},
+  matchExpressions: [{ key: labelKey, operator: 'Exists', values: [] }],
+}
+const storedSelector: LabelSelector = { matchExpressions: [{ key: labelKey, operator: 'Exists' }, isLauncher] }
+const budget = (minAvailable: number, selector = ownSelector): Persisted<CachedBudget> =>
   slimBudget({
     metadata: { namespace: 'default', name: 'web', uid: 'b-1', resourceVersion: '1' },
     spec: {
       minAvailable,
-      selector: { matchLabels: labels, matchExpressions: [{ key: 'virtset.io/vm-uid', operator: 'Exists' }] },
+      selector,
       unhealthyPodEvictionPolicy: 'AlwaysAllow',
     },
   })
@@ -188,6 +196,11 @@ describe('a group of three', () => {
     ],
     ['gets the budget that it requests', observed(group({ minAvailable: 2 }), three), ['applyBudget']],
     ['keeps it', observed(group({ minAvailable: 2 }), three, { budget: budget(2) }), []],
+    [
+      'keeps it as the API server stores it, without the empty labels and values that its selector has',
+      observed(group({ minAvailable: 2, selector: emptySelector }), three, { budget: budget(2, storedSelector) }),
+      [],
+    ],
     ['corrects it', observed(group({ minAvailable: 2 }), three, { budget: budget(1) }), ['applyBudget']],
     ['also while it is paused', observed(group({ minAvailable: 2, paused: true }), three), ['applyBudget']],
     ['loses a budget that it no longer requests', observed(group(), three, { budget: budget(1) }), ['deleteBudget']],
