@@ -144,14 +144,14 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
       group.working++
       working.add(key)
       if (isSlow) slow++
-      void work(key, group).then(() => {
+      void work(key, group).finally(() => {
         if (isSlow) slow--
-        next()
+        continueOrEnd()
       })
     }
   }
 
-  const next = () => {
+  const continueOrEnd = () => {
     if (!drained) pump()
     else if (working.size === 0) drained()
   }
