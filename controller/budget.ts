@@ -1,7 +1,7 @@
 import type { LabelRequirement, LabelSelector, ObjectMeta } from '../api/object.ts'
 import { controllerOf, isOwning, ownerReference } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { resource } from '../runtime/resource.ts'
+import { identity, resource } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmUidLabel } from './launcher-pod.ts'
@@ -19,12 +19,24 @@ export interface Budget {
   }
 }
 
+/** On the budgets that the controller maintains; the value is the uid of the group. */
+export const groupUidLabel = 'virtset.io/group-uid'
+
+/** A budget has one owner of ours. Users can add others. */
+const mostOwners = 64
+
 const kind = {
   group: 'policy',
   version: 'v1',
   plural: 'poddisruptionbudgets',
   kind: 'PodDisruptionBudget',
   namespaced: true,
+  read: {
+    apiVersion: true,
+    kind: true,
+    metadata: { ...identity, labels: { [groupUidLabel]: true }, ownerReferences: [mostOwners, true] },
+    spec: true,
+  },
 } as const
 
 export const budgets = resource<Budget>(kind)
@@ -57,9 +69,6 @@ export function slimBudget({ metadata, spec, ...budget }: Persisted<CachedBudget
     revision: revisionOf(spec),
   }
 }
-
-/** On the budgets that the controller maintains; the value is the uid of the group. */
-export const groupUidLabel = 'virtset.io/group-uid'
 
 /**
  * The budget that makes a drain leave `spec.minAvailable` VMs of a group running; undefined for a group without it. A

@@ -19,7 +19,7 @@ import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createPassDeadline } from './pass-deadline.ts'
 import { persistentVolumeClaims } from './pod.ts'
-import { configSlimmer } from './slim-owner.ts'
+import { configSlimmer, readOwner } from './slim-owner.ts'
 import type { CachedConfig } from './slim-owner.ts'
 
 type Config = Persisted<CachedConfig>
@@ -45,7 +45,7 @@ interface ConfigController {
 }
 
 const { accepts: _accepts, ...kind } = virtualMachineConfigs
-const cachedConfigs = resource<CachedConfig>(kind)
+const cachedConfigs = resource<CachedConfig>({ ...kind, read: readOwner })
 
 const concurrency = 4
 /** When a refused restart or claim is tried again: a user may be correcting the preset or the quota that refused it. */

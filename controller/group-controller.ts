@@ -42,7 +42,7 @@ import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createPassDeadline } from './pass-deadline.ts'
 import type { PassDeadline } from './pass-deadline.ts'
-import { groupSlimmer } from './slim-owner.ts'
+import { groupSlimmer, readOwner } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 import { UnselectedVm, whyNeverSelected, whyUnselected } from './unselected.ts'
 import { ClaimEnding, bindClaims, createClaims } from './vm-claims.ts'
@@ -89,7 +89,7 @@ interface Memory {
 }
 
 const { accepts: _accepts, ...kind } = virtualMachineGroups
-const cachedGroups = resource<CachedGroup>(kind)
+const cachedGroups = resource<CachedGroup>({ ...kind, read: readOwner })
 
 const concurrency = 4
 /** Statuses of VMs change in bursts; the status of the group follows once for all of them. */

@@ -5,7 +5,7 @@ import type { GroupSpec, VirtualMachineGroup } from '../api/group.ts'
 import type { LabelSelector } from '../api/object.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
-import type { KubeObject, Persisted } from '../runtime/resource.ts'
+import { identity, type KubeObject, type Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 
 /**
@@ -30,6 +30,15 @@ export type CachedGroup = Omit<VirtualMachineGroup, 'spec'> &
     /** Its selector is larger than admission accepts, and not cached. It is handled as if it were paused. */
     readonly isTooLarge?: true
   }
+
+/** What the controller reads of a config or group: of the metadata, only what it caches. */
+export const readOwner = {
+  apiVersion: true,
+  kind: true,
+  metadata: { ...identity, generation: true, deletionTimestamp: true },
+  spec: true,
+  status: true,
+} as const
 
 export const isPaused = ({ spec, isTooLarge }: CachedGroup): boolean => spec.paused === true || isTooLarge === true
 

@@ -9,8 +9,10 @@ import { timestamp } from '../runtime/clock.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import {
   apiVersionOf,
+  identity,
   keyOf,
   refOf,
+  resource,
   unchanged,
   virtualMachineConfigs,
   virtualMachines,
@@ -74,7 +76,7 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
   const { kube, log, clock, vms } = options
   const snapshots = startReflector({
     kube,
-    resource: virtualMachineSnapshots,
+    resource: cachedSnapshots,
     log,
     clock,
     slim: slimSnapshot,
@@ -256,8 +258,20 @@ const stageOf = ({ metadata }: Snapshot, stage: (typeof stages)[number]): string
 /** Whether it is to be taken of a source that is known, and may not have been taken yet. */
 const isBegun = (snapshot: Snapshot): boolean => snapshot.status?.phase === 'InProgress' && !isTaken(snapshot)
 
+/** Of those that are listed and watched. A pass reads the whole snapshot. */
+export const cachedSnapshots = resource<VirtualMachineSnapshot>({
+  ...virtualMachineSnapshots,
+  read: {
+    apiVersion: true,
+    kind: true,
+    metadata: { ...identity, creationTimestamp: true, deletionTimestamp: true },
+    spec: { source: true },
+    status: { phase: true, creationTime: true },
+  },
+})
+
 /** The list of its volumes, which is the largest part, and its conditions are read for each pass. */
-const slimSnapshot = ({ apiVersion, kind, metadata, spec, status }: Snapshot): Snapshot => ({
+export const slimSnapshot = ({ apiVersion, kind, metadata, spec, status }: Snapshot): Snapshot => ({
   apiVersion,
   kind,
   metadata: slimMetadata(metadata, 'creationTimestamp', 'deletionTimestamp'),

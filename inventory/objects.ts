@@ -15,11 +15,14 @@ import type { Logger } from '../runtime/log.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import {
   clusterObjectPresets,
+  identity,
   keyOf,
   objectPresets,
   presetTargets,
+  resource,
   type KubeObject,
   type Persisted,
+  type Resource,
 } from '../runtime/resource.ts'
 import { slimMap, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
@@ -90,8 +93,8 @@ export function watchObjects({ kube, log, clock, protectedNamespaces }: WatchObj
     for (const listener of listeners) listener(id)
   }
   const indexers = { target: (preset: ObjectPreset) => [targetIn(preset)] }
-  const presets = [objectPresets, clusterObjectPresets].map((resource) =>
-    startReflector({ kube, resource, log, clock, slim: slimPreset, indexers }),
+  const presets = [objectPresets, clusterObjectPresets].map((of) =>
+    startReflector({ kube, resource: readObjectPresets(of), log, clock, slim: slimPreset, indexers }),
   )
   const targets = startReflector({ kube, resource: presetTargets, log, clock })
   const reflectors = [...presets, targets]
@@ -300,7 +303,21 @@ function targetIn({ spec }: ObjectPreset): string {
 }
 
 /** The size limit of a preset covers only its spec, and users write its metadata. */
-const slimPreset = (preset: Persisted<ObjectPreset>): Persisted<ObjectPreset> => ({
+export const readObjectPresets = (of: Resource<ObjectPreset>): Resource<ObjectPreset> =>
+  resource({
+    ...of,
+    read: {
+      '*': true,
+      metadata: {
+        ...identity,
+        generation: true,
+        deletionTimestamp: true,
+        annotations: { [authorAnnotation]: true },
+      },
+    },
+  })
+
+export const slimPreset = (preset: Persisted<ObjectPreset>): Persisted<ObjectPreset> => ({
   ...preset,
   metadata: {
     ...slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),

@@ -15,13 +15,16 @@ import type { Logger } from '../runtime/log.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import {
   clusterVirtualMachinePresets,
+  identity,
   keyOf,
   namespaces,
   nodeCapabilitySets,
   nodeProfiles,
+  resource,
   virtualMachinePresets,
   type KubeObject,
   type Persisted,
+  type Resource,
 } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
@@ -69,8 +72,8 @@ export interface WatchedInventory extends Inventory {
 export function watchInventory({ kube, log, clock, findWithMac }: WatchOptions): WatchedInventory {
   const candidates = createCandidates()
   const quarantined = new Map<string, QuarantinedPreset>()
-  const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
-    startReflector({ kube, resource, log, clock, slim: slimPreset }),
+  const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((of) =>
+    startReflector({ kube, resource: readPresets(of), log, clock, slim: slimPreset }),
   )
   const sizes = createNamespaceSizes()
   const presetOf = (id: string) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined)
@@ -209,7 +212,10 @@ const isRelabelled = (change: Change<KubeObject>): boolean =>
   change.kind !== 'updated' || !isDeepStrictEqual(change.object.metadata.labels, change.previous.metadata.labels)
 
 /** The size limit of a preset covers only its spec, and users write its metadata. */
-const slimPreset = (preset: Persisted<Preset>): Persisted<Preset> => ({
+export const readPresets = (of: Resource<Preset>): Resource<Preset> =>
+  resource({ ...of, read: { '*': true, metadata: { ...identity, generation: true, deletionTimestamp: true } } })
+
+export const slimPreset = (preset: Persisted<Preset>): Persisted<Preset> => ({
   ...preset,
   metadata: slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
 })

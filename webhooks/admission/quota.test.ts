@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Resources } from '../../api/launcher-resources.ts'
-import { quotaWarnings, slimQuota, slimRange } from './quota.ts'
+import { parserOf } from '../../runtime/partial-json.ts'
+import { limitRanges, quotaWarnings, resourceQuotas, slimQuota, slimRange } from './quota.ts'
 import type { KubeObject, Persisted } from '../../runtime/resource.ts'
 import type { LimitRange, ResourceQuota } from './quota.ts'
 
@@ -212,4 +213,28 @@ test('every warning is short enough to be printed in full', () => {
   const lines = warned([narrow], [tight])
   expect(lines.length).toBe(7)
   expect(lines.filter((line) => line.length >= 120)).toEqual([])
+})
+
+test.each([
+  [
+    'quota',
+    resourceQuotas.read,
+    slimQuota,
+    {
+      spec: {
+        hard: { pods: '1' },
+        scopes: ['NotTerminating'],
+        scopeSelector: { matchExpressions: [{ scopeName: 'PriorityClass', operator: 'In', values: ['high'] }] },
+      },
+      status: { hard: { pods: '1' }, used: { pods: '0' } },
+    },
+  ],
+  ['range', limitRanges.read, slimRange, { spec: { limits: [{ type: 'Container', max: { cpu: '1' } }] } }],
+])('a %s is read without what others add to its metadata, and with all that is cached', (_, read, slim, rest) => {
+  const many = Object.fromEntries(Array.from({ length: 1000 }, (_each, index) => [`l${index}`, 'theirs']))
+  const metadata = { namespace: 'n', name: 'q', uid: 'u', resourceVersion: '1' }
+  const whole = { metadata: { ...metadata, labels: many, annotations: many, finalizers: ['theirs'] }, ...rest }
+  const parsed = parserOf(read)(Buffer.from(JSON.stringify(whole)))
+  expect(parsed).toEqual({ metadata, ...rest })
+  expect(slim(parsed as typeof whole)).toEqual(slim(whole))
 })

@@ -1,6 +1,6 @@
 import type { Resources } from '../../api/launcher-resources.ts'
 import { quantityNano } from '../../api/quantity.ts'
-import { resource } from '../../runtime/resource.ts'
+import { identity, resource } from '../../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../../runtime/resource.ts'
 import { pick, slimMetadata } from '../../runtime/slim.ts'
 
@@ -43,6 +43,7 @@ export const limitRanges = resource<LimitRange>({
   plural: 'limitranges',
   kind: 'LimitRange',
   namespaced: true,
+  read: { metadata: identity, spec: { limits: true } },
 })
 
 export const resourceQuotas = resource<ResourceQuota>({
@@ -51,6 +52,11 @@ export const resourceQuotas = resource<ResourceQuota>({
   plural: 'resourcequotas',
   kind: 'ResourceQuota',
   namespaced: true,
+  read: {
+    metadata: identity,
+    spec: { hard: true, scopes: true, scopeSelector: true },
+    status: { hard: true, used: true },
+  },
 })
 
 /** Entries of one map of a quota or range; usual ones have ten. */
