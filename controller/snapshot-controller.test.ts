@@ -372,7 +372,6 @@ test.each([
       ? { heldUntil: clock.advance(1000) }
       : fault?.(request)
   snapshot('nightly', { name: 'web' })
-  await awaits(() => has('nightly-a'))
   // The clock moves only with creations: no pass waits for it.
   await until(() => names.every((name) => has(`nightly-${name}`)))
   const isPass = ({ method, path }: FakeRequest) =>
