@@ -567,6 +567,33 @@ describe('a group', () => {
   })
 
   test.each([
+    ['was changed by another client', 409],
+    ['is refused', 403],
+  ])('deletes none of its VMs for one whose adoption %s', async (_, code) => {
+    const { faults, server, start, reaches, clock } = await setUp(3)
+    start()
+    await reaches(3)
+    const creationTimestamp = '2020-01-01T00:00:00Z'
+    server.put(vms, {
+      metadata: { namespace: 'default', name: 'orphan', labels, creationTimestamp },
+      spec: {},
+      status: { phase: 'Running' },
+    })
+    let tries = 0
+    faults.of = ({ method, path }) => {
+      if (method !== 'PATCH' || !path.endsWith('/orphan')) return undefined
+      tries++
+      return { status: code, body: { kind: 'Status', code, reason: 'No', message: 'no' } }
+    }
+    await until(
+      () => tries >= 3,
+      () => clock.advance(1000),
+    )
+    expect(server.objects(vms)).toHaveLength(4)
+    expect(server.requests.filter(({ method }) => method === 'DELETE')).toEqual([])
+  })
+
+  test.each([
     ['has changed', 409, 'Conflict'],
     ['was not found', 404, 'NotFound'],
   ])('tries again to adopt a VM that %s', async (_, code, reason) => {

@@ -10,6 +10,7 @@ import {
   templateRevisionAnnotation,
   virtualMachineOf,
 } from '../api/template.ts'
+import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, isSelected, selectorText } from '../presets/selector.ts'
@@ -223,11 +224,17 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const actions = isNew ? planned.flatMap(withNote) : planned
     if (actions.some((action) => action.do === 'adoptVm')) await wholeOf(group)
     const target = { resource: cachedGroups, object: group }
-    /** By the uid of the VM that could not be adopted. It counts as a member, but is not deleted. */
+    /** By the uid of the VM that could not be adopted. It counts as a member. */
     const failures = new Map<string, ApiError>()
-    const isOwn = ({ metadata }: Vm) => !failures.has(metadata.uid)
+    // As many fewer are too many as could not be adopted.
+    const stillToDelete = (all: readonly Vm[]): readonly Vm[] => {
+      const isSurplus = (vm: Vm) => !isFinished(vm) && !memory.rejected.has(vm.metadata.uid)
+      const most = all.filter(isSurplus).length - failures.size
+      const surplus = all.filter((vm) => isSurplus(vm) && !failures.has(vm.metadata.uid))
+      return [...all.filter((vm) => !isSurplus(vm)), ...surplus.slice(0, Math.max(0, most))]
+    }
     await loop.perform(target, actions, async (action: OwnAction) => {
-      if (action.do === 'deleteVms') return deleteAll(group, memory, action.vms.filter(isOwn))
+      if (action.do === 'deleteVms') return deleteAll(group, memory, stillToDelete(action.vms))
       if (action.do !== 'adoptVm') return act(key, group, memory, action)
       return adopt(group, action.vm).catch((error: unknown) => {
         if (!(error instanceof ApiError)) throw error
@@ -297,6 +304,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       const vm = vms.store.get(keyOf({ ...metadata, name }))
       if (vm === undefined) continue
       memory.expectations.resolved(name)
+      // Of one whose guest may run, a user may have changed the labels meanwhile.
+      if (vm.status?.podUID !== undefined) continue
       const isMember = isSelected(compileStoredSelector(spec.selector), vm.metadata.labels ?? {})
       if (!isMember && isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata })) noteRejected(vm, memory)
     }
@@ -522,7 +531,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const found = await kube.get(virtualMachines, refOf(keyOf({ ...group.metadata, name })))
     memory.expectations.resolved(name)
     const isOwn = isControlledBy(found, { kind: 'VirtualMachineGroup', metadata: group.metadata })
-    if (isOwn && isRepeated) await welcome(group, memory, found)
+    if (isOwn && isRepeated && found.status?.podUID === undefined) await welcome(group, memory, found)
     else if (isOwn) noteCreated(found, memory)
     else if ((group.spec.claimTemplates ?? []).length > 0) throw taken
   }
