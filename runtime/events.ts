@@ -14,7 +14,7 @@ import type { KubeClient } from './kube.ts'
 import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
-import { createPace } from './pace.ts'
+import { createPace, placesOfSlow } from './pace.ts'
 import { createShares } from './shares.ts'
 import { shownText } from './shown-text.ts'
 
@@ -71,9 +71,11 @@ const mostRemembered = 4096
 const mostWaiting = 1000
 /**
  * A write takes milliseconds, so these are hundreds of events a second. One whose writes are slow, because of an
- * admission webhook or a quota, delays its own namespace only: those that are slow have as many together as one.
+ * admission webhook or a quota, delays its own namespace only: those that are slow leave one write to the others.
  */
 const mostAtOnce = { all: 4, perNamespace: 2 }
+const mostSlow = placesOfSlow(mostAtOnce)
+const slowMs = 500
 /** Over half a minute: an API server that restarts, or whose etcd does, responds with errors for some seconds. */
 const tries = 6
 const firstRetryMs = 1000
@@ -124,7 +126,7 @@ export function createEventRecorder(options: {
   const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
   const queue = createFairQueue<Entry>()
   const shares = createShares(mostAtOnce.perNamespace)
-  const pace = createPace(clock)
+  const pace = createPace(clock, slowMs)
   /** Writes of namespaces that were slow when these began. */
   let slow = 0
   const places = createFairLimit(mostWaiting)
@@ -199,7 +201,7 @@ export function createEventRecorder(options: {
       let isSlow = false
       const entry = queue.take((namespace) => {
         isSlow = pace.isSlow(namespace)
-        if (isSlow && slow >= mostAtOnce.perNamespace) return false
+        if (isSlow && slow >= mostSlow) return false
         return (leaveShare = shares.take(namespace)) !== undefined
       })
       if (entry === undefined) break

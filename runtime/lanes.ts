@@ -1,37 +1,47 @@
 import { systemClock, type Clock } from './clock.ts'
 import { createFairQueue } from './fair-queue.ts'
-import { createPace } from './pace.ts'
+import { createPace, placesOfSlow } from './pace.ts'
 import { createShares } from './shares.ts'
 
 /**
  * Limits concurrent work in total and per namespace. Namespaces with waiting work take turns, and within a namespace its
- * users do. Namespaces whose work is slow have as much together as one.
+ * users do. Namespaces whose work is slow leave a quarter to the others.
  */
 export interface Lanes {
   /** Rejects with the signal's reason if that aborts before the work begins. */
   run<T>(namespace: string, work: () => Promise<T>, signal?: AbortSignal, user?: string): Promise<T>
 }
 
-/** No namespace has this name. */
-const slow = 'slow namespaces'
+/** Requests take milliseconds. */
+const slowRequestMs = 500
 
-/** @param limits the maximum number of calls in progress, in total and per namespace */
+/**
+ * @param limits the maximum number of calls in progress, in total and per namespace
+ * @param slowMs how long a call takes that is slow
+ */
 export function createLanes(
   limits: { readonly all: number; readonly perNamespace: number },
   clock: Pick<Clock, 'monotonic'> = systemClock,
+  slowMs = slowRequestMs,
 ): Lanes {
   const waiting = createFairQueue<(leave: () => void) => void>()
   const shares = createShares(limits.perNamespace)
-  const pace = createPace(clock)
+  const pace = createPace(clock, slowMs)
+  const mostSlow = placesOfSlow(limits)
+  let slow = 0
   let busy = 0
 
   const take = (namespace: string): (() => void) | undefined => {
-    const leave = shares.take(pace.isSlow(namespace) ? slow : namespace)
+    const isSlow = pace.isSlow(namespace)
+    if (isSlow && slow >= mostSlow) return undefined
+    const leave = shares.take(namespace)
     if (leave === undefined) return undefined
     const end = pace.begin(namespace)
+    if (isSlow) slow++
     return () => {
       end()
       leave()
+      if (isSlow) slow--
     }
   }
 

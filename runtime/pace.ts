@@ -4,7 +4,7 @@ import type { Clock } from './clock.ts'
 /**
  * Whose work has been slow lately. A tenant can make requests of its namespace last for ten seconds, for example with
  * thousands of quotas: with turns alone, a few such namespaces would have all places, and each turn would last as long.
- * So all that are slow count as one, and the others have the rest.
+ * So those that are slow leave some places to the others.
  */
 export interface Pace {
   isSlow(namespace: string): boolean
@@ -12,21 +12,31 @@ export interface Pace {
   begin(namespace: string): () => void
 }
 
-/** Requests take milliseconds, and passes with many of them a tenth of a second. */
-const slowMs = 500
-/** Of the average, for each call: ten fast calls make up for one of ten seconds. */
-const weightOfLast = 1 / 4
+/** After a slow call, for how many times as long its namespace is slow. Fast calls in between excuse nothing. */
+const factor = 6
+const longestMs = 60_000
 const mostNamespaces = 4096
 
-export function createPace(clock: Pick<Clock, 'monotonic'>): Pace {
-  const averageMs = new LRUCache<string, number>({ max: mostNamespaces })
+/**
+ * Places that namespaces may have together that are slow, each within its own limit. A quarter is left to the others,
+ * who need it for milliseconds. If all are slow, because the API server is, they have nearly what they had.
+ */
+export const placesOfSlow = ({ all, perNamespace }: { readonly all: number; readonly perNamespace: number }): number =>
+  Math.max(perNamespace, all - Math.max(1, Math.floor(all / 4)))
+
+/** @param slowMs how long a call takes that is slow */
+export function createPace(clock: Pick<Clock, 'monotonic'>, slowMs: number): Pace {
+  const slowUntilMs = new LRUCache<string, number>({ max: mostNamespaces })
   /** When each call in progress has begun, the oldest first. */
   const running = new Map<string, Set<{ readonly sinceMs: number }>>()
   return {
     isSlow(namespace) {
+      // Of cluster-scoped objects: no tenant makes these slow.
+      if (namespace === '') return false
+      const nowMs = clock.monotonic()
       const [oldest] = running.get(namespace) ?? []
-      const isLate = oldest !== undefined && clock.monotonic() - oldest.sinceMs > slowMs
-      return isLate || (averageMs.get(namespace) ?? 0) > slowMs
+      const isLate = oldest !== undefined && nowMs - oldest.sinceMs > slowMs
+      return isLate || (slowUntilMs.get(namespace) ?? -Infinity) > nowMs
     },
     begin(namespace) {
       const call = { sinceMs: clock.monotonic() }
@@ -35,9 +45,9 @@ export function createPace(clock: Pick<Clock, 'monotonic'>): Pace {
       return () => {
         if (!calls.delete(call)) return
         if (calls.size === 0) running.delete(namespace)
-        const ms = clock.monotonic() - call.sinceMs
-        const before = averageMs.get(namespace) ?? ms
-        averageMs.set(namespace, before + (ms - before) * weightOfLast)
+        const nowMs = clock.monotonic()
+        const ms = nowMs - call.sinceMs
+        if (ms > slowMs) slowUntilMs.set(namespace, nowMs + Math.min(longestMs, factor * ms))
       }
     },
   }

@@ -5,7 +5,7 @@ import type { Clock } from './clock.ts'
 import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { isUnavailable } from './api-error.ts'
-import { createPace } from './pace.ts'
+import { createPace, placesOfSlow } from './pace.ts'
 
 export interface WorkQueueOptions {
   /** Reconciles the object with this key. Its errors are logged, up to a rate for each group, and the key is retried. */
@@ -29,8 +29,8 @@ export interface WorkQueueOptions {
  * are retried ten times a second, after a first hundred.
  *
  * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Groups whose keys take
- * long have as much of the concurrency together as one. Between two passes
- * the event loop gets a turn, even if passes only compute: a lease is renewed, a probe answered.
+ * long leave a quarter of the concurrency to the others. Between two passes the event loop gets a turn, even if passes
+ * only compute: a lease is renewed, a probe answered.
  */
 export interface WorkQueue {
   add(key: string): void
@@ -71,6 +71,9 @@ const longestRetryUnavailableMs = 5000
 const retriesPerSecond = 10
 const retryBurst = 100
 
+/** A pass waits for other requests, too, and may take two seconds of its own. */
+const slowPassMs = 3000
+
 interface Delayed {
   readonly dueMs: number
   readonly cancel: () => void
@@ -92,7 +95,8 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const delayed = new Map<string, Delayed>()
   const failures = new Map<string, number>()
   const counts = { done: 0, failures: 0 }
-  const pace = createPace(clock)
+  const pace = createPace(clock, slowPassMs)
+  const mostSlow = placesOfSlow({ all: concurrency, perNamespace: groupConcurrency })
   /** Keys in progress of groups that were slow when these began. */
   let slow = 0
   let drained: (() => void) | undefined
@@ -135,7 +139,7 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     for (const group of turns) {
       if (working.size >= concurrency) return
       const isSlow = pace.isSlow(group.name)
-      const mayWork = group.working < groupConcurrency && (!isSlow || slow < groupConcurrency)
+      const mayWork = group.working < groupConcurrency && (!isSlow || slow < mostSlow)
       const key = mayWork ? group.waiting.values().next().value : undefined
       if (key === undefined) continue
       group.waiting.delete(key)

@@ -29,6 +29,9 @@ const builtIn: ReadonlyMap<string, BuiltIn> = new Map([
   [redirectPlugin, redirect],
 ])
 
+/** A plugin may ask a router or an IPAM service. */
+const slowPluginMs = 10_000
+
 /**
  * The network agent of a node: runs plugins in the network namespaces of launcher pods, for the handler. It has no
  * token, and only root on the node can reach its socket.
@@ -39,8 +42,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const nodeNetworks = openNodeNetworks('/proc', process.pid)
   const node = { proc: '/proc', processesOf: (podUID: string) => processesOf(groups, podUID), nodeNetworks }
   const plugins = { builtIn, directory: pluginDirectory, clock: systemClock }
-  // An operator's plugin that hangs delays only VMs with such plugins.
-  const lanes = { builtIn: createLanes(limits.builtIn), others: createLanes(limits.others) }
+  // An operator's plugin that hangs delays only VMs with such plugins, and few of other namespaces.
+  const lanes = { builtIn: createLanes(limits.builtIn), others: createLanes(limits.others, systemClock, slowPluginMs) }
   const server = networkServer({
     openNetwork: (podUID) => openPodNetwork(node, podUID),
     run: (run) => runPlugin(plugins, run),
