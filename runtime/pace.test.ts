@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
 import { createPace, placesOfSlow } from './pace.ts'
 
-test('a namespace is slow while a call takes long, and some times as long after it, whatever is fast meanwhile', async () => {
+test('a namespace is slow while a call takes long, and six times as long after it, whatever is fast meanwhile', async () => {
   const clock = fakeClock()
   const pace = createPace(clock, 500)
   const end = pace.begin('a')
