@@ -1,7 +1,7 @@
 import type { LabelRequirement, LabelSelector, ObjectMeta } from '../api/object.ts'
 import { controllerOf, isOwning, ownerReference } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { identity, resource } from '../runtime/resource.ts'
+import { firstOwners, identity, resource } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmUidLabel } from './launcher-pod.ts'
@@ -22,9 +22,6 @@ export interface Budget {
 /** On the budgets that the controller maintains; the value is the uid of the group. */
 export const groupUidLabel = 'virtset.io/group-uid'
 
-/** A budget has one owner of ours. Users can add others. */
-const mostOwners = 64
-
 const kind = {
   group: 'policy',
   version: 'v1',
@@ -34,7 +31,7 @@ const kind = {
   read: {
     apiVersion: true,
     kind: true,
-    metadata: { ...identity, labels: { [groupUidLabel]: true }, ownerReferences: [mostOwners, true] },
+    metadata: { ...identity, labels: { [groupUidLabel]: true }, ownerReferences: firstOwners },
     spec: true,
   },
 } as const

@@ -6,7 +6,7 @@ import type { Toleration } from '../api/placement.ts'
 import type { Probes } from '../api/probe.ts'
 import type { ResourceClaim } from '../api/resource-claim.ts'
 import type { ObjectMeta } from '../api/object.ts'
-import { identity, resource } from '../runtime/resource.ts'
+import { firstOwners, identity, resource } from '../runtime/resource.ts'
 
 /**
  * The part of Kubernetes' Pod that we write or read. Optional fields may be absent from a cached pod: see `slimPod`.
@@ -107,9 +107,6 @@ export interface Claim {
   readonly status?: { readonly capacity?: { readonly storage?: string } }
 }
 
-/** A claim has one owner of ours. Users can add others. */
-const mostOwners = 64
-
 export const persistentVolumeClaims = resource<Claim>({
   group: '',
   version: 'v1',
@@ -122,7 +119,7 @@ export const persistentVolumeClaims = resource<Claim>({
       deletionTimestamp: true,
       labels: Object.fromEntries(claimOwnerLabels.map((label) => [label, true])),
       annotations: { [filledAnnotation]: true },
-      ownerReferences: [mostOwners, true],
+      ownerReferences: firstOwners,
     },
     spec: { volumeMode: true, resources: { requests: { storage: true } }, dataSource: { kind: true } },
     status: { capacity: { storage: true } },

@@ -2,7 +2,7 @@ import { group } from '../api/object.ts'
 import { shorten } from '../api/shorten.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { hasReadiness, slimProbes } from '../runtime/probe.ts'
-import { identity, resource, type Persisted } from '../runtime/resource.ts'
+import { firstOwners, identity, resource, type Persisted } from '../runtime/resource.ts'
 import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
 import { attachedToLabel } from './attachment-pod.ts'
@@ -10,9 +10,6 @@ import { networksAnnotation } from './network-failure.ts'
 import { labelsAnnotation, maxCopied } from './pod-labels.ts'
 import { pods, type Container, type ContainerState, type ContainerStatus, type Pod } from './pod.ts'
 import type { PodCondition, PodStatus } from './pod.ts'
-
-/** A pod has one owner of ours. Users can add others. */
-const mostOwners = 64
 
 /** Pods without the labels, annotations and owners that others add. */
 export const readPods = resource<Pod>({
@@ -26,7 +23,7 @@ export const readPods = resource<Pod>({
       deletionGracePeriodSeconds: true,
       labels: { [vmUidLabel]: true, [vmNameLabel]: true, [attachedToLabel]: true },
       annotations: { [labelsAnnotation]: true, [networksAnnotation]: true },
-      ownerReferences: [mostOwners, true],
+      ownerReferences: firstOwners,
     },
     spec: true,
     status: true,

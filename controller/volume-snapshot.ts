@@ -1,5 +1,5 @@
 import type { ObjectMeta, OwnerReference } from '../api/object.ts'
-import { identity, resource } from '../runtime/resource.ts'
+import { firstOwners, identity, resource } from '../runtime/resource.ts'
 
 /** The part of the CSI snapshotter's VolumeSnapshot that we write or read. */
 export interface VolumeSnapshot {
@@ -18,9 +18,6 @@ export interface VolumeSnapshot {
   }
 }
 
-/** It has one of ours. Other clients can add more. */
-const mostOwners = 64
-
 export const volumeSnapshots = resource<VolumeSnapshot>({
   group: 'snapshot.storage.k8s.io',
   version: 'v1',
@@ -28,7 +25,7 @@ export const volumeSnapshots = resource<VolumeSnapshot>({
   kind: 'VolumeSnapshot',
   namespaced: true,
   read: {
-    metadata: { ...identity, ownerReferences: [mostOwners, true] },
+    metadata: { ...identity, ownerReferences: firstOwners },
     spec: { source: { persistentVolumeClaimName: true } },
     status: { creationTime: true, readyToUse: true, error: { message: true } },
   },

@@ -14,7 +14,7 @@ import type { KubeClient } from './kube.ts'
 import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
-import { createPace, placesOfSlow } from './pace.ts'
+import { createPacedPlaces } from './pace.ts'
 import { createShares } from './shares.ts'
 import { shownText } from './shown-text.ts'
 
@@ -74,7 +74,6 @@ const mostWaiting = 1000
  * admission webhook or a quota, delays its own namespace only: those that are slow leave one write to the others.
  */
 const mostAtOnce = { all: 4, perNamespace: 2 }
-const mostSlow = placesOfSlow(mostAtOnce)
 const slowMs = 500
 /** Over half a minute: an API server that restarts, or whose etcd does, responds with errors for some seconds. */
 const tries = 6
@@ -126,9 +125,7 @@ export function createEventRecorder(options: {
   const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
   const queue = createFairQueue<Entry>()
   const shares = createShares(mostAtOnce.perNamespace)
-  const pace = createPace(clock, slowMs)
-  /** Writes of namespaces that were slow when these began. */
-  let slow = 0
+  const writes = createPacedPlaces(mostAtOnce, slowMs, clock)
   const places = createFairLimit(mostWaiting)
   /** In the queue, in a line, or until they are tried again. */
   const waiting = new Set<Entry>()
@@ -196,24 +193,22 @@ export function createEventRecorder(options: {
   }
 
   const pump = (): void => {
-    while (writing < mostAtOnce.all && !stopping.signal.aborted) {
+    while (!stopping.signal.aborted) {
       let leaveShare: (() => void) | undefined
-      let isSlow = false
+      let end: (() => void) | undefined
       const entry = queue.take((namespace) => {
-        isSlow = pace.isSlow(namespace)
-        if (isSlow && slow >= mostSlow) return false
-        return (leaveShare = shares.take(namespace)) !== undefined
+        leaveShare = shares.take(namespace)
+        end = leaveShare && writes.take(namespace)
+        if (end === undefined) leaveShare?.()
+        return end !== undefined
       })
       if (entry === undefined) break
       leavePlace(entry)
       writing++
-      if (isSlow) slow++
-      const end = pace.begin(namespaceOf(entry.content))
       const leave = () => leaveShare?.()
       void attempt(entry).then((isSettled) => {
-        end()
+        end?.()
         writing--
-        if (isSlow) slow--
         if (isSettled) {
           leave()
           advance(entry)

@@ -1,6 +1,6 @@
 import { systemClock, type Clock } from './clock.ts'
 import { createFairQueue } from './fair-queue.ts'
-import { createPace, placesOfSlow } from './pace.ts'
+import { createPacedPlaces } from './pace.ts'
 import { createShares } from './shares.ts'
 
 /**
@@ -26,34 +26,28 @@ export function createLanes(
 ): Lanes {
   const waiting = createFairQueue<(leave: () => void) => void>()
   const shares = createShares(limits.perNamespace)
-  const pace = createPace(clock, slowMs)
-  const mostSlow = placesOfSlow(limits)
-  let slow = 0
-  let busy = 0
+  const places = createPacedPlaces(limits, slowMs, clock)
 
   const take = (namespace: string): (() => void) | undefined => {
-    const isSlow = pace.isSlow(namespace)
-    if (isSlow && slow >= mostSlow) return undefined
-    const leave = shares.take(namespace)
-    if (leave === undefined) return undefined
-    const end = pace.begin(namespace)
-    if (isSlow) slow++
+    const leaveShare = shares.take(namespace)
+    const leavePlace = leaveShare && places.take(namespace)
+    if (leavePlace === undefined) {
+      leaveShare?.()
+      return undefined
+    }
     return () => {
-      end()
-      leave()
-      if (isSlow) slow--
+      leavePlace()
+      leaveShare?.()
     }
   }
 
   const pump = () => {
-    while (busy < limits.all) {
-      let leaveShare: (() => void) | undefined
-      const start = waiting.take((namespace) => (leaveShare = take(namespace)) !== undefined)
+    for (;;) {
+      let leave: (() => void) | undefined
+      const start = waiting.take((namespace) => (leave = take(namespace)) !== undefined)
       if (start === undefined) return
-      busy++
       start(() => {
-        leaveShare?.()
-        busy--
+        leave?.()
         pump()
       })
     }

@@ -24,6 +24,45 @@ const mostNamespaces = 4096
 export const placesOfSlow = ({ all, perNamespace }: { readonly all: number; readonly perNamespace: number }): number =>
   Math.max(perNamespace, all - Math.max(1, Math.floor(all / 4)))
 
+/** Places for work at once. Namespaces whose work is slow leave a quarter of them to the others. */
+export interface PacedPlaces {
+  /** Returns the function that gives the place back, which can be called twice; undefined if there is none. */
+  take(namespace: string): (() => void) | undefined
+}
+
+/**
+ * @param limits the number of places, in total and those that the caller lets one namespace have
+ * @param slowMs for how long work takes a place that is slow
+ */
+export function createPacedPlaces(
+  limits: { readonly all: number; readonly perNamespace: number },
+  slowMs: number,
+  clock: Pick<Clock, 'monotonic'>,
+): PacedPlaces {
+  const pace = createPace(clock, slowMs)
+  const mostSlow = placesOfSlow(limits)
+  let taken = 0
+  /** Those of namespaces that were slow when they took them. */
+  let slow = 0
+  return {
+    take(namespace) {
+      const isSlow = pace.isSlow(namespace)
+      if (taken >= limits.all || (isSlow && slow >= mostSlow)) return undefined
+      const end = pace.begin(namespace)
+      taken++
+      if (isSlow) slow++
+      let isTaken = true
+      return () => {
+        if (!isTaken) return
+        isTaken = false
+        end()
+        taken--
+        if (isSlow) slow--
+      }
+    },
+  }
+}
+
 /** @param slowMs how long a call takes that is slow */
 export function createPace(clock: Pick<Clock, 'monotonic'>, slowMs: number): Pace {
   const slowUntilMs = new LRUCache<string, number>({ max: mostNamespaces })

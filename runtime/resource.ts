@@ -46,6 +46,9 @@ export interface ObjectRef {
 /** Of the metadata of an object, what each has. */
 export const identity = { name: true, namespace: true, uid: true, resourceVersion: true } as const
 
+/** Of the owners of an object, those that are read: one is ours, and users can add others. */
+export const firstOwners = [64, true] as const
+
 export function resource<T extends KubeObject>(
   of: Omit<Resource<T>, 'accepts' | 'read'> & { readonly read?: ObjectParts | true },
 ): Resource<T> {

@@ -5,7 +5,7 @@ import type { Clock } from './clock.ts'
 import { createLimitedLog } from './limited-log.ts'
 import type { Logger } from './log.ts'
 import { isUnavailable } from './api-error.ts'
-import { createPace, placesOfSlow } from './pace.ts'
+import { createPacedPlaces } from './pace.ts'
 
 export interface WorkQueueOptions {
   /** Reconciles the object with this key. Its errors are logged, up to a rate for each group, and the key is retried. */
@@ -95,10 +95,7 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const delayed = new Map<string, Delayed>()
   const failures = new Map<string, number>()
   const counts = { done: 0, failures: 0 }
-  const pace = createPace(clock, slowPassMs)
-  const mostSlow = placesOfSlow({ all: concurrency, perNamespace: groupConcurrency })
-  /** Keys in progress of groups that were slow when these began. */
-  let slow = 0
+  const places = createPacedPlaces({ all: concurrency, perNamespace: groupConcurrency }, slowPassMs, clock)
   let drained: (() => void) | undefined
 
   const add = (key: string) => {
@@ -138,18 +135,17 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     // A group that has had its turn goes to the end of the set, where this loop meets it again.
     for (const group of turns) {
       if (working.size >= concurrency) return
-      const isSlow = pace.isSlow(group.name)
-      const mayWork = group.working < groupConcurrency && (!isSlow || slow < mostSlow)
-      const key = mayWork ? group.waiting.values().next().value : undefined
-      if (key === undefined) continue
+      const [key] = group.waiting
+      if (key === undefined || group.working >= groupConcurrency) continue
+      const leave = places.take(group.name)
+      if (leave === undefined) continue
       group.waiting.delete(key)
       turns.delete(group)
       if (group.waiting.size > 0) turns.add(group)
       group.working++
       working.add(key)
-      if (isSlow) slow++
       void work(key, group).finally(() => {
-        if (isSlow) slow--
+        leave()
         continueOrEnd()
       })
     }
@@ -161,7 +157,6 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   }
 
   const work = async (key: string, group: Group): Promise<void> => {
-    const end = pace.begin(group.name)
     try {
       await reconcile(key)
       counts.done++
@@ -169,7 +164,6 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     } catch (error) {
       retryLater(key, group, error)
     }
-    end()
     await nextTurn()
     working.delete(key)
     group.working--
