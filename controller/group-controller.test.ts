@@ -355,6 +355,31 @@ describe('a group', () => {
     expect(ownersOf('root-web-1')).toMatchObject(ofGroup)
   })
 
+  test('with claims repeats no creation of a number that is not missing any more', async () => {
+    const { faults, server, start, reaches, names, clock } = await setUp(0)
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    const scaleTo = (replicas: number) => {
+      const found = server.find(groups, 'default', 'web')!
+      server.put(groups, { ...found, spec: { ...spec(replicas), claimTemplates } })
+    }
+    let resets = 0
+    faults.of = (request) => {
+      if (!isCreation(request) || (request.body as VirtualMachine).metadata.name !== 'web-2') return undefined
+      resets++
+      return 'reset'
+    }
+    start()
+    scaleTo(3)
+    await until(
+      () => resets > 0 && server.objects(vms).length === 2,
+      () => clock.advance(100),
+    )
+    scaleTo(2)
+    server.remove(vms, 'default', 'web-0')
+    await reaches(2)
+    expect(names().toSorted()).toEqual(['web-0', 'web-1'])
+  })
+
   test.each<[string, object, readonly number[]]>([
     ['VMs', {}, [3, 2]],
     [

@@ -429,9 +429,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     { count, names: given }: Extract<GroupAction, { do: 'createVms' }>,
   ): Promise<undefined> => {
     const whole = await wholeOf(group)
-    const uncertain = memory.expectations.uncertainNames
-    const more = given ?? Array.from({ length: count }, () => `${vmPrefix(group)}${suffix()}`)
-    const names = [...new Set([...uncertain, ...more])].slice(0, count)
+    // A number that was uncertain need not be missing: the group may have been scaled in since.
+    const randomNames = Array.from({ length: count }, () => `${vmPrefix(group)}${suffix()}`)
+    const names = given ?? [...memory.expectations.uncertainNames, ...randomNames].slice(0, count)
     const deadline = createPassDeadline(clock)
     let done = 0
     for (let at = 0, size = 1; at < names.length; at += size, size = Math.min(2 * size, creationsAtOnce)) {
