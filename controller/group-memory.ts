@@ -1,0 +1,43 @@
+import type { GroupStatus } from '../api/group.ts'
+import { createBackOff } from '../runtime/back-off.ts'
+import type { BackOff } from '../runtime/back-off.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { createExpectations } from './group-expectations.ts'
+import type { Expectations } from './group-expectations.ts'
+
+/** The state of a group that only this process has. */
+export interface GroupMemory {
+  readonly expectations: Expectations
+  /** The VMs that this process created less than `youngMs` ago, by uid, with the time. */
+  readonly created: Map<string, number>
+  readonly backOff: BackOff
+  backOffUntilMs: number
+  refusal: string | undefined
+  /** Whether to ask with a dry run before a VM is created: the last one would have to be deleted. */
+  asksFirst: boolean
+  /** Uids of VMs that admission gave labels that the group does not select, until they are gone. */
+  readonly rejected: Set<string>
+  /** Uids of VMs whose claims are deleted with them. */
+  readonly boundVms: Set<string>
+  /** Whether this process knows all VMs that former leaders created for the group, also those that its cache lacks. */
+  isVerified: boolean
+}
+
+/** From a second to five minutes; reset after ten minutes without a failure. */
+const backOffMs = { firstMs: 1000, longestMs: 300_000, healthyMs: 600_000 }
+
+export function createGroupMemory(status: GroupStatus | undefined, clock: Clock, random: () => number): GroupMemory {
+  // What the last leader could not create, a new one does not create only to delete it.
+  const failure = status?.conditions?.find(({ type }) => type === 'ReplicaFailure')
+  return {
+    expectations: createExpectations(),
+    created: new Map(),
+    backOff: createBackOff({ ...backOffMs, clock, random }),
+    backOffUntilMs: 0,
+    refusal: failure?.message,
+    asksFirst: failure !== undefined,
+    rejected: new Set(),
+    boundVms: new Set(),
+    isVerified: false,
+  }
+}
