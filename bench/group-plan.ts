@@ -50,6 +50,7 @@ function measure(replicas: number) {
     vms: Array.from({ length: replicas }, (_, index) => vm(index)),
     deleted: new Set(),
     rejected: new Set(),
+    refused: new Set(),
     young: new Set(),
     budget: undefined,
     revision,

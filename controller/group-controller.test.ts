@@ -591,6 +591,49 @@ describe('a group', () => {
     expect(owned()).toEqual(['refused'])
   })
 
+  test('adopts a VM behind many that it cannot adopt, does its other work, and tries these ever more rarely', async () => {
+    const { faults, server, start, scale, reaches, clock } = await setUp(3)
+    start()
+    await reaches(3)
+    let tries = 0
+    faults.of = ({ method, path }) => {
+      if (method !== 'PATCH' || !path.includes('/big-')) return undefined
+      tries++
+      return { status: 500, body: { kind: 'Status', code: 500, message: 'etcdserver: request is too large' } }
+    }
+    const many = Array.from({ length: 70 }, (_, index) => `big-${index}`)
+    for (const name of [...many, 'small']) {
+      server.put(vms, { metadata: { namespace: 'default', name, labels }, spec: {} })
+    }
+    scale(80)
+    await reaches(80)
+    expect(server.find(vms, 'default', 'small')?.metadata['ownerReferences']).toHaveLength(1)
+    for (let turn = 0; turn < 30; turn++) await clock.advance(1000)
+    expect(tries).toBeLessThanOrEqual(70 * 6)
+    expect(status(server)?.replicas).toBe(80)
+  })
+
+  test('leaves slow adoptions to the next pass', async () => {
+    const { faults, server, start, clock } = await setUp(6)
+    for (let count = 0; count < 6; count++) {
+      server.put(vms, { metadata: { namespace: 'default', name: `orphan-${count}`, labels }, spec: {} })
+    }
+    const isSlow = ({ method, path }: FakeRequest) => method === 'PATCH' && path.includes('/orphan-')
+    faults.of = (request) => (isSlow(request) ? { heldUntil: clock.advance(1000) } : undefined)
+    start()
+    const owned = () => server.objects(vms).filter(({ metadata }) => metadata['ownerReferences'] !== undefined)
+    await until(
+      () => owned().length === 6,
+      () => clock.advance(20),
+    )
+    const isPass = ({ method, path }: FakeRequest) => method === 'GET' && path.endsWith('/virtualmachinegroups/web')
+    const [, ...passes] = server.requests
+      .map((request) => (isPass(request) ? ';' : isSlow(request) ? 'x' : ''))
+      .join('')
+      .split(';')
+    expect(passes.map((pass) => pass.length <= 3)).toEqual(passes.map(() => true))
+  })
+
   test.each([
     ['was changed by another client', 409],
     ['is refused', 403],
@@ -903,6 +946,38 @@ describe('a group whose VMs get other labels in admission', () => {
     change(server, name, {}, { labels: { app: 'other' } })
     await reaches(2)
     expect(server.find(vms, 'default', name)?.metadata['ownerReferences']).toEqual([])
+  })
+
+  test.each([
+    ['the watch', false],
+    ['the repeated creation', true],
+  ])('releases one with a pod, whose guest may run, that it finds by %s after a lost response', async (_, isSilent) => {
+    const { faults, clock, server, start } = await setUp(1)
+    let lost = ''
+    faults.of = (request) => {
+      if (isSilent && request.query.get('watch') === 'true' && request.path === vms) return 'hang'
+      if (!isCreation(request) || lost !== '') return undefined
+      const created = request.body as VirtualMachine
+      lost = created.metadata.name ?? ''
+      // What a user and the controller of VMs have done before the group finds it.
+      request.body = { ...created, metadata: { ...created.metadata, labels: {} }, status: { podUID: 'p' } }
+      return 'reset-after'
+    }
+    start()
+    const owners = () => server.find(vms, 'default', lost)?.metadata['ownerReferences']
+    if (isSilent) {
+      await until(
+        () => server.requests.filter((request) => isCreation(request)).length > 1,
+        () => clock.advance(1000),
+      )
+      faults.of = undefined
+      server.breakWatches('end')
+    }
+    await until(
+      () => lost !== '' && (owners() === undefined || JSON.stringify(owners()) === '[]'),
+      () => clock.advance(1000),
+    )
+    expect(owners()).toEqual([])
   })
 
   test('releases a member of a former leader whose labels a user has changed, if the name of a new VM finds it', async () => {

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { controllerOf, isControlledBy, isOwning } from '../api/template.ts'
-import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import { ApiError, isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import { unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
@@ -24,6 +23,7 @@ import { createGroupVms } from './group-vms.ts'
 import { gatherMs as labelsGatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { createPassDeadline } from './pass-deadline.ts'
 import { groupSlimmer, readOwner } from './slim-owner.ts'
 import type { CachedGroup } from './slim-owner.ts'
 
@@ -57,8 +57,8 @@ const concurrency = 4
 /** Statuses of VMs change in bursts; the status of the group follows once for all of them. */
 const gatherMs = 100
 const youngMs = 10_000
-/** After an adoption of a VM that has changed or gone, until the watch has delivered that. */
-const adoptAgainMs = 1000
+/** After the time of the next attempt to adopt a VM, which may not exist any more. */
+const forgetRefusalMs = 600_000
 export function startGroupController(options: GroupControllerOptions): GroupController {
   const { kube, vms, log, clock, random = Math.random } = options
   const { slim, forget } = groupSlimmer()
@@ -165,33 +165,34 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const actions = isNew ? planned.flatMap(withNote) : planned
     if (actions.some((action) => action.do === 'adoptVm')) await members.wholeOf(group)
     const target = { resource: cachedGroups, object: group }
-    /** By the uid of the VM that could not be adopted. It counts as a member. */
-    const failures = new Map<string, ApiError>()
-    // As many fewer are too many as could not be adopted.
-    const stillToDelete = (all: readonly Vm[]): readonly Vm[] => {
-      const isSurplus = (vm: Vm) => !isFinished(vm) && !memory.rejected.has(vm.metadata.uid)
-      const most = all.filter(isSurplus).length - failures.size
-      const surplus = all.filter((vm) => isSurplus(vm) && !failures.has(vm.metadata.uid))
-      return [...all.filter((vm) => !isSurplus(vm)), ...surplus.slice(0, Math.max(0, most))]
-    }
+    const deadline = createPassDeadline(clock)
+    /** Whether something is left to the next pass. */
+    let isLeft = false
     await loop.perform(target, actions, async (action: OwnAction) => {
-      if (action.do === 'deleteVms') return members.deleteAll(group, memory, stillToDelete(action.vms))
+      const isClaim = action.do === 'adoptVm' || action.do === 'releaseVm'
+      // What follows the claims was planned as if all of them succeeded.
+      if (isClaim ? deadline.isOver() : isLeft) {
+        isLeft = true
+        return []
+      }
       if (action.do !== 'adoptVm') return act(group, memory, action)
-      return members.adopt(group, action.vm).catch((error: unknown) => {
-        if (!(error instanceof ApiError)) throw error
-        failures.set(action.vm.metadata.uid, error)
-        return undefined
-      })
+      if (!(await members.adopt(group, memory, action.vm))) isLeft = true
+      return undefined
     })
-    const [failure] = [...failures.values()].filter((error) => !isConflict(error) && !isNotFound(error))
-    if (failure !== undefined) throw failure
+    if (isLeft) loop.addAfter(key, gatherMs)
     // No change of a VM without an owner leads to a pass, except that of its labels.
-    if (failures.size > 0) loop.addAfter(key, adoptAgainMs)
+    const nowMs = clock.monotonic()
+    const nextMs = Math.min(
+      ...[...memory.refused.values()].map(({ againAtMs }) => againAtMs - nowMs).filter((ms) => ms > 0),
+    )
+    if (nextMs < Infinity) loop.addAfter(key, nextMs)
   }
 
   const observe = (group: Group, memory: GroupMemory): ObservedGroup => {
-    const { expectations, created, rejected, backOffUntilMs, refusal } = memory
-    for (const [vm, atMs] of created) if (clock.monotonic() - atMs >= youngMs) created.delete(vm)
+    const { expectations, created, rejected, refused, backOffUntilMs, refusal } = memory
+    const nowMs = clock.monotonic()
+    for (const [vm, atMs] of created) if (nowMs - atMs >= youngMs) created.delete(vm)
+    for (const [vm, { againAtMs }] of refused) if (nowMs - againAtMs >= forgetRefusalMs) refused.delete(vm)
     const { uid, namespace } = group.metadata
     const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
     const isSeen = ({ metadata }: Vm) => owned.get(keyOf(metadata))?.metadata.uid === metadata.uid
@@ -202,12 +203,13 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       vms: [...owned.byIndex('owner', ownedBy(namespace, uid)), ...adoptableVms.of(group), ...unseen],
       deleted: expectations.deletedUids,
       rejected,
+      refused: { has: (vm) => (refused.get(vm)?.againAtMs ?? 0) > nowMs },
       young: created,
       // Others can name the group as the owner of a budget, also in another namespace.
       budget: budget !== undefined && isControlledBy(budget, owner) ? budget : undefined,
       revision: group.revision ?? '',
       refusal,
-      backOffMs: Math.max(0, backOffUntilMs - clock.monotonic()),
+      backOffMs: Math.max(0, backOffUntilMs - nowMs),
       now: timestamp(clock),
     }
   }
@@ -215,13 +217,15 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const act = async (
     group: Group,
     memory: GroupMemory,
-    action: Exclude<OwnAction, { readonly do: 'adoptVm' | 'deleteVms' }>,
+    action: Exclude<OwnAction, { readonly do: 'adoptVm' }>,
   ): Promise<readonly never[] | undefined> => {
     switch (action.do) {
       case 'releaseVm':
         return members.release(group, memory, action.vm)
       case 'createVms':
         return members.createAll(group, memory, action)
+      case 'deleteVms':
+        return members.deleteAll(group, memory, action.vms)
       case 'bindClaims':
         return members.bindAll(group, memory, action.vms)
       case 'noteFirstStatus':

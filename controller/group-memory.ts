@@ -17,6 +17,8 @@ export interface GroupMemory {
   asksFirst: boolean
   /** Uids of VMs that admission gave labels that the group does not select, until they are gone. */
   readonly rejected: Set<string>
+  /** The VMs that could not be adopted, by uid, with when to try again, and for how long it was to wait. */
+  readonly refused: Map<string, { readonly againAtMs: number; readonly waitMs: number }>
   /** Uids of VMs whose claims are deleted with them. */
   readonly boundVms: Set<string>
   /** Whether this process knows all VMs that former leaders created for the group, also those that its cache lacks. */
@@ -37,6 +39,7 @@ export function createGroupMemory(status: GroupStatus | undefined, clock: Clock,
     refusal: failure?.message,
     asksFirst: failure !== undefined,
     rejected: new Set(),
+    refused: new Map(),
     boundVms: new Set(),
     isVerified: false,
   }

@@ -86,6 +86,7 @@ const observed = (
   vms,
   deleted: new Set(),
   rejected: new Set(),
+  refused: new Set(),
   young: new Set(),
   budget: undefined,
   revision: 'r1',
@@ -214,6 +215,25 @@ describe('a group of three', () => {
       'adopts an orphan that matches',
       observed(group(), [vm('a'), vm('b'), vm('o', 'Running', { ownerReferences: [] })]),
       ['adopt o'],
+    ],
+    [
+      'neither replaces an orphan that it could not adopt nor deletes another VM for it',
+      observed(group(), [vm('a'), vm('b'), vm('c'), vm('o', undefined, { ownerReferences: [] })], {
+        refused: new Set(['o']),
+      }),
+      [],
+    ],
+    [
+      'counts an orphan that it could not adopt',
+      observed(group(), [vm('a'), vm('o', undefined, { ownerReferences: [] })], { refused: new Set(['o']) }),
+      ['create 1'],
+    ],
+    [
+      'deletes only its own VMs for a smaller number, not an orphan that it could not adopt',
+      observed(group({ replicas: 0 }), [vm('a'), vm('o', undefined, { ownerReferences: [] })], {
+        refused: new Set(['o']),
+      }),
+      ['delete a'],
     ],
     [
       'leaves an orphan that does not match',
@@ -406,6 +426,7 @@ const anyVm = fc.record({
   isEnding: fc.boolean(),
   isDeleted: fc.boolean(),
   isRejected: fc.boolean(),
+  isRefused: fc.boolean(),
   isYoung: fc.boolean(),
   owner: fc.constantFrom('ours', 'none', 'others'),
   matches: fc.boolean(),
@@ -422,11 +443,12 @@ test('never more than requested, never creation and deletion at once, and nothin
         }),
       )
       const deleted = new Set(given.flatMap(({ isDeleted }, index) => (isDeleted ? [`v${index}`] : [])))
-      const chosen = (key: 'isRejected' | 'isYoung') =>
-        new Set(given.flatMap((one, index) => (one[key] && one.owner === 'ours' ? [`v${index}`] : [])))
-      const rejected = chosen('isRejected')
-      const young = chosen('isYoung')
-      const actions = planGroup(observed(group({ replicas }), vms, { deleted, rejected, young }))
+      const chosen = (key: 'isRejected' | 'isRefused' | 'isYoung', owner: string) =>
+        new Set(given.flatMap((one, index) => (one[key] && one.owner === owner ? [`v${index}`] : [])))
+      const rejected = chosen('isRejected', 'ours')
+      const refused = chosen('isRefused', 'none')
+      const young = chosen('isYoung', 'ours')
+      const actions = planGroup(observed(group({ replicas }), vms, { deleted, rejected, refused, young }))
       const names = (word: string) =>
         shown(actions)
           .filter((line) => line.startsWith(word))
@@ -445,6 +467,7 @@ test('never more than requested, never creation and deletion at once, and nothin
       for (const name of [...names('delete'), ...names('release')])
         expect(given[Number(name?.slice(1))]?.owner === 'others').toBe(false)
       expect(names('release').filter((name) => rejected.has(name ?? ''))).toEqual([])
+      expect([...names('adopt'), ...names('delete')].filter((name) => refused.has(name ?? ''))).toEqual([])
       expect(created > 0 && names('release').some((name) => young.has(name ?? ''))).toBe(false)
       const active = names('delete').filter(
         (name) =>

@@ -34,6 +34,11 @@ export interface ObservedGroup {
    */
   readonly rejected: ReadonlySet<string>
   /**
+   * Uids of VMs that could not be adopted, until it is tried again. None is created in their place, and none of the
+   * group is deleted for them.
+   */
+  readonly refused: Pick<ReadonlySet<string>, 'has'>
+  /**
    * Uids of VMs that this process created a moment ago. A guest that powers off as soon as it has started, or a VM that
    * each node evicts, would be replaced without end.
    */
@@ -90,7 +95,7 @@ export const maxBindings = 8
 export function planGroup(observed: ObservedGroup): GroupAction[] {
   const { group, deleted, rejected, young, backOffMs } = observed
   if (group.metadata.deletionTimestamp !== undefined) return []
-  const { members, claims } = selectMembers(observed)
+  const { members, refused, claims } = selectMembers(observed)
   const sorted = sort(members, observed)
   const { active, terminating, finished, uncounted } = sorted
   const { replicas: desired = 1 } = group.spec
@@ -104,7 +109,8 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   // The changes of these VMs lead to the next pass. None is deleted before it is adopted.
   if (claims.length > maxClaims) return claims.slice(0, maxClaims)
   const order = group.hasClaims === true ? byNumber(group) : byPriority
-  const surplus = active.length > desired ? active.toSorted(order).slice(0, active.length - desired) : []
+  const own = refused.size === 0 ? active : active.filter((vm) => !refused.has(vm))
+  const surplus = own.length > desired ? own.toSorted(order).slice(0, own.length - desired) : []
   const most = group.deletesClaims === true ? maxBindings : maxDeletions
   // A VM that loses its labels as soon as it is created would be replaced without end, too.
   const isYoungRelease = (one: GroupAction) => one.do === 'releaseVm' && young.has(one.vm.metadata.uid)
@@ -149,14 +155,17 @@ function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
  * adopts only VMs without a controller, so two groups with overlapping selectors do not fight. A paused group adopts
  * and releases none.
  */
-function selectMembers({ group, vms, deleted, rejected }: ObservedGroup): {
+function selectMembers({ group, vms, deleted, rejected, refused: refusedUids }: ObservedGroup): {
   members: readonly Vm[]
+  /** Those of the members that could not be adopted. */
+  refused: ReadonlySet<Vm>
   claims: GroupAction[]
 } {
   const paused = isPaused(group)
   const compiled = compileStoredSelector(group.spec.selector)
   const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
   const members: Vm[] = []
+  const refused = new Set<Vm>()
   const claims: GroupAction[] = []
   const isChosen = ({ metadata }: Vm) => isSelected(compiled, metadata.labels ?? {})
   for (const vm of vms) {
@@ -166,10 +175,11 @@ function selectMembers({ group, vms, deleted, rejected }: ObservedGroup): {
     } else if (controllerOf(vm) === undefined && isAdopting(group)) {
       if (isFinished(vm) || isTerminating(vm, deleted) || !isChosen(vm)) continue
       members.push(vm)
-      claims.push({ do: 'adoptVm', vm })
+      if (refusedUids.has(vm.metadata.uid)) refused.add(vm)
+      else claims.push({ do: 'adoptVm', vm })
     }
   }
-  return { members, claims }
+  return { members, refused, claims }
 }
 
 interface Sorted {

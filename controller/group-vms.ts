@@ -12,7 +12,7 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, isSelected, selectorText } from '../presets/selector.ts'
 import type { Selector } from '../presets/selector.ts'
-import { ApiError, isAlreadyExists, unlessNotFound } from '../runtime/api-error.ts'
+import { ApiError, isAlreadyExists, isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { pageSize, readEach } from '../runtime/pages.ts'
@@ -60,7 +60,8 @@ interface GroupVms {
   resolveUncertain(group: Group, memory: GroupMemory): void
   /** Reads the group. @throws if it is not the one that was observed */
   wholeOf(group: Group): Promise<Persisted<VirtualMachineGroup>>
-  adopt(group: Group, vm: Vm): Promise<undefined>
+  /** Returns whether the API server has accepted that. If not, it is not tried again for a while. */
+  adopt(group: Group, memory: GroupMemory, vm: Vm): Promise<boolean>
   /** Returns no actions, which ends the pass, if it deletes the VM instead. */
   release(group: Group, memory: GroupMemory, vm: Vm): Promise<readonly never[] | undefined>
   createAll(group: Group, memory: GroupMemory, action: Creation): Promise<undefined>
@@ -73,6 +74,9 @@ interface GroupVms {
 const creationsAtOnce = 8
 /** Deletions at a time. */
 const deletionsAtOnce = 8
+/** How long to wait before another attempt to adopt a VM; each one doubles it. */
+const firstRefusalMs = 1000
+const longestRefusalMs = 300_000
 
 export function createGroupVms(options: GroupVmsOptions): GroupVms {
   const { kube, clock, cachedVm, suffix, assertLeading, again, record } = options
@@ -140,8 +144,21 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
     return undefined
   }
 
-  const adopt = async (group: Group, vm: Vm): Promise<undefined> =>
-    changeOwners(vm, await wholeVm(vm), (owners) => [...owners, referenceTo(group)])
+  const adopt = async (group: Group, { refused }: GroupMemory, vm: Vm): Promise<boolean> => {
+    const { uid, name } = vm.metadata
+    try {
+      await changeOwners(vm, await wholeVm(vm), (owners) => [...owners, referenceTo(group)])
+      refused.delete(uid)
+      return true
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      const waitMs = Math.min(2 * (refused.get(uid)?.waitMs ?? firstRefusalMs / 2), longestRefusalMs)
+      refused.set(uid, { againAtMs: clock.monotonic() + waitMs, waitMs })
+      const isOutdated = isConflict(error) || isNotFound(error)
+      if (!isOutdated) record(group, 'Warning', 'FailedAdopt', `Could not adopt VM ${name}: ${firstCause(error)}`)
+      return false
+    }
+  }
 
   /**
    * A VM that the selector has never selected is deleted instead, which ends the pass: it counts until it is gone. The
