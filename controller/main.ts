@@ -32,9 +32,13 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const access = await defaultAccess(process.env)
+  // As many again for requests that are late, which give their place in the lanes to others.
+  const kube = fairClient(
+    createKubeClient({ access, userAgent: name, connections: 2 * connections, retries: false }),
+    connections,
+  )
   // Events, whose recorder lets namespaces take turns itself, and metrics do not wait behind the requests of a tenant.
-  const client = createKubeClient({ access, userAgent: name, connections, retries: false })
-  const kube = fairClient(client, connections)
+  const client = createKubeClient({ access, userAgent: name, retries: false })
   // The lease must not wait until slow requests for VMs leave a connection.
   const leaseKube = createKubeClient({ access, userAgent: name, connections: 1 })
   const registry = createMetrics()
@@ -128,7 +132,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   shutdown.step('inventory', () => inventory.stop())
   shutdown.step('events', () => events.stop())
   shutdown.step('metrics', () => metrics?.close())
-  shutdown.step('client', () => client.close())
+  shutdown.step('clients', () => Promise.all([kube.close(), client.close()]).then(() => {}))
   shutdown.step('client for the lease', () => leaseKube.close())
   shutdown.step('health', () => health.close())
 }

@@ -125,7 +125,7 @@ export function createEventRecorder(options: {
   const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
   const queue = createFairQueue<Entry>()
   const shares = createShares(mostAtOnce.perNamespace)
-  const writes = createPacedPlaces(mostAtOnce, slowMs, clock)
+  const writes = createPacedPlaces(mostAtOnce, { slowMs, clock, wake: () => pump() })
   const places = createFairLimit(mostWaiting)
   /** In the queue, in a line, or until they are tried again. */
   const waiting = new Set<Entry>()
@@ -193,7 +193,7 @@ export function createEventRecorder(options: {
   }
 
   const pump = (): void => {
-    while (!stopping.signal.aborted) {
+    while (!stopping.signal.aborted && !writes.isFull()) {
       let leaveShare: (() => void) | undefined
       let end: (() => void) | undefined
       const entry = queue.take((namespace) => {

@@ -19,7 +19,7 @@ const shareOfNamespace = 0.75
  * API server itself is overloaded, few requests wait: the controller has hardly more workers than connections.
  *
  * @param kube a client without `retries`
- * @param connections those of the client
+ * @param connections half of those of the client: requests that are late do not count
  */
 export function fairClient(kube: KubeClient, connections: number, clock: Clock = systemClock): KubeClient {
   const lanes = createLanes({ all: connections, perNamespace: Math.ceil(connections * shareOfNamespace) })

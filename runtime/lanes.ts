@@ -5,7 +5,8 @@ import { createShares } from './shares.ts'
 
 /**
  * Limits concurrent work in total and per namespace. Namespaces with waiting work take turns, and within a namespace its
- * users do. Namespaces whose work is slow leave a quarter to the others.
+ * users do. Namespaces whose work is slow leave a quarter to the others, and work that is late gives its place to
+ * others.
  */
 export interface Lanes {
   /** Rejects with the signal's reason if that aborts before the work begins. */
@@ -16,17 +17,17 @@ export interface Lanes {
 const slowRequestMs = 500
 
 /**
- * @param limits the maximum number of calls in progress, in total and per namespace
+ * @param limits the maximum number of calls in progress that are not late, in total, and of all calls of a namespace
  * @param slowMs how long a call takes that is slow
  */
 export function createLanes(
   limits: { readonly all: number; readonly perNamespace: number },
-  clock: Pick<Clock, 'monotonic'> = systemClock,
+  clock: Pick<Clock, 'monotonic' | 'after'> = systemClock,
   slowMs = slowRequestMs,
 ): Lanes {
   const waiting = createFairQueue<(leave: () => void) => void>()
   const shares = createShares(limits.perNamespace)
-  const places = createPacedPlaces(limits, slowMs, clock)
+  const places = createPacedPlaces(limits, { slowMs, clock, wake: () => pump() })
 
   const take = (namespace: string): (() => void) | undefined => {
     const leaveShare = shares.take(namespace)
@@ -42,7 +43,7 @@ export function createLanes(
   }
 
   const pump = () => {
-    for (;;) {
+    while (!places.isFull()) {
       let leave: (() => void) | undefined
       const start = waiting.take((namespace) => (leave = take(namespace)) !== undefined)
       if (start === undefined) return

@@ -10,7 +10,7 @@ import { createPacedPlaces } from './pace.ts'
 export interface WorkQueueOptions {
   /** Reconciles the object with this key. Its errors are logged, up to a rate for each group, and the key is retried. */
   readonly reconcile: (key: string) => Promise<void>
-  /** Keys in progress at once. */
+  /** Keys in progress at once that are not late. */
   readonly concurrency: number
   /** Without it, all keys are in one group, which can use the whole concurrency. */
   readonly groups?: {
@@ -29,7 +29,7 @@ export interface WorkQueueOptions {
  * are retried ten times a second, after a first hundred.
  *
  * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Groups whose keys take
- * long leave a quarter of the concurrency to the others. Between two passes the event loop gets a turn, even if passes
+ * long leave a quarter of the concurrency to the others, and a key that takes long gives its place to others. Between two passes the event loop gets a turn, even if passes
  * only compute: a lease is renewed, a probe answered.
  */
 export interface WorkQueue {
@@ -71,8 +71,8 @@ const longestRetryUnavailableMs = 5000
 const retriesPerSecond = 10
 const retryBurst = 100
 
-/** A pass waits for other requests, too, and may take two seconds of its own. */
-const slowPassMs = 3000
+/** A pass takes milliseconds. One of many requests can be slow as well, and ends when it takes twice as long. */
+export const slowPassMs = 1000
 
 interface Delayed {
   readonly dueMs: number
@@ -95,7 +95,8 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const delayed = new Map<string, Delayed>()
   const failures = new Map<string, number>()
   const counts = { done: 0, failures: 0 }
-  const places = createPacedPlaces({ all: concurrency, perNamespace: groupConcurrency }, slowPassMs, clock)
+  const limits = { all: concurrency, perNamespace: groupConcurrency }
+  const places = createPacedPlaces(limits, { slowMs: slowPassMs, clock, wake: () => continueOrEnd() })
   let drained: (() => void) | undefined
 
   const add = (key: string) => {
@@ -134,7 +135,7 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const pump = () => {
     // A group that has had its turn goes to the end of the set, where this loop meets it again.
     for (const group of turns) {
-      if (working.size >= concurrency) return
+      if (places.isFull()) return
       const [key] = group.waiting
       if (key === undefined || group.working >= groupConcurrency) continue
       const leave = places.take(group.name)

@@ -39,6 +39,9 @@ import type { Tracer } from './tracing.ts'
 
 const clock = systemClock
 
+/** Of each client. Lanes allow twice as many requests as they have places, if the others are late. */
+const connections = 32
+
 /** Shared by both sources of presets. */
 interface Process {
   readonly settings: Settings
@@ -65,10 +68,10 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const { namespace } = settings
   const { healthPort, metricsPort, pod, service, secretName, certificateDirectory: directory, propagationMs } = source
   const access = await defaultAccess(process.env)
-  const kube = createKubeClient({ access, userAgent: 'virtset-webhooks' })
+  const kube = createKubeClient({ access, userAgent: 'virtset-webhooks', connections })
   // Connections of its own: a start occupies one until admission of its VM has ended, which can request a review of
   // access.
-  const accessKube = createKubeClient({ access, userAgent: 'virtset-webhooks' })
+  const accessKube = createKubeClient({ access, userAgent: 'virtset-webhooks', connections })
   const caches = startCaches(kube, log, clock)
   const protectedNamespaces = ['kube-system', namespace]
   const objects = watchObjects({ kube, log, clock, protectedNamespaces })

@@ -20,7 +20,7 @@ export interface TenantRequests {
   request(requester: Requester, method: 'GET' | 'POST', path: string, body?: object, read?: false): Promise<unknown>
 }
 
-/** As many as the client has connections: further ones would wait in the client, in the order of their arrival. */
+/** The client has more than twice as many connections: further ones would wait there, in the order of their arrival. */
 const defaultLimits = { all: 8, perNamespace: 4 }
 
 /**

@@ -110,10 +110,7 @@ const shortestPollMs = 200
 const longestPollMs = 2000
 /** The number of starts that may wait concurrently per namespace. */
 const mostWaiting = 16
-/**
- * The number of requests that may use the API server concurrently. Its client has eight connections, which certificates
- * and lists also need.
- */
+/** The number of requests that may use the API server concurrently. Others use the same client. */
 const lanes = { all: 6, perNamespace: 4 }
 const fieldManager = 'virtset-webhooks'
 /** The maximum number of conflicts with concurrent writers. */

@@ -68,7 +68,7 @@ const reviewMs = 30_000
 /** How long the status of a VM may take to show that its guest has ended. */
 const endKnownMs = 5000
 const endPollMs = 500
-/** Requests to the API server at once; its client has eight connections. */
+/** Requests to the API server at once. Others use the same client. */
 const lanes = { all: 2, perNamespace: 1 }
 
 const ended: Ending = { code: 1000, reason: 'the VM has ended' }
