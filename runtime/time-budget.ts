@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { createBucket, type Rate } from './bucket.ts'
 import type { Clock } from './clock.ts'
+import { threadMs } from './thread-time.ts'
 
 /** A share of the time of the event loop, for work of peers that can make it expensive. */
 export interface TimeBudget {
@@ -27,13 +28,11 @@ interface Work {
   readonly run: () => void
 }
 
-/** Of this thread. On a busy node, other processes have the CPU in the meantime, and the peer must not pay for that. */
-const threadMs = (): number => {
-  const { user, system } = process.threadCpuUsage()
-  return (user + system) / 1000
-}
-
-/** @param rate in milliseconds */
+/**
+ * @param rate in milliseconds
+ * @param cpuMs of this thread: on a busy node, other processes have the CPU in the meantime, and the peer must not pay for
+ *   that
+ */
 export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monotonic'>, cpuMs = threadMs): TimeBudget {
   const bucket = createBucket(rate.perSecond, rate.burst, clock)
   const used = new LRUCache<string, { readonly ms: number; readonly atMs: number }>({ max: mostPeers })
