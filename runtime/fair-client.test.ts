@@ -37,9 +37,11 @@ async function setUp() {
       await Promise.allSettled(sent)
     },
   )
-  const kube = fairClient(client, connections)
+  const clock = fakeClock()
+  const kube = fairClient(client, connections, clock)
   return {
     arrived,
+    clock,
     send: (request: (kube: KubeClient) => Promise<unknown>) => {
       const outcome = request(kube)
       outcome.catch(() => {})
@@ -83,6 +85,20 @@ test('two namespaces that flood delay a third one by one request', async () => {
     await until(() => arrived.length === connections + index + 1)
   }
   expect(arrived.slice(connections)).toContain('alice')
+})
+
+test('namespaces whose requests were slow leave a quarter of the connections to others', async () => {
+  const { arrived, clock, send, answer } = await setUp()
+  const slow = ['mallory', 'eve']
+  for (const namespace of slow) send(get(namespace))
+  await until(() => arrived.length === 2)
+  await clock.advance(1000)
+  for (const namespace of slow) for (let index = 0; index < 40; index++) send(get(namespace))
+  for (const _ of slow) answer()
+  await until(() => arrived.length === 8)
+  for (let index = 0; index < 2; index++) send(get('alice'))
+  await until(() => arrived.length === 10)
+  expect(arrived.slice(8)).toEqual(['alice', 'alice'])
 })
 
 test('requests that wait for Retry-After leave all connections to others, and are sent again after that time', async () => {

@@ -22,7 +22,7 @@ const shareOfNamespace = 0.75
  * @param connections half of those of the client: requests that are late do not count
  */
 export function fairClient(kube: KubeClient, connections: number, clock: Clock = systemClock): KubeClient {
-  const lanes = createLanes({ all: connections, perNamespace: Math.ceil(connections * shareOfNamespace) })
+  const lanes = createLanes({ all: connections, perNamespace: Math.ceil(connections * shareOfNamespace) }, clock)
   const enter = <T>(
     { namespace = '' }: { readonly namespace?: string },
     signal: AbortSignal | undefined,
