@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
-import { fakeClock } from '../test/fake-clock.ts'
+import { fakeClock, settle } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { ApiError, ApiUnreachable } from './api-error.ts'
 import { createEventRecorder } from './events.ts'
@@ -275,6 +275,38 @@ describe('event recorder', () => {
     held.resolve()
     await recorder.stop()
     expect(Object.fromEntries(counts())).toEqual({ a1: 2, a2: 1, a3: 1, b1: 1, c1: 1, c2: 1 })
+  })
+
+  it('leaves one of the four writes to others while the namespaces are slow that have more to write', async () => {
+    const clock = fakeClock()
+    const started: string[] = []
+    const held: (() => void)[] = []
+    const write = (_: unknown, { metadata: { namespace = '' } }: { metadata: { namespace?: string } }) => {
+      started.push(namespace)
+      return new Promise<void>((resolve) => held.push(resolve))
+    }
+    const kube = { createUnread: write } as unknown as KubeClient
+    const log = createLogger({ process: 'test', level: 'silent' })
+    const recorder = createEventRecorder({ kube, log, component: 'c', instance: 'i', clock })
+    let objects = 0
+    const record = (namespace: string) =>
+      recorder.record({ ...created, regarding: { ...regarding, namespace, uid: `u${objects++}` } })
+    const end = async () => {
+      for (const resolve of held.splice(0)) resolve()
+      await settle()
+    }
+    for (const namespace of ['slow-1', 'slow-2', 'calm-1', 'calm-2']) record(namespace)
+    await clock.advance(500)
+    held.splice(2).forEach((resolve) => resolve())
+    await clock.advance(1)
+    await end()
+    started.length = 0
+    for (const namespace of ['slow-1', 'slow-1', 'slow-2', 'slow-2', 'calm-1', 'calm-2']) record(namespace)
+    expect(started).toEqual(['slow-1', 'slow-1', 'slow-2', 'calm-1'])
+    await end()
+    expect(started.slice(4)).toEqual(['slow-2', 'calm-2'])
+    await end()
+    expect(recorder.statistics()).toEqual({ waiting: 0, dropped: 0 })
   })
 
   it('writes those of other namespaces while some wait to be tried again, and keeps the order of an object', async () => {
