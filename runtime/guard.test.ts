@@ -146,14 +146,19 @@ describe('of a client of TLS that is not authenticated,', () => {
   const metered: MeteredSocket[] = []
   afterEach(() => void metered.splice(0))
 
-  const start = async (server: TlsServer, provenBy: 'handshake' | 'caller', clock?: Clock) => {
+  const start = async (
+    server: TlsServer,
+    provenBy: 'handshake' | 'caller',
+    clock?: Clock,
+    more?: Partial<ConnectionLimits>,
+  ) => {
     const [accept] = server.listeners('connection')
     server.removeAllListeners('connection')
     server.on('connection', (socket: Socket | MeteredSocket) => {
       if (socket instanceof MeteredSocket) metered.push(socket)
       if (accept !== undefined) Reflect.apply(accept, server, [socket])
     })
-    const guarded = guard(server, {}, provenBy, clock)
+    const guarded = guard(server, more, provenBy, clock)
     return { ...guarded, port: await listen(server, 0, '127.0.0.1') }
   }
 
@@ -203,6 +208,34 @@ describe('of a client of TLS that is not authenticated,', () => {
     })
     closing.push(() => client.destroy())
     expect((await secured)[0].remoteAddress).toBe('127.0.0.2')
+  })
+
+  test('when more than 16 MiB wait, the address that has the most loses its last connections', async () => {
+    const clock = fakeClock()
+    let spentMs = 0
+    const server = createTlsServer(certificate)
+    const many = { pending: 1000, pendingPerAddress: 1000, burst: 1000 }
+    const given = { ...clock, monotonic: () => clock.monotonic() + spentMs }
+    const { rejections } = await start(server, 'handshake', given, many)
+    const arrive = (remoteAddress: string) => {
+      const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress })
+      closing.push(() => socket.destroy())
+      server.emit('connection', socket)
+      return socket
+    }
+    const first = arrive('10.0.0.1')
+    metered[0]?.once('data', () => (spentMs += 10_000))
+    first.push(endless.subarray(0, 1024))
+    await until(() => spentMs > 0)
+    first.destroy()
+    await once(first, 'close')
+    const attackers = Array.from({ length: 250 }, () => arrive('10.0.0.2'))
+    const others = Array.from({ length: 10 }, (_, index) => arrive(`10.0.1.${index}`))
+    for (const socket of [...attackers, ...others]) socket.push(endless)
+    await until(() => metered.slice(1).every((one) => one.isHeld() || one.transport.destroyed))
+    const closed = (sockets: Socket[]) => [...sockets.keys()].filter((index) => sockets[index]?.destroyed)
+    expect([closed(attackers), closed(others)]).toEqual([[246, 247, 248, 249], []])
+    expect(rejections).toEqual(Array.from({ length: 4 }, () => 'overloaded'))
   })
 
   test('a stranger waits for its turn, without a deadline, and does not delay an address with a proven one', async () => {
