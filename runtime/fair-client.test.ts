@@ -95,9 +95,9 @@ test('namespaces whose requests were slow leave a quarter of the connections to 
   await clock.advance(1000)
   for (const namespace of slow) for (let index = 0; index < 40; index++) send(get(namespace))
   for (const _ of slow) answer()
-  await until(() => arrived.length === 8)
+  await until(() => arrived.length >= 8)
   for (let index = 0; index < 2; index++) send(get('alice'))
-  await until(() => arrived.length === 10)
+  await until(() => arrived.length >= 10)
   expect(arrived.slice(8)).toEqual(['alice', 'alice'])
 })
 
