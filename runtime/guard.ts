@@ -23,7 +23,7 @@ const pieceBytes = 4096
  * The milliseconds that TLS of clients that are not proven takes, of addresses without and with one that is: neither
  * do strangers stop the latter, nor does a client that shares their address stop the process.
  */
-const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 500 } }
+const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 500, burst: 1000 } }
 
 /**
  * What was read of clients that are not proven and waits for its turn, up to 64 KiB of each. An honest one has sent its
@@ -85,7 +85,7 @@ export function guardConnections(
       if (socket.destroyed) return undefined
       if (metered.delivered + bytes > mostPendingBytes[provenBy]) return close(socket, 'malformed')
       const budget = connections.isKnown(address) ? known : strangers
-      leave = budget.add(address, metered.delivered + bytes, () => {
+      leave = budget.add(address, bytes, metered.delivered, () => {
         delivering = metered
         deliver()
         delivering = undefined

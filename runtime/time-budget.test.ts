@@ -9,8 +9,8 @@ function start() {
   const laterClock = { ...clock, monotonic: () => clock.monotonic() + spentMs }
   const budget = createTimeBudget({ perSecond: 100, burst: 100 }, laterClock, () => spentMs)
   const done: string[] = []
-  const add = (name: string, tookMs: number, bytes = 0) =>
-    budget.add(name.charAt(0), bytes, () => {
+  const add = (name: string, tookMs: number, bytes = 0, before = 0) =>
+    budget.add(name.charAt(0), bytes, before, () => {
       spentMs += tookMs
       done.push(name)
     })
@@ -49,6 +49,17 @@ test('work of few bytes precedes work of many', async () => {
   expect(done).toEqual(['a1', 'd1', 'c1', 'b1'])
 })
 
+test('of one peer, work that begins and work that continues take turns, of the latter the smallest first', async () => {
+  const { clock, done, add } = start()
+  add('a1', 200)
+  for (const name of ['a2', 'a3', 'a4', 'a5']) add(name, 1, 300)
+  add('a+large', 1, 4096, 4096)
+  add('a+small', 1, 2048, 300)
+  add('a+first', 1, 1024, 300)
+  await clock.advance(60_000)
+  expect(done).toEqual(['a1', 'a+first', 'a2', 'a+small', 'a3', 'a+large', 'a4', 'a5'])
+})
+
 test('what a peer has used is forgotten with time', async () => {
   const { clock, done, add } = start()
   add('a1', 90)
@@ -73,7 +84,7 @@ test('work that is removed is not run', async () => {
 
 test('work that other work adds runs after it, so that its time counts once', () => {
   const { budget, done, add } = start()
-  budget.add('a', 0, () => {
+  budget.add('a', 0, 0, () => {
     add('b1', 60)
     done.push('a1')
   })

@@ -7,11 +7,14 @@ import { threadMs } from './thread-time.ts'
 export interface TimeBudget {
   /**
    * Runs it at once if there is time left, and otherwise when its turn has come. The next one is of the peer that has
-   * used the least time lately; what its bytes can cost counts as well, so small work precedes large work.
-   * @param bytes of this work, and of what it continues
+   * used the least time lately; what its bytes can cost counts as well, so small work precedes large work. Of one peer,
+   * work that begins something, in the order of its arrival, and work that continues something, the smallest first, take
+   * turns: neither can be kept waiting by any number of the other.
+   * @param bytes of this work
+   * @param before of what it continues
    * @returns removes it, if it still waits
    */
-  add(peer: string, bytes: number, run: () => void): () => void
+  add(peer: string, bytes: number, before: number, run: () => void): () => void
 }
 
 /** Certificates of RSA whose public exponent is as long as the key: 6 ms for 1.3 KB. */
@@ -24,8 +27,15 @@ const mostPeers = 4096
 
 interface Work {
   readonly peer: string
+  readonly isNew: boolean
   readonly worstMs: number
   readonly run: () => void
+}
+
+/** The next work of a peer, of each kind. */
+interface Candidates {
+  begins?: Work
+  continues?: Work
 }
 
 /**
@@ -35,7 +45,9 @@ interface Work {
  */
 export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monotonic'>, cpuMs = threadMs): TimeBudget {
   const bucket = createBucket(rate.perSecond, rate.burst, clock)
-  const used = new LRUCache<string, { readonly ms: number; readonly atMs: number }>({ max: mostPeers })
+  const used = new LRUCache<string, { readonly ms: number; readonly atMs: number; readonly wasNew: boolean }>({
+    max: mostPeers,
+  })
   /** In the order of their arrival. */
   const waiting = new Set<Work>()
   let [isRunning, isScheduled] = [false, false]
@@ -46,20 +58,28 @@ export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monot
   }
   const next = (): Work | undefined => {
     const nowMs = clock.monotonic()
-    let [first, least]: [Work | undefined, number] = [undefined, Infinity]
+    const candidates = new Map<string, Candidates>()
     for (const work of waiting) {
-      const cost = usedBy(work.peer, nowMs) + work.worstMs
+      const of = candidates.get(work.peer) ?? {}
+      candidates.set(work.peer, of)
+      if (work.isNew) of.begins ??= work
+      else if (of.continues === undefined || work.worstMs < of.continues.worstMs) of.continues = work
+    }
+    let [first, least]: [Work | undefined, number] = [undefined, Infinity]
+    for (const [peer, { begins, continues }] of candidates) {
+      const work = used.get(peer)?.wasNew === true ? (continues ?? begins) : (begins ?? continues)
+      const cost = usedBy(peer, nowMs) + (work?.worstMs ?? 0)
       if (cost < least) [first, least] = [work, cost]
     }
     return first
   }
-  const perform = ({ peer, run }: Work) => {
+  const perform = ({ peer, isNew, run }: Work) => {
     const began = cpuMs()
     run()
     const ms = cpuMs() - began
     const nowMs = clock.monotonic()
     bucket.take(ms)
-    used.set(peer, { ms: usedBy(peer, nowMs) + ms, atMs: nowMs })
+    used.set(peer, { ms: usedBy(peer, nowMs) + ms, atMs: nowMs, wasNew: isNew })
   }
   const advance = () => {
     if (isRunning || isScheduled) return
@@ -80,8 +100,8 @@ export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monot
     isRunning = false
   }
   return {
-    add(peer, bytes, run) {
-      const work = { peer, worstMs: (bytes / 1024) * worstMsPerKiB, run }
+    add(peer, bytes, before, run) {
+      const work = { peer, isNew: before === 0, worstMs: ((before + bytes) / 1024) * worstMsPerKiB, run }
       waiting.add(work)
       advance()
       return () => waiting.delete(work)

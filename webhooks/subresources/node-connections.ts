@@ -46,7 +46,7 @@ export function createNodeConnections(clock: Pick<Clock, 'after' | 'monotonic'>)
     metered.limit(most.handshakeBytes, (bytes, deliver) => {
       const sum = metered.delivered + bytes
       if (sum > most.handshakeBytes) return offend(node, `its handshake has more than ${most.handshakeBytes} bytes`)
-      leave = budget.add(node, sum, deliver)
+      leave = budget.add(node, bytes, metered.delivered, deliver)
       return undefined
     })
     metered.once('close', () => leave())
