@@ -71,7 +71,7 @@ const mostRemembered = 4096
 const mostWaiting = 1000
 /**
  * A write takes milliseconds, so these are hundreds of events a second. One whose writes are slow, because of an
- * admission webhook or a quota, delays its own namespace only: those that are slow leave one write to the others.
+ * admission webhook, delays its own namespace only: those that are slow leave one write to the others.
  */
 const mostAtOnce = { all: 4, perNamespace: 2 }
 const slowMs = 500
@@ -285,7 +285,7 @@ export function createEventRecorder(options: {
   const grow = async ({ regarding }: EventContent, { name, count }: Known, now: string): Promise<boolean> => {
     try {
       const body = { count: count + 1, lastTimestamp: now }
-      const ref = { namespace: regarding.namespace ?? 'default', name }
+      const ref = { namespace: namespaceOf({ regarding }), name }
       await kube.patch(events, ref, { type: 'merge', body }, { signal: stopping.signal })
       return true
     } catch (error) {
@@ -295,7 +295,7 @@ export function createEventRecorder(options: {
   }
 
   const newEvent = ({ regarding, type, reason, message }: EventContent, name: string, now: string): Event => ({
-    metadata: { namespace: regarding.namespace ?? 'default', name },
+    metadata: { namespace: namespaceOf({ regarding }), name },
     involvedObject: regarding,
     type,
     reason,
@@ -346,5 +346,5 @@ export function createEventRecorder(options: {
   }
 }
 
-/** Empty for a cluster-scoped object. */
-const namespaceOf = ({ regarding: { namespace = '' } }: EventContent): string => namespace
+/** Where it is written: that of its object, or `default` for a cluster-scoped one. */
+const namespaceOf = ({ regarding: { namespace = 'default' } }: Pick<EventContent, 'regarding'>): string => namespace
