@@ -28,6 +28,25 @@ describe('pending connections', () => {
     expect(connections.arrive('d1', 'd')).toEqual({ isAccepted: true, evicted: 'b1' })
   })
 
+  test('of an address with a proven client: none is closed until there are too many of all', () => {
+    const connections = createConnections(limits, stopped)
+    connections.arrive('first', 'api')
+    connections.prove('first')
+    expect([1, 2, 3].map((n) => connections.arrive(`api${n}`, 'api'))).toEqual([accepted, accepted, accepted])
+    expect(connections.arrive('a1', 'a')).toEqual(accepted)
+    expect(connections.arrive('api4', 'api')).toEqual({ isAccepted: true, evicted: 'api1' })
+  })
+
+  test('of an address with a proven client do not let strangers have more', () => {
+    const connections = createConnections(limits, stopped)
+    connections.arrive('first', 'api')
+    connections.prove('first')
+    for (const name of ['api1', 'a1', 'a2']) connections.arrive(name, name.slice(0, -1))
+    expect(connections.arrive('a3', 'a')).toEqual({ isAccepted: true, evicted: 'a1' })
+    expect(connections.arrive('api2', 'api')).toEqual(accepted)
+    expect(connections.arrive('api3', 'api')).toEqual({ isAccepted: true, evicted: 'api1' })
+  })
+
   test('that are proven or gone do not count', () => {
     const connections = createConnections(limits, stopped)
     connections.arrive('a1', 'a')

@@ -5,8 +5,10 @@ import type { Clock } from './clock.ts'
 /** How many connections a server accepts. A connection is pending until its client is authenticated. */
 export interface ConnectionLimits {
   /**
-   * Pending connections, of all addresses and of one address. The oldest is closed for the newest: a well-behaved
-   * client is pending for milliseconds. If there are too many of all, it is the oldest of the address with the most.
+   * Pending connections, of all addresses and of one address without a proven client. The oldest is closed for the
+   * newest: a well-behaved client is pending for milliseconds. If there are too many of all, it is the oldest of the
+   * address with the most. Only this limits an address with a proven client: the API server opens hundreds at once when
+   * many requests wait, and each request whose connection is closed fails.
    */
   readonly pending: number
   readonly pendingPerAddress: number
@@ -54,9 +56,10 @@ export function createConnections<Connection>(
   const isKnown = (address: string) => ownAddresses.includes(address) || provenAddresses.has(address)
 
   const evict = (address: string): Connection | undefined => {
-    const byAddress = Map.groupBy(pending.keys(), (connection) => pending.get(connection))
-    const own = byAddress.get(address) ?? []
     const isOneTooMany = pending.size >= limits.pending
+    if (!isOneTooMany && isKnown(address)) return undefined
+    const byAddress = Map.groupBy(pending.keys(), (connection) => pending.get(connection))
+    const own = isKnown(address) ? [] : (byAddress.get(address) ?? [])
     const tooMany = own.length >= limits.pendingPerAddress ? own : isOneTooMany ? longest([...byAddress.values()]) : []
     const [oldest] = tooMany
     if (oldest !== undefined) pending.delete(oldest)
