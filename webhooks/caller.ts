@@ -6,12 +6,12 @@ import type { FrontProxy } from './subresources/front-proxy.ts'
 
 /** The user for whom the API server's aggregator sends a request; undefined if any other client sends it. */
 export function callerOf(
-  { socket, headersDistinct }: IncomingMessage,
+  { socket, rawHeaders }: Pick<IncomingMessage, 'socket' | 'rawHeaders'>,
   frontProxy: FrontProxy | undefined,
   nowMs: number,
 ): User | undefined {
   const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
-  return frontProxy && identify(frontProxy, certificate, readHeaders(headersDistinct), nowMs)
+  return frontProxy && identify(frontProxy, certificate, readHeaders(frontProxy, rawHeaders), nowMs)
 }
 
 /**

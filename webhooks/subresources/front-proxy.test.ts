@@ -7,7 +7,7 @@ import { createLogger } from '../../runtime/log.ts'
 import { startFakeApiServer } from '../../test/fake-apiserver.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
-import { identify, parseFrontProxy, watchFrontProxy } from './front-proxy.ts'
+import { identify, parseFrontProxy, readHeaders, watchFrontProxy } from './front-proxy.ts'
 import type { FrontProxy } from './front-proxy.ts'
 
 const now = new Date('2030-01-01T00:00:00Z')
@@ -66,6 +66,31 @@ describe('identify', () => {
     expect(identify(frontProxy, certificate, headers, later + 20 * 365 * 24 * 3600 * 1000)).toBeUndefined()
     expect(identify({ ...frontProxy, allowedNames: ['other'] }, certificate, headers, later)).toBeUndefined()
     expect(identify({ ...frontProxy, allowedNames: [] }, certificate, headers, later)).toBeDefined()
+  })
+})
+
+describe('readHeaders', () => {
+  test('reads each value of the headers that describe the user, and no others', () => {
+    const raw = ['Accept', '*', 'X-Remote-User', 'jane', 'X-REMOTE-GROUP', 'a', 'x-remote-group', 'b, c']
+    const others = Array.from({ length: 1000 }, (_, n) => [`a${n}`, 'x']).flat()
+    expect(readHeaders(frontProxy, [...raw, ...others, 'X-Remote-Extra-Example.org%2fRoles', 'x'])).toEqual({
+      'x-remote-user': ['jane'],
+      'x-remote-group': ['a', 'b, c'],
+      'x-remote-extra-example.org%2froles': ['x'],
+    })
+  })
+
+  test('reads each value that is of interest once, and the values of others never', () => {
+    const raw = ['Accept', '*', 'X-Remote-User', 'jane', 'X-Remote-Group', 'a']
+    const read: string[] = []
+    const counting = new Proxy(raw, {
+      get: (target, key) => {
+        if (typeof key === 'string' && /^\d+$/.test(key)) read.push(target[Number(key)]!)
+        return Reflect.get(target, key)
+      },
+    })
+    readHeaders(frontProxy, counting)
+    expect(read).toEqual(['Accept', 'X-Remote-User', 'jane', 'X-Remote-Group', 'a'])
   })
 })
 

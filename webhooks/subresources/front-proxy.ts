@@ -1,5 +1,4 @@
 import type { X509Certificate } from 'node:crypto'
-import { isRecord } from '../../api/schema.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
@@ -132,13 +131,22 @@ function strings(json = '[]'): readonly string[] {
   }
 }
 
-/** Parses Node's `headersDistinct`. */
-export const readHeaders = (headers: unknown): Headers =>
-  isRecord(headers)
-    ? Object.fromEntries(
-        Object.entries(headers).map(([header, values]) => [
-          header,
-          Array.isArray(values) ? values.filter((value) => typeof value === 'string') : [],
-        ]),
-      )
-    : {}
+/**
+ * The headers that describe the user. There can be a thousand others, which the user sends.
+ * @param raw names and values in turn, as in Node's `rawHeaders`
+ */
+export function readHeaders(
+  { usernameHeaders, groupHeaders, uidHeaders, extraPrefixes }: FrontProxy,
+  raw: readonly string[],
+): Headers {
+  const names = new Set([...usernameHeaders, ...groupHeaders, ...uidHeaders])
+  const headers = new Map<string, string[]>()
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index]?.toLowerCase() ?? ''
+    if (!names.has(name) && !extraPrefixes.some((prefix) => name.startsWith(prefix))) continue
+    const values = headers.get(name) ?? []
+    values.push(raw[index + 1] ?? '')
+    headers.set(name, values)
+  }
+  return Object.fromEntries(headers)
+}
