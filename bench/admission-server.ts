@@ -12,6 +12,7 @@ import { createHandlers } from '../webhooks/admission/handler.ts'
 import { cachesWithout } from '../webhooks/admission/caches.ts'
 import { patchBetween, writePatch } from '../webhooks/admission/patch.ts'
 import type { AdmissionRequest, AdmissionResult } from '../webhooks/admission/request.ts'
+import { admissionRoutes } from '../webhooks/admission-routes.ts'
 import { startServer } from '../webhooks/server.ts'
 import { warmUp } from '../webhooks/admission/warm-up.ts'
 
@@ -100,16 +101,12 @@ function handlersOf(name: string) {
 const authority = await createAuthority(Date.now())
 const { key, pem } = await issueLeaf(authority, ['localhost'], Date.now())
 warmUp()
-const server = await startServer(
-  {
-    certificate: { key, cert: pem },
-    ...handlersOf(kind),
-    metrics: createAdmissionMetrics(createMetrics()),
-    log: createLogger({ process: 'bench', level: 'warn' }),
-    clock: systemClock,
-  },
-  0,
-  '127.0.0.1',
-)
+const shared = {
+  metrics: createAdmissionMetrics(createMetrics()),
+  log: createLogger({ process: 'bench', level: 'warn' }),
+  clock: systemClock,
+}
+const routes = admissionRoutes({ ...shared, ...handlersOf(kind) })
+const server = await startServer({ ...shared, certificate: { key, cert: pem }, routes }, 0, '127.0.0.1')
 process.stdout.write(`${JSON.stringify({ port: server.port, authority: authority.pem })}\n`)
 process.stdin.resume().on('end', () => process.exit(0))

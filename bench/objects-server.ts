@@ -15,6 +15,7 @@ import { createAuthority, issueLeaf } from '../webhooks/certificates/authority.t
 import { createAdmissionMetrics } from '../webhooks/metrics.ts'
 import { webhooksFor } from '../webhooks/objects/configuration.ts'
 import { createObjectHandlers } from '../webhooks/objects/handlers.ts'
+import { admissionRoutes } from '../webhooks/admission-routes.ts'
 import { startServer } from '../webhooks/server.ts'
 import { fieldsOf, targets } from './objects-policy.ts'
 
@@ -97,17 +98,12 @@ const { handle, webhooks } = /^\d+$/.test(name)
   : { handle: name === 'naive' ? naive : echo, webhooks: [] }
 const authority = await createAuthority(Date.now())
 const { key, pem } = await issueLeaf(authority, ['localhost'], Date.now())
-const server = await startServer(
-  {
-    certificate: { key, cert: pem },
-    mutate: handle,
-    validate: echo,
-    metrics: createAdmissionMetrics(createMetrics()),
-    log: createLogger({ process: 'bench', level: 'warn' }),
-    clock: systemClock,
-  },
-  0,
-  '127.0.0.1',
-)
+const shared = {
+  metrics: createAdmissionMetrics(createMetrics()),
+  log: createLogger({ process: 'bench', level: 'warn' }),
+  clock: systemClock,
+}
+const routes = admissionRoutes({ ...shared, mutate: handle, validate: echo })
+const server = await startServer({ ...shared, certificate: { key, cert: pem }, routes }, 0, '127.0.0.1')
 process.stdout.write(`${JSON.stringify({ port: server.port, authority: authority.pem, webhooks })}\n`)
 process.stdin.resume().on('end', () => process.exit(0))

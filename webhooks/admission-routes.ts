@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../runtime/clock.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -10,12 +10,13 @@ import type { AdmissionRequest, AdmissionResult, AdmissionReview } from './admis
 import { BodyRejected, maxBodyBytes, parseBody, readBody } from './body.ts'
 import { callerOf, isApiServer } from './caller.ts'
 import { budgetMs, inTime } from './deadline.ts'
+import { discoveryOf, version } from './discovery.ts'
 import { createGate } from './gate.ts'
 import type { Limits, Pass } from './gate.ts'
 import type { AdmissionMetrics } from './metrics.ts'
 import { loggedFor, logResult, spanAttributes } from './request-log.ts'
-import { notApiServer, sendStatus, timeout } from './respond.ts'
-import { groupVersion } from './subresources/discovery.ts'
+import { notApiServer, notFound, sendStatus, timeout } from './respond.ts'
+import { group as subresources } from './subresources/discovery.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import { tenantOfRequest } from './tenant-requests.ts'
 import type { Span, Tracer } from './tracing.ts'
@@ -32,8 +33,21 @@ const parsedAtOnce = 256 * 1024
  */
 export const defaultLimits: Limits = { requests: 256, bytes: 96 * 1024 * 1024 }
 
+const group = 'admission.virtset.io'
+
 /** The path below which the API server's aggregator sends admission requests. */
-export const admissionPath = `/apis/${groupVersion}/admissionreviews`
+export const admissionPath = `/apis/${group}/${version}/admissionreviews`
+
+/** Those of `--presets`, of the aggregator, and of the webhook configurations of version 0.1. */
+const prefixes = ['', admissionPath, `/apis/${subresources}/${version}/admissionreviews`]
+
+/** The aggregator considers an API available if the document of its version is served. */
+const documents = new Map(
+  [...discoveryOf(subresources, []), ...discoveryOf(group, [])].map(([path, document]) => [
+    path,
+    JSON.stringify(document),
+  ]),
+)
 
 /** Resolves when the request may be handled; undefined if that is now. */
 export type Turn = () => Promise<void> | undefined
@@ -71,8 +85,23 @@ export interface AdmissionOptions {
 /** Why what a request waits for is aborted. One for all, because an error has a stack trace, which takes time. */
 const ended = new Error('the admission request has ended')
 
-/** POST to `/mutate`, `/validate` and `/objects`, also below `admissionPath` for the aggregator. */
-export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
+/**
+ * POST to `/mutate`, `/validate` and `/objects`, also below `admissionPath` for the aggregator. Whoever has rights in
+ * all API groups can send any other request, which is therefore answered before anything of it is read.
+ */
+export const admissionRoutes = (options: AdmissionOptions) => (app: FastifyInstance) => {
+  void app.register(reviewRoutes(options))
+  void app.register(async (others) => {
+    others.addHook('onRequest', async (request, reply) => {
+      const document = documents.get(request.routeOptions.url ?? '')
+      return document === undefined ? sendStatus(reply, notFound) : reply.type('application/json').send(document)
+    })
+    for (const path of documents.keys()) others.get(path, async () => undefined)
+    others.all('/*', async () => undefined)
+  })
+}
+
+function reviewRoutes(options: AdmissionOptions): FastifyPluginAsync {
   const { metrics, log, clock, frontProxy, tracer } = options
   const limitedLog = createLimitedLog(log, clock)
   const gate = createGate(options.limits ?? defaultLimits)
@@ -181,7 +210,7 @@ export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
       if (text.length > parsedAtOnce) await parsing.take(text)
       return parseBody(text)
     })
-    for (const prefix of ['', admissionPath]) {
+    for (const prefix of prefixes) {
       admission.post(`${prefix}/mutate`, handle('/mutate', options.mutate))
       admission.post(`${prefix}/validate`, handle('/validate', options.validate))
       if (options.objects !== undefined) admission.post(`${prefix}/objects`, handle('/objects', options.objects))
@@ -193,4 +222,4 @@ const textOf = (header: unknown): string | undefined => (typeof header === 'stri
 
 /** `/mutate`, `/validate`, `/objects`, or `other` for every other path. */
 export const pathOf = (url = ''): string =>
-  ['/mutate', '/validate', '/objects'].find((path) => url === path || url === admissionPath + path) ?? 'other'
+  ['/mutate', '/validate', '/objects'].find((path) => prefixes.some((prefix) => url === prefix + path)) ?? 'other'

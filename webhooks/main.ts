@@ -22,14 +22,15 @@ import {
   type CertificateControllerOptions,
 } from './certificates/certificate-controller.ts'
 import type { Leaf } from './certificates/plan.ts'
+import { admissionRoutes } from './admission-routes.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
-import { startServer, type Certificate, type WebhookServer } from './server.ts'
+import { apiConnectionLimits, startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { createAuthorReviews } from './objects/author-reviews.ts'
 import { runConfigurationController } from './objects/configuration-controller.ts'
 import { createObjectHandlers, type ObjectHandlers } from './objects/handlers.ts'
 import { readSettings, type ClusterSource, type FolderSource, type Settings } from './settings.ts'
-import { createApi, type Api } from './subresources/api.ts'
-import { watchFrontProxy, type FrontProxyWatch } from './subresources/front-proxy.ts'
+import { createApi } from './subresources/api.ts'
+import { watchFrontProxy } from './subresources/front-proxy.ts'
 import { createSessionClient, isReachable } from './subresources/session-client.ts'
 import { createPower } from './subresources/power.ts'
 import { createSessionMetrics } from './subresources/session-metrics.ts'
@@ -66,7 +67,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
 async function serveCluster(context: Process, source: ClusterSource): Promise<void> {
   const { settings, log, registry, shutdown } = context
   const { namespace } = settings
-  const { healthPort, metricsPort, pod, service, secretName, certificateDirectory: directory, propagationMs } = source
+  const { healthPort, metricsPort, pod, secretName, certificateDirectory: directory, propagationMs } = source
   const access = await defaultAccess(process.env)
   const kube = createKubeClient({ access, userAgent: 'virtset-webhooks', connections })
   // Connections of its own: a start occupies one until admission of its VM has ended, which can request a review of
@@ -75,24 +76,26 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const caches = startCaches(kube, log, clock)
   const protectedNamespaces = ['kube-system', namespace]
   const objects = watchObjects({ kube, log, clock, protectedNamespaces })
-  const frontProxy = watchFrontProxy(kube, log, clock, () => server?.renewTrust())
+  const frontProxy = watchFrontProxy(kube, log, clock, () => {
+    for (const server of servers) server.renewTrust()
+  })
   const reflectors = [...caches.reflectors, ...objects.reflectors, frontProxy.reflector]
   observeReflectors(registry, reflectors)
-  let server: WebhookServer | undefined
+  const servers: WebhookServer[] = []
   let served: { readonly notAfter: number; readonly authorityNotAfter?: number } | undefined
   observeCertificate(registry, () => served)
   const unready = () => [
     ...caches.unready(),
     ...objects.unready(),
     ...(frontProxy.current() === undefined ? ['the front proxy of the API server is not known yet'] : []),
-    ...(server === undefined ? ['no certificate yet'] : []),
+    ...(servers.length < 2 ? ['no certificate yet'] : []),
     ...(shutdown.signal.aborted ? ['stopping'] : []),
   ]
   const health = await startHealth({ port: healthPort, registry, log, clock, unready })
   const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock })
   const use = (leaf: Leaf, authority: { readonly notAfter: number } | undefined) => {
     served = { notAfter: leaf.notAfter, ...(authority === undefined ? {} : { authorityNotAfter: authority.notAfter }) }
-    server?.use({ key: leaf.key, cert: leaf.pem })
+    for (const server of servers) server.use({ key: leaf.key, cert: leaf.pem })
   }
   const regarding = { apiVersion: 'v1', kind: 'Pod', namespace, name: pod.name, uid: pod.uid }
   const recorder = createEventRecorder({ kube, log, component: 'virtset-webhooks', instance: pod.name })
@@ -102,12 +105,14 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     log,
     namespace,
     secretName,
-    apiServiceName: 'v1alpha1.subresources.virtset.io',
-    dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}.svc.cluster.local`],
+    apiServiceNames: ['v1alpha1.admission.virtset.io', 'v1alpha1.subresources.virtset.io'],
+    dnsNames: source.services.flatMap((name) => [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`]),
     serve: use,
     recordEvent: (event) => recorder.record({ ...event, regarding }),
   }
-  shutdown.step('drain the server', () => server?.drain(propagationMs))
+  shutdown.step('drain the servers', () =>
+    Promise.all(servers.map((server) => server.drain(propagationMs))).then(() => {}),
+  )
   shutdown.step('caches', () => Promise.all([caches.stop(), objects.stop()]).then(() => {}))
   shutdown.step('front proxy', () => frontProxy.stop())
   shutdown.step('events', () => recorder.stop())
@@ -142,8 +147,18 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock })
   const networkWarnings = createNetworkWarnings(tenantRequests, clock)
-  const cluster = { api, frontProxy, objectHandlers, networkWarnings }
-  server = await serve(context, { key: first.key, cert: first.pem }, engine, cluster)
+  const certificate = { key: first.key, cert: first.pem }
+  const shared = {
+    certificate,
+    metrics: createAdmissionMetrics(registry),
+    log,
+    clock,
+    frontProxy: () => frontProxy.current(),
+  }
+  const subresources = { ...shared, connections: apiConnectionLimits, routes: api.register }
+  const cluster = { objectHandlers, networkWarnings }
+  servers.push(await startServer(subresources, source.subresourcesPort))
+  servers.push(await serveAdmission(context, shared, engine, cluster))
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
   const reviews = createAuthorReviews(mayAccess, log, clock)
   void runConfigurationController({ kube, objects, exclusions, reviews, log, clock }, shutdown.signal)
@@ -166,38 +181,26 @@ async function serveFolder(context: Process, { folder, certificate, healthPort }
   const unready = () => (shutdown.signal.aborted ? ['stopping'] : [])
   const health = await startHealth({ port: healthPort, registry, log, clock, unready })
   log.info({ port: health.port }, 'serving probes and metrics')
-  const server = await serve(context, pair, engine)
+  const server = await serveAdmission(
+    context,
+    { certificate: pair, metrics: createAdmissionMetrics(registry), log, clock },
+    engine,
+  )
   shutdown.step('close', () => server.drain(0))
 }
 
-async function serve(
-  { settings, log, registry, shutdown }: Process,
-  certificate: Certificate,
+async function serveAdmission(
+  { settings, log, shutdown }: Process,
+  shared: Omit<ServerOptions, 'routes'>,
   engine: Engine,
-  cluster?: {
-    readonly api: Api
-    readonly frontProxy: FrontProxyWatch
-    readonly objectHandlers: ObjectHandlers
-    readonly networkWarnings: NetworkWarnings
-  },
+  cluster?: { readonly objectHandlers: ObjectHandlers; readonly networkWarnings: NetworkWarnings },
 ): Promise<WebhookServer> {
   const tracer = await startTracing(log, shutdown)
-  const options = {
-    certificate,
-    ...createHandlers(
-      engine,
-      { controllers: trustedAccounts(settings.namespace) },
-      cluster?.objectHandlers,
-      cluster?.networkWarnings,
-    ),
-    metrics: createAdmissionMetrics(registry),
-    log,
-    clock,
-    ...(cluster === undefined ? {} : { api: cluster.api, frontProxy: () => cluster.frontProxy.current() }),
-    ...(tracer === undefined ? {} : { tracer }),
-  }
+  const trust = { controllers: trustedAccounts(settings.namespace) }
+  const handlers = createHandlers(engine, trust, cluster?.objectHandlers, cluster?.networkWarnings)
+  const options = { ...shared, ...handlers, ...(tracer === undefined ? {} : { tracer }) }
   warmUp()
-  const server = await startServer(options, settings.port)
+  const server = await startServer({ ...shared, routes: admissionRoutes(options) }, settings.port)
   log.info({ port: server.port }, 'serving admission requests')
   return server
 }

@@ -26,6 +26,8 @@ export const notApiServer: Status = {
   message: 'only the API server can send admission requests',
 }
 
+export const notFound: Status = { code: 404, reason: 'NotFound', message: 'there is nothing at this path' }
+
 /** The response to a request that was not handled, and how metrics count it. */
 export interface Failure extends Status {
   readonly rejection: RejectionReason

@@ -15,7 +15,13 @@ import { createAdmissionMetrics } from './metrics.ts'
 import type { AdmissionResult } from './admission/request.ts'
 import type { Limits } from './gate.ts'
 import { maxBodyBytes } from './body.ts'
-import { admissionPath, defaultLimits, type AdmissionHandler } from './admission-routes.ts'
+import {
+  admissionPath,
+  admissionRoutes,
+  defaultLimits,
+  type AdmissionHandler,
+  type AdmissionOptions,
+} from './admission-routes.ts'
 import { startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { writePatch } from './admission/patch.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
@@ -50,12 +56,11 @@ interface Running {
 async function start(
   handle: AdmissionHandler,
   limits = defaultLimits,
-  more: Partial<ServerOptions> = {},
+  more: Partial<ServerOptions & AdmissionOptions> = {},
 ): Promise<Running> {
   const authority = await createAuthority(Date.now())
   const registry = createMetrics()
   const options = {
-    certificate: await serverLeaf(authority),
     mutate: handle,
     validate: handle,
     metrics: createAdmissionMetrics(registry),
@@ -64,7 +69,8 @@ async function start(
     limits,
     ...more,
   }
-  const server = await startServer(options, 0, '127.0.0.1')
+  const certificate = await serverLeaf(authority)
+  const server = await startServer({ certificate, routes: admissionRoutes(options), ...options }, 0, '127.0.0.1')
   const shared = new Agent({ connect: { ca: authority.pem } })
   closing.push(
     () => server.drain(0),
@@ -463,6 +469,39 @@ describe('the server', () => {
       const { post, authority, proxy } = await begin()
       const agent = await agentOf(authority, proxy)
       expect((await post(`${admissionPath}/mutate`, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
+    })
+
+    test.each([
+      ['/apis/admission.virtset.io/v1alpha1', 200, 'APIResourceList'],
+      ['/apis/admission.virtset.io', 200, 'APIGroup'],
+      ['/openapi/v2', 200, undefined],
+      // The aggregator asks for it while the APIService of version 0.1 leads here.
+      ['/apis/subresources.virtset.io/v1alpha1', 200, 'APIResourceList'],
+      ['/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/web/log', 404, 'Status'],
+      ['/apis/admission.virtset.io/v1alpha1/namespaces/default/virtualmachines/web/log', 404, 'Status'],
+    ])('answers GET %s with %s for any user', async (path, code, kind) => {
+      const { server, authority, proxy } = await begin()
+      const dispatcher = await agentOf(authority, proxy)
+      const headers = { 'x-remote-user': 'jane' }
+      const { statusCode, body } = await request(`https://localhost:${server.port}${path}`, { dispatcher, headers })
+      expect([statusCode, ((await body.json()) as { kind?: string }).kind]).toEqual([code, kind])
+    })
+
+    test('reads no body that is sent to another path', async () => {
+      const { server, authority, proxy } = await begin()
+      const { key, pem } = await issueLeaf(proxy, ['front-proxy-client'], Date.now(), 'client')
+      const socket = connect({ port: server.port, ca: authority.pem, servername: 'localhost', key, cert: pem })
+      closing.push(async () => socket.destroy())
+      socket.write(`POST ${admissionPath} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n`)
+      const [answer] = await once(socket, 'data')
+      expect(String(answer)).toContain('HTTP/1.1 404')
+    })
+
+    test('serves the API server at the path of the webhook configurations of version 0.1', async () => {
+      const { post, authority, proxy } = await begin()
+      const agent = await agentOf(authority, proxy)
+      const path = '/apis/subresources.virtset.io/v1alpha1/admissionreviews/validate'
+      expect((await post(path, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
     })
 
     test('reads 1,015 groups of a user', async () => {

@@ -1,20 +1,19 @@
 import { Server as HttpsServer } from 'node:https'
-import { fastify } from 'fastify'
+import { fastify, type FastifyInstance } from 'fastify'
 import { sleep } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { guardConnections } from '../runtime/guard.ts'
 import { surviveBackpressure } from '../runtime/paused-parser.ts'
-import { admissionRoutes, pathOf, type AdmissionOptions } from './admission-routes.ts'
+import { pathOf, type AdmissionOptions } from './admission-routes.ts'
 import { createBodyDeadlines } from './body-deadline.ts'
 import { failureOf, sendStatus } from './respond.ts'
-import type { Api } from './subresources/api.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import { unusedMs, watchUnused } from './unused-connections.ts'
 
 /**
- * An API server has at most 600 requests in flight by default, and opens a connection for each when a replica has just
- * started. A burst of 256 is about half of that. A pending connection takes 19 KiB, and up to 100 KiB with what it has
- * sent.
+ * For admission. An API server has at most 600 requests in flight by default, and opens a connection for each when a
+ * replica has just started. A burst of 256 is about half of that. A pending connection takes 19 KiB, and up to 100 KiB
+ * with what it has sent.
  */
 export const connectionLimits: ConnectionLimits = {
   pending: 1024,
@@ -23,6 +22,12 @@ export const connectionLimits: ConnectionLimits = {
   perSecond: 32,
   proven: 2048,
 }
+
+/**
+ * For the users' subresources. Users have connections opened for them: a long-running request, such as a session, has no
+ * place in the API server's Priority and Fairness.
+ */
+export const apiConnectionLimits: ConnectionLimits = { ...connectionLimits, pending: 512, pendingPerAddress: 128 }
 
 /**
  * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens
@@ -43,11 +48,11 @@ export interface Certificate {
   readonly cert: string
 }
 
-export interface ServerOptions extends AdmissionOptions {
+export interface ServerOptions extends Pick<AdmissionOptions, 'metrics' | 'log' | 'clock' | 'frontProxy'> {
   readonly certificate: Certificate
   readonly connections?: ConnectionLimits
-  /** Also served here; if present, the server requests client certificates. */
-  readonly api?: Api
+  /** Adds what is served: `admissionRoutes`, or the API. */
+  readonly routes: (app: FastifyInstance) => void
 }
 
 export interface WebhookServer {
@@ -63,12 +68,9 @@ export interface WebhookServer {
   drain(propagationMs: number): Promise<void>
 }
 
-/**
- * Serves HTTPS on `port` (0: any free one) of `host`: POST to `/mutate`, `/validate` and `/objects`, also below
- * `admissionPath` for the aggregator, and the API.
- */
+/** Serves HTTPS on `port` (0: any free one) of `host`. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
-  const { certificate, metrics, log, clock, api, frontProxy } = options
+  const { certificate, metrics, log, clock, frontProxy } = options
   const deadlines = createBodyDeadlines(options)
   let isDraining = false
   let current = certificate
@@ -83,11 +85,9 @@ export async function startServer(options: ServerOptions, port: number, host = '
   const app = fastify({
     https: {
       ...contextOf(certificate),
-      // Without a front proxy the API itself identifies the caller, so the handshake must not fail.
-      ...(api === undefined && frontProxy === undefined
+      ...(frontProxy === undefined
         ? {}
-        : { requestCert: true, rejectUnauthorized: frontProxy !== undefined }),
-      ...(frontProxy === undefined ? {} : { maxHeaderSize: headLimits.bytes }),
+        : { requestCert: true, rejectUnauthorized: true, maxHeaderSize: headLimits.bytes }),
       // Node also counts the time before the first byte. A request that has begun to arrive has a deadline below.
       headersTimeout: keepAliveTimeoutMs,
     },
@@ -95,6 +95,8 @@ export async function startServer(options: ServerOptions, port: number, host = '
     requestTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
+    // Whoever needs the query parses it: thousands of parameters take milliseconds.
+    routerOptions: { querystringParser: () => ({}) },
     logger: false,
   })
   if (frontProxy !== undefined) app.server.maxHeadersCount = headLimits.headers
@@ -108,8 +110,6 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
   // The API server sends requests of one tenant on a connection on which those of another were answered.
   surviveBackpressure(app.server)
-
-  const closeUnused = watchUnused(app.server, clock, api !== undefined)
 
   app.addHook('onRequest', async (request, reply) => {
     if (isDraining) reply.header('connection', 'close')
@@ -125,8 +125,8 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return sendStatus(reply, { code, reason, message })
   })
 
-  void app.register(admissionRoutes(options))
-  api?.register(app)
+  options.routes(app)
+  const closeUnused = watchUnused(app.server, clock, app.server.listenerCount('upgrade') > 0)
 
   await app.listen({ port, host })
   const address = app.server.address()

@@ -3,7 +3,7 @@ import { logLevelOf, type LogLevel } from '../runtime/log.ts'
 
 export interface Settings {
   readonly namespace: string
-  /** The port for admission reviews and subresources. */
+  /** The port for admission reviews. */
   readonly port: number
   readonly logLevel: LogLevel
   readonly source: ClusterSource | FolderSource
@@ -12,11 +12,14 @@ export interface Settings {
 /** Presets come from the API server. */
 export interface ClusterSource {
   readonly kind: 'cluster'
+  /** The port for the users' subresources. */
+  readonly subresourcesPort: number
   readonly healthPort: number
   /** Absent: no metrics are served. */
   readonly metricsPort?: string
   readonly pod: { readonly name: string; readonly uid: string }
-  readonly service: string
+  /** The Services of admission and of the subresources. */
+  readonly services: readonly [string, string]
   /** The Secret with the certificates. */
   readonly secretName: string
   /** Absent: the webhooks issue their own certificates. */
@@ -62,10 +65,11 @@ function readCluster(env: { readonly [name: string]: string | undefined }): Clus
   const { METRICS_PORT: metricsPort, CERTIFICATE_DIRECTORY: certificateDirectory, HANDLER_TOKEN: handlerToken } = env
   return {
     kind: 'cluster',
+    subresourcesPort: Number(env['SUBRESOURCES_PORT'] ?? 8444),
     healthPort: Number(env['HEALTH_PORT'] ?? 8080),
     ...(metricsPort === undefined ? {} : { metricsPort }),
     pod: { name: env['POD_NAME'] ?? 'virtset-webhooks', uid: env['POD_UID'] ?? '' },
-    service: env['SERVICE'] ?? 'virtset-webhooks',
+    services: [env['SERVICE'] ?? 'virtset-webhooks', env['SUBRESOURCES_SERVICE'] ?? 'virtset-subresources'],
     secretName: env['SECRET'] ?? 'virtset-webhooks-certificates',
     ...(certificateDirectory === undefined ? {} : { certificateDirectory }),
     ...(handlerToken === undefined ? {} : { handlerToken }),

@@ -9,6 +9,7 @@ import { until } from '../test/until.ts'
 import { createAuthority, issueLeaf } from './certificates/authority.ts'
 import { createAdmissionMetrics } from './metrics.ts'
 import type { AdmissionRequest, AdmissionResult } from './admission/request.ts'
+import { admissionRoutes } from './admission-routes.ts'
 import { startServer } from './server.ts'
 import { createTracer, tracingFrom } from './tracing.ts'
 
@@ -188,19 +189,13 @@ test.each<[string, () => AdmissionResult | Promise<AdmissionResult>, string]>([
     incoming.onPart?.('presets', 0.001)
     return decide()
   }
-  const server = await startServer(
-    {
-      certificate: { key, cert: pem },
-      mutate: handle,
-      validate: handle,
-      metrics: createAdmissionMetrics(createMetrics()),
-      log: createLogger({ process: 'test', level: 'silent' }),
-      clock,
-      tracer,
-    },
-    0,
-    '127.0.0.1',
-  )
+  const shared = {
+    metrics: createAdmissionMetrics(createMetrics()),
+    log: createLogger({ process: 'test', level: 'silent' }),
+    clock,
+  }
+  const routes = admissionRoutes({ ...shared, mutate: handle, validate: handle, tracer })
+  const server = await startServer({ ...shared, certificate: { key, cert: pem }, routes }, 0, '127.0.0.1')
   closing.push(() => Promise.all([server.drain(0), clock.advance(1)]))
   const dispatcher = new Agent({ connect: { ca: authority.pem } })
   closing.push(() => dispatcher.close())

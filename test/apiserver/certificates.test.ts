@@ -15,6 +15,7 @@ import type { CertificateEvent } from '../../webhooks/certificates/event.ts'
 import type { Leaf } from '../../webhooks/certificates/plan.ts'
 import { createAdmissionMetrics } from '../../webhooks/metrics.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
+import { admissionRoutes } from '../../webhooks/admission-routes.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
 import { createApi } from '../../webhooks/subresources/api.ts'
@@ -25,7 +26,7 @@ import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
-import { installWebhookService } from './service.ts'
+import { installWebhookService, services } from './service.ts'
 import type { WebhookService } from './service.ts'
 
 let api: TestApiServer
@@ -65,7 +66,7 @@ function replica(
     log,
     namespace,
     secretName: name,
-    apiServiceName: apiService,
+    apiServiceNames: apiServices,
     dnsNames,
     serve,
     recordEvent,
@@ -79,7 +80,8 @@ function replica(
   return it
 }
 
-const apiService = 'v1alpha1.subresources.virtset.io'
+const apiService = 'v1alpha1.admission.virtset.io'
+const apiServices = [apiService, 'v1alpha1.subresources.virtset.io']
 const readBundle = () => kubectl(['get', 'apiservice', apiService, '-o', 'jsonpath={.spec.caBundle}'])
 
 test('three replicas that start together agree on one certificate and one authority', async () => {
@@ -151,31 +153,29 @@ test('no request fails during twenty rotations under load, with new and expired 
   const clock: Clock = { ...systemClock, now: () => Date.now() + time.skewMs }
   const servers: WebhookServer[] = []
   // A new DNS name requires a new leaf at any time.
-  const names = ['virtset-webhooks.virtset-system.svc']
-  const one = replica(clock, (leaf) => servers[0]?.use({ key: leaf.key, cert: leaf.pem }), names)
+  const names = services.map((service) => `${service}.virtset-system.svc`)
+  const serve = (leaf: Leaf) => {
+    for (const server of servers) server.use({ key: leaf.key, cert: leaf.pem })
+  }
+  const one = replica(clock, serve, names)
   await one.settle()
   const certificate = { key: one.served?.key ?? '', cert: one.served?.pem ?? '' }
   const allow = () => ({ allowed: true }) as const
   const metrics = createAdmissionMetrics(createMetrics())
-  const frontProxyWatch = watchFrontProxy(kube, log, clock, () => servers[0]?.renewTrust())
+  const frontProxyWatch = watchFrontProxy(kube, log, clock, () => {
+    for (const server of servers) server.renewTrust()
+  })
   await frontProxyWatch.reflector.synced()
   const frontProxy = () => frontProxyWatch.current()
   const power = createPower(kube, clock)
-  const server = await startServer(
-    {
-      certificate,
-      mutate: allow,
-      validate: allow,
-      metrics,
-      log,
-      clock: systemClock,
-      frontProxy,
-      api: createApi({ power, mayAccess: createMayAccess(createTenantRequests(kube), clock), frontProxy, log, clock }),
-    },
-    0,
-  )
-  servers.push(server)
-  await service?.lead('in-process', server.port)
+  const mayAccess = createMayAccess(createTenantRequests(kube), clock)
+  const shared = { certificate, metrics, log, clock: systemClock, frontProxy }
+  const admission = admissionRoutes({ ...shared, mutate: allow, validate: allow })
+  const webhooks = await startServer({ ...shared, routes: admission }, 0)
+  const { register } = createApi({ power, mayAccess, frontProxy, log, clock })
+  const subresources = await startServer({ ...shared, routes: register }, 0)
+  servers.push(webhooks, subresources)
+  await service?.lead('in-process', { webhooks: webhooks.port, subresources: subresources.port })
   await service?.available()
   const outcomes = { created: 0, failed: [] as string[] }
   const stop = new AbortController()
@@ -216,7 +216,7 @@ test('no request fails during twenty rotations under load, with new and expired 
   }
   stop.abort()
   await Promise.all(workers)
-  await server.drain(0)
+  await Promise.all(servers.map((server) => server.drain(0)))
   await frontProxyWatch.stop()
   expect(outcomes.failed).toEqual([])
   expect([leaves.size, outcomes.created >= 200]).toEqual([20, true])

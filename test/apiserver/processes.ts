@@ -18,6 +18,8 @@ export interface Replica {
   readonly name: string
   readonly child: ChildProcess
   readonly port: number
+  /** Of the webhooks: the port for subresources. */
+  readonly subresourcesPort: number
   readonly healthPort: number
   log(): string
   /** The memory and CPU time used so far, and whether the kernel killed it because of its memory limit. */
@@ -31,7 +33,7 @@ export interface Processes {
   startController(name: string): Promise<Replica>
   /** Without the policy virtset-handler-node: a handler's token is bound to a node, and there is none. */
   startHandler(name: string, nodeName: string): Promise<Replica>
-  /** Removes a replica from the Service, as failing readiness would. */
+  /** Removes a replica from the Services, as failing readiness would. */
   withdraw(replica: Replica): Promise<void>
   stop(): Promise<void>
 }
@@ -104,6 +106,7 @@ export async function installProcesses(
     const file = join(api.directory, `${name}.log`)
     const log = openSync(file, 'a')
     const healthPort = await freePort()
+    const subresourcesPort = await freePort()
     const confinement = confine(limitsFor(manifestOf[component], component))
     const [program, ...rest] = confinement.wrap([process.execPath, ...argumentsOf(manifestOf[component], component)])
     const child = spawn(program, rest, {
@@ -112,6 +115,7 @@ export async function installProcesses(
         ...process.env,
         POD_NAME: name,
         HEALTH_PORT: String(healthPort),
+        SUBRESOURCES_PORT: String(subresourcesPort),
         METRICS_PORT: '0',
         PROPAGATION_SECONDS: '1',
         ...environment,
@@ -119,7 +123,15 @@ export async function installProcesses(
       },
     })
     started.push({ child, confinement })
-    return { name, child, port, healthPort, log: () => readFileSync(file, 'utf8'), usage: confinement.usage }
+    return {
+      name,
+      child,
+      port,
+      subresourcesPort,
+      healthPort,
+      log: () => readFileSync(file, 'utf8'),
+      usage: confinement.usage,
+    }
   }
 
   const untilLogged = async (replica: Replica, words: string): Promise<void> => {
@@ -130,7 +142,6 @@ export async function installProcesses(
     if (!isLogged()) throw new Error(`ended with ${replica.child.exitCode}: ${describe()}`)
   }
 
-  const slice = (replica: Replica) => `virtset-webhooks-${replica.name}`
   // One installation, also for replicas that are started at the same time.
   let service: Promise<WebhookService> | undefined
 
@@ -142,7 +153,7 @@ export async function installProcesses(
       const kubeconfig = await kubeconfigOf('virtset-webhooks')
       const replica = await start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
       await untilLogged(replica, '"serving admission requests"')
-      await routes.lead(slice(replica), port)
+      await routes.lead(name, { webhooks: port, subresources: replica.subresourcesPort })
       await routes.available()
       return replica
     },
@@ -156,7 +167,7 @@ export async function installProcesses(
       return start(name, 'handler', 0, env)
     },
     async withdraw(replica) {
-      await (await service)?.withdraw(slice(replica))
+      await (await service)?.withdraw(replica.name)
     },
     async stop() {
       for (const { child, confinement } of started) {

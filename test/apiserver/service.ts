@@ -5,12 +5,17 @@ import type { TestApiServer } from './apiserver.ts'
 
 export const system = 'virtset-system'
 
-/** How the API server reaches webhooks on this host: as in a cluster, through its aggregator and a Service. */
+/** By the ports of a pod. */
+const serviceOf = { webhooks: 'virtset-webhooks', subresources: 'virtset-subresources' } as const
+export const services = Object.values(serviceOf)
+export type Ports = { readonly [port in keyof typeof serviceOf]: number }
+
+/** How the API server reaches webhooks on this host: as in a cluster, through its aggregator and Services. */
 export interface WebhookService {
-  /** Also routes to `port` of this host. */
-  lead(name: string, port: number): Promise<void>
+  /** Also routes to `ports` of this host. */
+  lead(name: string, ports: Ports): Promise<void>
   withdraw(name: string): Promise<void>
-  /** Resolves when the aggregator forwards requests to the Service. */
+  /** Resolves when the aggregator forwards requests to the Services. */
   available(): Promise<void>
 }
 
@@ -23,15 +28,17 @@ export async function installWebhookService(api: TestApiServer, caBundle?: strin
     run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
   await kubectl(['apply', '-f', '-'], withoutPods(await kubectl(['kustomize', 'manifests/webhooks']), caBundle))
   return {
-    async lead(name, port) {
-      await kubectl(['apply', '-f', '-'], JSON.stringify(endpointSlice(name, port)))
+    async lead(name, { webhooks, subresources }) {
+      const items = [endpointSlice(name, 'webhooks', webhooks), endpointSlice(name, 'subresources', subresources)]
+      await kubectl(['apply', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
     },
     async withdraw(name) {
-      await kubectl(['delete', 'endpointslice', '-n', system, name, '--ignore-not-found'])
+      const slices = services.map((service) => `${service}-${name}`)
+      await kubectl(['delete', 'endpointslice', '-n', system, ...slices, '--ignore-not-found'])
     },
     async available() {
-      const name = 'apiservice/v1alpha1.subresources.virtset.io'
-      await kubectl(['wait', name, '--for=condition=Available', '--timeout=180s'])
+      const names = ['admission', 'subresources'].map((group) => `apiservice/v1alpha1.${group}.virtset.io`)
+      await kubectl(['wait', ...names, '--for=condition=Available', '--timeout=180s'])
     },
   }
 }
@@ -64,11 +71,15 @@ export function ownAddress(): string {
   return found.address
 }
 
-const endpointSlice = (name: string, port: number) => ({
+const endpointSlice = (name: string, portName: keyof typeof serviceOf, port: number) => ({
   apiVersion: 'discovery.k8s.io/v1',
   kind: 'EndpointSlice',
-  metadata: { name, namespace: system, labels: { 'kubernetes.io/service-name': 'virtset-webhooks' } },
+  metadata: {
+    name: `${serviceOf[portName]}-${name}`,
+    namespace: system,
+    labels: { 'kubernetes.io/service-name': serviceOf[portName] },
+  },
   addressType: 'IPv4',
   endpoints: [{ addresses: [ownAddress()], conditions: { ready: true, serving: true, terminating: false } }],
-  ports: [{ name: 'webhooks', port, protocol: 'TCP' }],
+  ports: [{ name: portName, port, protocol: 'TCP' }],
 })

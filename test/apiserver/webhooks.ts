@@ -18,12 +18,13 @@ import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission
 import { BodyRejected } from '../../webhooks/body.ts'
 import { createObjectHandlers } from '../../webhooks/objects/handlers.ts'
 import { watchObjects, type WatchedObjects } from '../../inventory/objects.ts'
+import { admissionRoutes } from '../../webhooks/admission-routes.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
 import { run } from '../../cluster/command.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
-import { installWebhookService, system } from './service.ts'
+import { installWebhookService, services, system } from './service.ts'
 import { writePatch } from '../../webhooks/admission/patch.ts'
 import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 
@@ -64,18 +65,14 @@ export async function startMutatingWebhook(
 ): Promise<WebhookServer> {
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, ['localhost'], Date.now())
-  const server = await startServer(
-    {
-      certificate: { key: leaf.key, cert: leaf.pem },
-      mutate: handle,
-      validate: handle,
-      metrics: createAdmissionMetrics(createMetrics()),
-      log: createLogger({ process: 'other', level: 'silent' }),
-      clock: systemClock,
-    },
-    0,
-    '127.0.0.1',
-  )
+  const shared = {
+    metrics: createAdmissionMetrics(createMetrics()),
+    log: createLogger({ process: 'other', level: 'silent' }),
+    clock: systemClock,
+  }
+  const certificate = { key: leaf.key, cert: leaf.pem }
+  const routes = admissionRoutes({ ...shared, mutate: handle, validate: handle })
+  const server = await startServer({ ...shared, certificate, routes }, 0, '127.0.0.1')
   const caBundle = Buffer.from(authority.pem).toString('base64')
   const configuration = {
     apiVersion: 'admissionregistration.k8s.io/v1',
@@ -116,26 +113,28 @@ export async function startWebhooks(
   const reflectors = [...caches.reflectors, ...objects.reflectors, frontProxyWatch.reflector]
   await Promise.all(reflectors.map((reflector) => reflector.synced()))
   const authority = await createAuthority(Date.now())
-  const leaf = await issueLeaf(authority, [`virtset-webhooks.${system}.svc`], Date.now())
+  const leaf = await issueLeaf(
+    authority,
+    services.map((name) => `${name}.${system}.svc`),
+    Date.now(),
+  )
   const power = createPower(kube, systemClock)
   const mayAccess = createMayAccess(createTenantRequests(kube), systemClock)
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock: systemClock })
   const trust = { controllers: trustedAccounts(system) }
   const handlers = createHandlers(engineOf(caches, kube), trust, objectHandlers)
-  const server = await startServer(
-    {
-      certificate: { key: leaf.key, cert: leaf.pem },
-      ...handlers,
-      metrics: createAdmissionMetrics(createMetrics()),
-      log,
-      clock: systemClock,
-      frontProxy,
-      api: createApi({ power, mayAccess, frontProxy, log, clock: systemClock }),
-    },
-    0,
-  )
+  const shared = {
+    certificate: { key: leaf.key, cert: leaf.pem },
+    metrics: createAdmissionMetrics(createMetrics()),
+    log,
+    clock: systemClock,
+    frontProxy,
+  }
+  const subresources = createApi({ power, mayAccess, frontProxy, log, clock: systemClock })
+  const apiServer = await startServer({ ...shared, routes: subresources.register }, 0)
+  const server = await startServer({ ...shared, routes: admissionRoutes({ ...shared, ...handlers }) }, 0)
   const service = await installWebhookService(api, authority.pem)
-  await service.lead('in-process', server.port)
+  await service.lead('in-process', { webhooks: server.port, subresources: apiServer.port })
   await service.available()
   return {
     caches,
@@ -143,7 +142,7 @@ export async function startWebhooks(
     kube,
     server,
     async stop() {
-      await server.drain(0)
+      await Promise.all([server.drain(0), apiServer.drain(0)])
       await frontProxyWatch.stop()
       await Promise.all([caches.stop(), objects.stop()])
       await kube.close()

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
@@ -230,6 +231,50 @@ describe('all creates of a user get a response while another user', () => {
       ALPNProtocols: ['http/1.1'],
       ...more,
     })
+
+  /** Sends `path` again after each response, on 20 connections with 150 requests at a time. */
+  function flood(path: string, token: string) {
+    const codes = new Set<unknown>()
+    let isOver = false
+    const sessions = times(20, () => {
+      const session = connectHttp2(api.server, { ca: api.certificateAuthority }).on('error', () => {})
+      const ask = () => {
+        if (isOver) return
+        session
+          .request({ ':path': path, authorization: `Bearer ${token}` })
+          .on('response', (headers) => codes.add(headers[':status']))
+          .on('error', () => {})
+          .on('close', ask)
+          .resume()
+      }
+      session.once('connect', () => times(150, ask))
+      return session
+    })
+    const stop = () => {
+      isOver = true
+      for (const session of sessions) session.destroy()
+    }
+    return { codes, stop }
+  }
+
+  test('requests sessions as fast as the API server permits', async () => {
+    const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
+    await kubectl('create', 'namespace', 'mallory')
+    await kubectl('create', 'serviceaccount', '-n', 'mallory', 'mallory')
+    const binding = ['rolebinding', '-n', 'mallory', 'mallory', '--clusterrole=virtset-admin']
+    await kubectl('create', ...binding, '--serviceaccount=mallory:mallory')
+    const token = (await kubectl('create', 'token', '-n', 'mallory', 'mallory')).trim()
+    const session = '/apis/subresources.virtset.io/v1alpha1/namespaces/mallory/virtualmachines/x/attach/console'
+    const { codes, stop } = flood(session, token)
+    try {
+      await until(() => codes.has(429))
+      const answers = await Promise.all(times(8, () => createVms(10)))
+      expect(answers).toEqual(times(8, () => ({ '201': 10 })))
+    } finally {
+      stop()
+    }
+    expect(webhooks.usage().oomKills).toBe(0)
+  })
 
   test('sends bodies byte by byte through the API server', async () => {
     const body = `POST ${subresource} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n`
@@ -488,7 +533,7 @@ describe('no request of a user waits for a second while another user of the name
 })
 
 test('rejects admission requests of a cluster administrator through the API server', async () => {
-  const path = '/apis/subresources.virtset.io/v1alpha1/admissionreviews/mutate'
+  const path = '/apis/admission.virtset.io/v1alpha1/admissionreviews/mutate'
   const kubectl = [api.kubectl, '--kubeconfig', api.kubeconfig, 'create', '--raw', path, '-f', '-']
   const ask = (...rest: string[]) => run([...kubectl, ...rest], { input: forged }).catch(String)
   expect(await ask()).toContain('only the API server can send admission requests')

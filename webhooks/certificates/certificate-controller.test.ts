@@ -19,9 +19,9 @@ const secrets = '/api/v1/secrets'
 const apiServices = '/apis/apiregistration.k8s.io/v1/apiservices'
 const namespace = 'virtset-system'
 const secretName = 'certificates'
-const apiServiceName = 'v1alpha1.subresources.virtset.io'
+const apiServiceNames = ['v1alpha1.admission.virtset.io', 'v1alpha1.subresources.virtset.io']
 
-/** A replica of the webhooks at an API server that has the APIService. */
+/** A replica of the webhooks at an API server that has the APIServices. */
 async function setUp() {
   const clock = fakeClock()
   const server = await startFakeApiServer({ now: () => clock.now() })
@@ -30,7 +30,7 @@ async function setUp() {
     () => server.close(),
     () => kube.close(),
   )
-  server.put(apiServices, { metadata: { name: apiServiceName }, spec: {} })
+  publishAll(server, {})
   const served: { leaf: Leaf; authority: Certificate | undefined }[] = []
   const events: string[] = []
   const lines: { [key: string]: unknown }[] = []
@@ -40,7 +40,7 @@ async function setUp() {
     log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
     namespace,
     secretName,
-    apiServiceName,
+    apiServiceNames,
     dnsNames: ['webhooks.svc'],
     serve: (leaf, authority) => served.push({ leaf, authority }),
     recordEvent: ({ type, reason }) => events.push(`${type} ${reason}`),
@@ -52,10 +52,17 @@ const secretOf = (server: FakeApiServer) => {
   const data = server.find(secrets, namespace, secretName)?.['data'] as Record<string, string> | undefined
   return Object.fromEntries(Object.entries(data ?? {}).map(([key, text]) => [key, fromBase64(text)]))
 }
+/** Fails if the APIServices have different bundles. */
 const bundleOf = (server: FakeApiServer) => {
-  const spec = server.find(apiServices, undefined, apiServiceName)?.['spec'] as { caBundle?: string } | undefined
-  const caBundle = spec?.caBundle ?? ''
-  return readCertificates(fromBase64(caBundle)).map(({ subject }) => subject)
+  const bundles = apiServiceNames.map((name) => {
+    const spec = server.find(apiServices, undefined, name)?.['spec'] as { caBundle?: string } | undefined
+    return readCertificates(fromBase64(spec?.caBundle ?? '')).map(({ subject }) => subject)
+  })
+  expect(bundles).toEqual(bundles.map(() => bundles[0]))
+  return bundles[0] ?? []
+}
+const publishAll = (server: FakeApiServer, spec: { readonly caBundle?: string }) => {
+  for (const name of apiServiceNames) server.put(apiServices, { metadata: { name }, spec })
 }
 const fromBase64 = (text: string) => Buffer.from(text, 'base64').toString()
 const toBase64 = (text: string) => Buffer.from(text).toString('base64')
@@ -75,7 +82,7 @@ describe('reconcileCertificates', () => {
     expect(events).toEqual(['Normal AuthorityCreated', 'Normal CaBundlePublished', 'Normal CertificateIssued'])
     expect(writes(server)).toEqual([
       `POST /api/v1/namespaces/${namespace}/secrets`,
-      `PATCH ${apiServices}/${apiServiceName}`,
+      ...apiServiceNames.map((name) => `PATCH ${apiServices}/${name}`),
       `PUT /api/v1/namespaces/${namespace}/secrets/${secretName}`,
     ])
   })
@@ -96,11 +103,11 @@ describe('reconcileCertificates', () => {
     expect([served.map(({ leaf }) => leaf.pem), events]).toEqual([[first.pem, first.pem], []])
   })
 
-  test('repairs a caBundle that was overwritten', async () => {
+  test.each(apiServiceNames)('repairs a caBundle of %s that was overwritten', async (name) => {
     const { server, options, events, lines } = await setUp()
     const first = await reconcileCertificates(options, undefined)
     const foreign = await createAuthority(options.clock.now())
-    server.put(apiServices, { metadata: { name: apiServiceName }, spec: { caBundle: toBase64(foreign.pem) } })
+    server.put(apiServices, { metadata: { name }, spec: { caBundle: toBase64(foreign.pem) } })
     events.length = 0
     await reconcileCertificates(options, first)
     expect([bundleOf(server), events]).toEqual([[first.issuer], ['Warning CaBundleRepaired']])
@@ -124,6 +131,18 @@ describe('reconcileCertificates', () => {
     await reconcileCertificates(options, undefined)
     const patch = server.requests.find(({ method }) => method === 'PATCH')
     expect(patch?.body).toMatchObject([{ op: 'test', path: '/metadata/resourceVersion' }, { op: 'add' }])
+  })
+
+  test('issues another certificate if the one in the Secret lacks a name', async () => {
+    const { options, served, events } = await setUp()
+    const first = await reconcileCertificates(options, undefined)
+    events.length = 0
+    const dnsNames = [...options.dnsNames, 'subresources.svc']
+    const next = await reconcileCertificates({ ...options, dnsNames }, undefined)
+    expect([next.dnsNames, next.issuer, events]).toEqual([dnsNames, first.issuer, ['Normal CertificateRenewed']])
+    // A replica of the version that does not know the name serves it as well.
+    await reconcileCertificates(options, first)
+    expect(served.at(-1)?.leaf.pem).toBe(next.pem)
   })
 
   test('replaces a deleted Secret and trusts the old authority while its leaf is served', async () => {
@@ -157,20 +176,21 @@ describe('reconcileCertificates', () => {
       if (method !== 'GET' || !path.startsWith(apiServices)) return undefined
       reads += 1
       const caBundle = toBase64(secretOf(server)['ca.crt'] ?? '')
-      // The first reads precede the authority and the step; the third is the one before the write.
-      if (reads === 3) server.put(apiServices, { metadata: { name: apiServiceName }, spec: { caBundle } })
+      // The first reads precede the authority and the step; the third ones are those before the writes.
+      if (reads === 5) publishAll(server, { caBundle })
       return undefined
     }
     const leaf = await reconcileCertificates(options, undefined)
     expect([bundleOf(server), events]).toEqual([[leaf.issuer], ['Normal AuthorityCreated', 'Normal CertificateIssued']])
   })
 
-  test.each<[string, string, number, string]>([
-    ['creates the Secret', 'POST', 409, 'AlreadyExists'],
-    ['updates the Secret', 'PUT', 409, 'Conflict'],
-    ['deletes the Secret', 'PUT', 404, 'NotFound'],
-    ['changes the APIService', 'PATCH', 422, 'Invalid'],
-  ])('observes again when another replica %s first', async (_, method, status, reason) => {
+  test.each<[string, string, number, string, number]>([
+    ['creates the Secret', 'POST', 409, 'AlreadyExists', 3],
+    ['updates the Secret', 'PUT', 409, 'Conflict', 3],
+    ['deletes the Secret', 'PUT', 404, 'NotFound', 3],
+    // The bundle of the other one is published in a step before.
+    ['changes an APIService', 'PATCH', 422, 'Invalid', 4],
+  ])('observes again when another replica %s first', async (_, method, status, reason, steps) => {
     const { server, options, events } = await setUp()
     let failures = 0
     server.fault = (request) => {
@@ -179,7 +199,7 @@ describe('reconcileCertificates', () => {
       return { status, body: { kind: 'Status', status: 'Failure', code: status, reason, message: reason } }
     }
     await reconcileCertificates(options, undefined)
-    expect([failures, events.length]).toEqual([1, 3])
+    expect([failures, events.length]).toEqual([1, steps])
   })
 
   test('throws every other error, and gives up after twenty steps', async () => {
@@ -218,7 +238,7 @@ test('runCertificateController settles every 15 s, logs errors and continues, un
   await clock.advance(15_000)
   await until(() => lines.some(({ msg }) => msg === 'could not settle the certificates; retrying'))
   server.fault = undefined
-  server.put(apiServices, { metadata: { name: apiServiceName }, spec: {} })
+  publishAll(server, {})
   await until(() => clock.pending() > 0)
   await clock.advance(15_000)
   await until(() => events.includes('Warning CaBundleRepaired'))

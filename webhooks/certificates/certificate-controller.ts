@@ -37,8 +37,8 @@ export interface CertificateControllerOptions {
   /** The namespace of the Secret. */
   readonly namespace: string
   readonly secretName: string
-  /** The APIService that this process serves, through which the API server also sends admission requests. */
-  readonly apiServiceName: string
+  /** The APIServices that this process serves, through which the API server also sends admission requests. */
+  readonly apiServiceNames: readonly string[]
   readonly dnsNames: readonly string[]
   /** Called whenever another certificate must be served. */
   readonly serve: (leaf: Leaf, authority: Certificate | undefined) => void
@@ -107,20 +107,21 @@ export async function runCertificateController(
 }
 
 async function observe(
-  { kube, clock, namespace, secretName, apiServiceName, dnsNames }: CertificateControllerOptions,
+  { kube, clock, namespace, secretName, apiServiceNames, dnsNames }: CertificateControllerOptions,
   served: Leaf | undefined,
 ): Promise<{ observed: Observed; secret: Persisted<Secret> | undefined }> {
-  const [secret, apiService] = await Promise.all([
+  const [secret, ...services] = await Promise.all([
     ifFound(kube.get(secrets, { namespace, name: secretName })),
-    ifFound(kube.get(apiServices, { name: apiServiceName })),
+    ...apiServiceNames.map((name) => ifFound(kube.get(apiServices, { name }))),
   ])
-  const bundles = apiService === undefined ? [] : [readCertificates(decode(apiService.spec?.caBundle))]
+  const found = services.filter((service) => service !== undefined)
+  const bundles = found.map(({ spec }) => readCertificates(decode(spec?.caBundle)))
   const keyring = readKeyring(secret?.data ?? {})
   const observed = { nowMs: clock.now(), dnsNames, keyring, bundles, ...(served === undefined ? {} : { served }) }
   return { observed, secret }
 }
 
-/** False if another replica wrote first. */
+/** False if other replicas wrote first. */
 async function perform(
   options: CertificateControllerOptions,
   step: Exclude<Step, { kind: 'serve' }>,
@@ -138,7 +139,11 @@ async function perform(
       return store(options, { ...step.keep, leaf: await issueLeaf(step.by, options.dnsNames, nowMs) }, secret)
     case 'publish': {
       const bundle = step.certificates.map(({ pem }) => pem).join('\n')
-      return publish(options, encode(`${bundle}\n`))
+      const caBundle = encode(`${bundle}\n`)
+      const published = await Promise.all(
+        options.apiServiceNames.map((apiService) => publish(options.kube, apiService, caBundle)),
+      )
+      return published.includes(true)
     }
   }
 }
@@ -158,10 +163,7 @@ async function store(
   )
 }
 
-async function publish(
-  { kube, apiServiceName: name }: CertificateControllerOptions,
-  caBundle: string,
-): Promise<boolean> {
+async function publish(kube: KubeClient, name: string, caBundle: string): Promise<boolean> {
   const apiService = await ifFound(kube.get(apiServices, { name }))
   if (apiService === undefined || apiService.spec?.caBundle === caBundle) return false
   const body = [

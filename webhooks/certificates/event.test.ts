@@ -65,7 +65,8 @@ test.each<[string, Exclude<Step, { kind: 'serve' }>, Observed, string]>([
     observed({ nowMs: leaf.notAfter - leafLifeMs / 3 }),
     'Normal CertificateRenewed',
   ],
-  ['a certificate for other names', issue, observed({}), 'Warning CertificateReplaced'],
+  ['a certificate for more names', issue, observed({ dnsNames: ['b.svc'] }), 'Normal CertificateRenewed'],
+  ['a certificate of another authority', issue, observed({}), 'Warning CertificateReplaced'],
   ['a certificate that expired', issue, observed({ nowMs: leaf.notAfter }), 'Warning CertificateExpired'],
   [
     'a certificate that expired before the process started',

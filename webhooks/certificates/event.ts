@@ -43,17 +43,20 @@ function publishEvent(certificates: readonly Certificate[], { bundles, served }:
   )
   const count = `${certificates.length} certificate ${certificates.length === 1 ? 'authority' : 'authorities'}`
   return isTampered && served !== undefined
-    ? warning('CaBundleRepaired', `the caBundle of the APIService had been changed; published ${count}`)
-    : normal('CaBundlePublished', `published ${count} in the caBundle of the APIService`)
+    ? warning('CaBundleRepaired', `the caBundle of an APIService had been changed; published ${count}`)
+    : normal('CaBundlePublished', `published ${count} in the caBundle of the APIServices`)
 }
 
-function issueEvent({ keyring: { leaf }, served, nowMs }: Observed): CertificateEvent {
+function issueEvent({ keyring: { leaf }, served, nowMs, dnsNames }: Observed): CertificateEvent {
   if (leaf === undefined && served === undefined) return normal('CertificateIssued', 'issued the first certificate')
   if (leaf !== undefined && nowMs >= leaf.notAfter) {
     return warning('CertificateExpired', 'the certificate had expired; issued another one')
   }
   if (leaf !== undefined && nowMs >= leaf.notAfter - leafLifeMs / 3) {
     return normal('CertificateRenewed', 'issued the next certificate')
+  }
+  if (leaf !== undefined && !dnsNames.every((name) => leaf.dnsNames.includes(name))) {
+    return normal('CertificateRenewed', 'issued a certificate with names that the previous one lacked')
   }
   return warning('CertificateReplaced', 'the certificate in the Secret was missing or not usable; issued another one')
 }

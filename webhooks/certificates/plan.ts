@@ -3,8 +3,9 @@
  * performs it.
  *
  * All replicas share one Secret and need no leader: each takes the next step that it sees, and the Secret's
- * resourceVersion lets only one of them write. At every moment, an authority is in the APIService's `caBundle` before a
- * certificate that it signed is served, and remains there while any replica may serve one. So no connection ever fails.
+ * resourceVersion lets only one of them write. At every moment, an authority is in the `caBundle` of both APIServices
+ * before a certificate that it signed is served, and remains there while any replica may serve one. So no connection
+ * ever fails.
  */
 
 const dayMs = 24 * 3600 * 1000

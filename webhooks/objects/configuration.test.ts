@@ -237,7 +237,7 @@ test('a webhook is for one resource, outside of protected namespaces', () => {
           namespace: 'default',
           name: 'kubernetes',
           port: 443,
-          path: '/apis/subresources.virtset.io/v1alpha1/admissionreviews/objects',
+          path: '/apis/admission.virtset.io/v1alpha1/admissionreviews/objects',
         },
       },
       failurePolicy: 'Ignore',

@@ -45,7 +45,7 @@ interface Admitted {
   readonly displaced: AbortSignal
 }
 
-/** Serves an aggregated API on the webhooks' port, beside admission. */
+/** Serves an aggregated API. */
 export interface Api {
   readonly register: (app: FastifyInstance) => void
 }

@@ -1,6 +1,7 @@
-/** The group of the aggregated API. */
+import { discoveryOf, version } from '../discovery.ts'
+
+/** The group of the users' subresources. */
 export const group = 'subresources.virtset.io'
-const version = 'v1alpha1'
 
 export const groupVersion = `${group}/${version}`
 
@@ -32,36 +33,14 @@ const session = (plural: string) => (name: string) => ({
 
 const sessions = ['attach', 'log', 'portforward', 'screenshot', 'metrics']
 
-const discovered = { groupVersion, version }
-
 /**
  * The discovery documents, by path. No resource has the verb `list`, so deleting a namespace does not depend on this
- * API. The two OpenAPI documents are empty; without them the aggregator logs an error every minute.
+ * API.
  */
-export const documents: ReadonlyMap<string, object> = new Map<string, object>([
-  [
-    `/apis/${groupVersion}`,
-    {
-      kind: 'APIResourceList',
-      apiVersion: 'v1',
-      groupVersion,
-      resources: [
-        resource('start', 'VirtualMachine'),
-        resource('stop', 'Status'),
-        resource('restart', 'Status'),
-        ...sessions.map(session('virtualmachines')),
-        ...sessions.map(session('virtualmachineconfigs')),
-      ],
-    },
-  ],
-  [
-    `/apis/${group}`,
-    { kind: 'APIGroup', apiVersion: 'v1', name: group, versions: [discovered], preferredVersion: discovered },
-  ],
-  ['/openapi/v2', { swagger: '2.0', info: { title: 'virtset', version }, paths: {} }],
-  [
-    '/openapi/v3',
-    { paths: { [`apis/${groupVersion}`]: { serverRelativeURL: `/openapi/v3/apis/${groupVersion}?hash=${version}` } } },
-  ],
-  [`/openapi/v3/apis/${groupVersion}`, { openapi: '3.0.0', info: { title: 'virtset', version }, paths: {} }],
+export const documents: ReadonlyMap<string, object> = discoveryOf(group, [
+  resource('start', 'VirtualMachine'),
+  resource('stop', 'Status'),
+  resource('restart', 'Status'),
+  ...sessions.map(session('virtualmachines')),
+  ...sessions.map(session('virtualmachineconfigs')),
 ])
