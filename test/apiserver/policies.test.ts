@@ -1167,13 +1167,13 @@ describe('the webhooks', () => {
     expect((await ask(method, `${vms}/${name}`, body, webhooks)).code).toBe(code)
   })
 
-  test('can change only the caBundle of their APIService', async () => {
+  test('can change only the caBundle of their APIServices', async () => {
     const spec = {
       group: 'subresources.virtset.io',
       version: 'v1alpha1',
       groupPriorityMinimum: 1000,
       versionPriority: 15,
-      service: { namespace: 'virtset-system', name: 'virtset-webhooks', port: 443 },
+      service: { namespace: 'virtset-system', name: 'virtset-subresources', port: 443 },
     }
     const name = 'v1alpha1.subresources.virtset.io'
     const apiServices = '/apis/apiregistration.k8s.io/v1/apiservices'

@@ -38,11 +38,17 @@ const workloads: { readonly [component in Component]: string } = {
 }
 
 /**
- * The objects that replace a component: its workload, and for the controller the policy with the launcher image that it
- * may use.
+ * The objects that replace a component: its workload, for the webhooks what names the paths and ports that they serve,
+ * and for the controller the policy with the launcher image that it may use.
  */
 const partsOf: { readonly [component in Component]: readonly string[] } = {
-  webhooks: ['Deployment virtset-webhooks'],
+  webhooks: [
+    'Deployment virtset-webhooks',
+    'MutatingWebhookConfiguration virtset',
+    'ValidatingWebhookConfiguration virtset',
+    'APIService v1alpha1.admission.virtset.io',
+    'APIService v1alpha1.subresources.virtset.io',
+  ],
   controller: ['Deployment virtset-controller', 'ValidatingAdmissionPolicy virtset-controller-pods'],
   handler: ['DaemonSet virtset-handler'],
 }
@@ -71,6 +77,14 @@ async function apply(version: Version, isWanted: (name: string) => boolean): Pro
   await run(kubectl('apply', '--server-side', '--force-conflicts', '-f', '-'), { input })
 }
 
+/** While nothing serves the API of an APIService, no namespace can be deleted. */
+async function deleteUnknownApis(version: Version): Promise<void> {
+  const known = (await objectsOf(version)).map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+  const unknown = partsOf.webhooks.filter((name) => name.startsWith('APIService ') && !known.includes(name))
+  const names = unknown.map((name) => name.replace('APIService ', 'apiservice/'))
+  if (names.length > 0) await run(kubectl('delete', ...names, '--ignore-not-found'))
+}
+
 async function untilRolled(component: Component): Promise<void> {
   await run(kubectl('-n', 'virtset-system', 'rollout', 'status', workloads[component], '--timeout=300s'))
 }
@@ -79,11 +93,13 @@ async function untilRolled(component: Component): Promise<void> {
 async function install(version: Version): Promise<void> {
   await apply(version, () => true)
   for (const component of components) await untilRolled(component)
+  await deleteUnknownApis(version)
 }
 
 async function roll(component: Component, version: Version): Promise<void> {
   await apply(version, (name) => partsOf[component].includes(name))
   await untilRolled(component)
+  if (component === 'webhooks') await deleteUnknownApis(version)
 }
 
 /** Under load, an admission request can exceed its five seconds: clients retry. */
