@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:tls'
+import type { FastifyInstance } from 'fastify'
 import { Agent, request } from 'undici'
 import { afterEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../runtime/clock.ts'
@@ -485,6 +486,25 @@ describe('the server', () => {
       const headers = { 'x-remote-user': 'jane' }
       const { statusCode, body } = await request(`https://localhost:${server.port}${path}`, { dispatcher, headers })
       expect([statusCode, ((await body.json()) as { kind?: string }).kind]).toEqual([code, kind])
+    })
+
+    test('parses no query', async () => {
+      const authority = await createAuthority(Date.now())
+      const options = {
+        certificate: await serverLeaf(authority),
+        metrics: createAdmissionMetrics(createMetrics()),
+        log: createLogger({ process: 'test', level: 'silent' }),
+        clock: systemClock,
+        routes: (app: FastifyInstance) => void app.get('/', async ({ query }) => ({ query })),
+      }
+      const server = await startServer(options, 0, '127.0.0.1')
+      const dispatcher = new Agent({ connect: { ca: authority.pem } })
+      closing.push(
+        () => server.drain(0),
+        () => dispatcher.close(),
+      )
+      const { body } = await request(`https://localhost:${server.port}/?a=1`, { dispatcher })
+      expect(await body.json()).toEqual({ query: {} })
     })
 
     test('reads no body that is sent to another path', async () => {
