@@ -723,7 +723,7 @@ describe('only the front proxy is trusted', () => {
     const client = certificate === undefined ? {} : { cert: certificate.certificate, key: certificate.key }
     const agent = new Agent({ connect: { rejectUnauthorized: false, ...client } })
     const answer = await request(
-      `https://127.0.0.1:${webhooks.port}${subresource('start', 'guarded', '?dryRun=All')}`,
+      `https://127.0.0.1:${webhooks.subresourcesPort}${subresource('start', 'guarded', '?dryRun=All')}`,
       { method: 'POST', dispatcher: agent, headers },
     )
     const { code, reason } = JSON.parse(await answer.body.text())
