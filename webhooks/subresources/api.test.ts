@@ -1,13 +1,13 @@
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import { request } from 'node:https'
+import { Agent, request } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { AddressInfo } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import fastify from 'fastify'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import { systemClock } from '../../runtime/clock.ts'
@@ -350,6 +350,91 @@ test('the API can be discovered while it has too many requests', async () => {
   expect((await text(socket)).split('\r\n')[0]).toBe('HTTP/1.1 200 OK')
 })
 
+describe('discovery', () => {
+  const path = '/apis/subresources.virtset.io/v1alpha1'
+  const burst = 64
+
+  /** Responses to requests for a document, in the order of their arrival. */
+  async function setUp(given: Partial<ApiOptions> = {}) {
+    const clock = fakeClock(now.getTime())
+    const { port, server } = await start({ clock, ...given })
+    const messages: IncomingMessage[] = []
+    server.on('request', (message: IncomingMessage) => messages.push(message))
+    const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+    closing.unshift(async () => agent.destroy())
+    const tls = { ca: authority.certificate, cert: proxy.certificate, key: proxy.key }
+    const codes: number[] = []
+    const get = (user: string, more: object = {}) =>
+      new Promise<number>((resolve, reject) => {
+        const headers = { 'x-remote-user': user, ...more }
+        request({ host: '127.0.0.1', port, path, headers, ...tls, agent }, (response) => {
+          codes.push(response.statusCode ?? 0)
+          response.resume().on('end', () => resolve(response.statusCode ?? 0))
+        })
+          .on('error', reject)
+          .end()
+      })
+    await Promise.all(Array.from({ length: burst }, () => get('system:serviceaccount:team:a')))
+    return { clock, get, codes, messages }
+  }
+
+  test('that a tenant asks for too often comes late, but comes, and others do not wait', async () => {
+    const { clock, get, codes } = await setUp()
+    expect(codes).toEqual(Array(burst).fill(200))
+    const late = get('system:serviceaccount:team:b')
+    await until(() => clock.pending() === 1)
+    expect([await get('jane'), await get('system:aggregator')]).toEqual([200, 200])
+    await clock.advance(3999)
+    expect([codes.length, clock.pending()]).toEqual([burst + 2, 1])
+    await clock.advance(1)
+    expect(await late).toBe(200)
+  })
+
+  test('comes at once if too many requests for it wait', async () => {
+    const { clock, get } = await setUp({ mostLate: 1 })
+    const late = get('system:serviceaccount:team:a')
+    await until(() => clock.pending() === 1)
+    expect(await get('system:serviceaccount:team:a')).toBe(200)
+    await clock.advance(4000)
+    expect(await late).toBe(200)
+  })
+
+  test('that comes late retains no headers meanwhile', async () => {
+    const { clock, get, messages } = await setUp()
+    const late = get('system:serviceaccount:team:a', { long: 'x'.repeat(1000) })
+    await until(() => clock.pending() === 1)
+    const { rawHeaders, headers } = messages.at(-1)!
+    expect([rawHeaders, headers]).toEqual([[], {}])
+    await clock.advance(4000)
+    expect(await late).toBe(200)
+  })
+
+  test('that comes too often comes late as an upgrade, too', async () => {
+    const { clock, get } = await setUp()
+    const late = get('system:serviceaccount:team:a', { connection: 'Upgrade', upgrade: 'websocket' })
+    await until(() => clock.pending() === 1)
+    await clock.advance(4000)
+    expect(await late).toBe(400)
+  })
+
+  test.each(['/openapi/v2', stopWeb])('of a query that is too long for %s, Fastify gets the beginning', async (at) => {
+    const { port, server } = await start()
+    let url = ''
+    server.on('request', (message: IncomingMessage) => (url = message.url ?? ''))
+    const long = `${at}?${'x=&'.repeat(4000)}`
+    const socket = await sendRaw(port, headOf('GET', long, 'connection: close'))
+    const [line] = (await text(socket)).split('\r\n')
+    expect([url, line]).toEqual([long.slice(0, 2049), at === stopWeb ? 'HTTP/1.1 414 URI Too Long' : 'HTTP/1.1 200 OK'])
+  })
+
+  test('parses the query of another request once', async () => {
+    const { post } = await start()
+    const parsing = vi.spyOn(URL.prototype, 'searchParams', 'get')
+    closing.push(async () => parsing.mockRestore())
+    expect([(await post({ path: `${stopWeb}?dryRun=All` })).code, parsing.mock.calls.length]).toEqual([202, 1])
+  })
+})
+
 describe('an upgrade', () => {
   const consoleOf = (name: string) =>
     `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/attach/console`
@@ -399,6 +484,7 @@ describe('an upgrade', () => {
   test.each<[string, string, Partial<ApiOptions> | undefined, number, string]>([
     ['of a subresource that does not exist', `${consoleOf('web')}s`, undefined, 404, 'does not exist; valid'],
     ['of a power request', stopWeb, undefined, 400, 'cannot be upgraded'],
+    ['of a URL that is too long', `${consoleOf('web')}?${'x'.repeat(9000)}`, undefined, 414, 'at most 2048'],
     ['of a VM that does not run', consoleOf('off'), undefined, 409, 'its phase is Pending'],
     ['while the API server does not respond', consoleOf('broken'), undefined, 503, 'could not reach the API server'],
     ['without a token for handlers', consoleOf('web'), {}, 503, 'no token for the handlers'],

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Clock } from '../../runtime/clock.ts'
+import { createBuckets, type Rate } from '../../runtime/bucket.ts'
+import { sleep, type Clock } from '../../runtime/clock.ts'
 import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
 import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { Logger } from '../../runtime/log.ts'
@@ -17,7 +18,7 @@ import { group } from './discovery.ts'
 import { failure, maxBodyBytes, statusOf, tooMany, unauthorized, type Failure } from './failure.ts'
 import type { FrontProxy } from './front-proxy.ts'
 import type { PowerResponse, Power } from './power.ts'
-import { route } from './route.ts'
+import { boundedUrl, discover, route } from './route.ts'
 import type { PowerRequest } from './route.ts'
 import type { Sessions } from './sessions.ts'
 import { createShares } from '../../runtime/shares.ts'
@@ -36,6 +37,8 @@ export interface ApiOptions {
   readonly limits?: Limits
   /** How many requests one tenant, and one namespace, may have in progress. */
   readonly share?: number
+  /** How many requests for discovery documents may wait. */
+  readonly mostLate?: number
 }
 
 interface Admitted {
@@ -55,6 +58,23 @@ const defaultLimits: Limits = { requests: 512, bytes: 0 }
 const defaultShare = 64
 
 /**
+ * How often a tenant, such as the controllers of the cluster together, can read discovery documents without waiting.
+ * kubectl reads three at most, a controller when it starts and then every 30 s.
+ */
+const discovery: Rate = { perSecond: 4, burst: 64 }
+const mostTenants = 4096
+
+/**
+ * To refuse a document takes as long as to send it: what takes time is the head of the request, up to a millisecond. So
+ * a document that comes too often comes late, and the API server's limit of a user's requests in flight becomes a rate:
+ * of 120, 30 per second. The API server waits for 5 s when it checks whether this API is available, others wait longer.
+ */
+const lateMs = 4000
+
+/** Half of the connections, so that requests that wait cannot take all of them. */
+const defaultMostLate = 1024
+
+/**
  * The aggregated API `subresources.virtset.io`. It trusts only requests from the API server's front proxy. The API
  * server has authorized only the verb of the method, which for GET is `get`, and readers have that. So every request is
  * authorized again here, as `update`.
@@ -63,17 +83,29 @@ export function createApi(options: ApiOptions): Api {
   const { power, sessions, mayAccess, frontProxy, log, clock } = options
   const gate = createGate(options.limits ?? defaultLimits)
   const limitedLog = createLimitedLog(log, clock)
-  const { share = defaultShare } = options
+  const { share = defaultShare, mostLate = defaultMostLate } = options
   const tenants = createShares(share)
   const namespaces = createShares(share)
   const admitted = new WeakMap<IncomingMessage, Admitted>()
+  const discoveriesOf = createBuckets(discovery, mostTenants, clock)
+  let late = 0
+
+  const paceDiscovery = async (user: User, message: IncomingMessage): Promise<void> => {
+    if (discoveriesOf(tenantOf(user)).takeIfAny() || late >= mostLate) return
+    // While it waits, its head would take up to half a MiB.
+    message.rawHeaders = []
+    message.headers = {}
+    late++
+    await sleep(clock, lateMs)
+    late--
+  }
 
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
-    const found = route(request.method, request.url, typeof request.body === 'string' ? request.body : '')
-    if (found.kind === 'document') return found.document
     const { user, displaced } = admitted.get(request.raw) ?? {}
     if (user === undefined || displaced === undefined) return send(reply, unauthorized)
     displaced.throwIfAborted()
+    const found = route(request.method, request.url, typeof request.body === 'string' ? request.body : '')
+    if (found.kind === 'document') return found.document
     if (found.kind === 'refused') return send(reply, found.status)
     if (found.kind === 'session') {
       if (sessions === undefined) return send(reply, noSessions)
@@ -98,6 +130,7 @@ export function createApi(options: ApiOptions): Api {
 
   /** Upgrades bypass Fastify, so they are checked here as requests are above. */
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    cutUrl(request)
     // An error without a listener would end the process.
     socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
     deliverPiecewise(request.socket)
@@ -111,6 +144,7 @@ export function createApi(options: ApiOptions): Api {
     if (user === undefined) return refuse(unauthorized)
     const found = route(request.method ?? '', request.url ?? '', '')
     if (found.kind === 'refused') return refuse(found.status)
+    if (found.kind === 'document') return void paceDiscovery(user, request).then(() => refuse(noUpgrade))
     if (found.kind !== 'session') return refuse(noUpgrade)
     if (sessions === undefined) return refuse(noSessions)
     const leave = tenants.take(tenantOf(user))
@@ -139,6 +173,8 @@ export function createApi(options: ApiOptions): Api {
 
   return {
     register(app) {
+      // Fastify parses the query before the first hook.
+      app.server.prependListener('request', cutUrl)
       app.server.on('upgrade', upgrade)
       app.addHook('preClose', async () => sessions?.end())
       void app.register(async (own) => {
@@ -153,8 +189,12 @@ export function createApi(options: ApiOptions): Api {
           if (user === undefined) return send(reply, unauthorized)
           // Fastify does not read their bodies, and Node would store them until the response.
           if (['GET', 'HEAD', 'TRACE'].includes(request.method)) request.raw.resume()
-          // Clients do without the whole API if they cannot discover it, and it takes no time.
-          if (route(request.method, request.url, '').kind === 'document') return undefined
+          // Clients do without the whole API if they cannot discover it, so it takes no place of their tenant's share.
+          const discovered = discover(request.method, request.url)
+          if (discovered?.kind === 'document') {
+            await paceDiscovery(user, request.raw)
+            return reply.send(discovered.document)
+          }
           const leave = tenants.take(tenantOf(user))
           if (leave === undefined) return send(reply, tooMany)
           reply.raw.once('close', leave)
@@ -185,6 +225,8 @@ export function createApi(options: ApiOptions): Api {
     },
   }
 }
+
+const cutUrl = (message: IncomingMessage) => void (message.url = boundedUrl(message.url ?? ''))
 
 /** Resolves like `work`, or rejects with the reason of the signal. */
 async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {

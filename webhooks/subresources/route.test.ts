@@ -1,6 +1,8 @@
-import { describe, expect, test } from 'vitest'
-import { route } from './route.ts'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { boundedUrl, route } from './route.ts'
 import type { PowerRequest } from './route.ts'
+
+afterEach(() => vi.restoreAllMocks())
 
 const at = (verb: string, query = '') =>
   `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/web/${verb}${query}`
@@ -62,6 +64,8 @@ describe('refuses', () => {
     ['another API root', 'POST', at('start').replace('/apis/', '/api/'), '', 404],
     ['a cluster-scoped path', 'POST', at('start').replace('/namespaces/', '/nodes/'), '', 404],
     ['an invalid namespace', 'POST', at('start').replace('/default/', '/D_T/'), '', 404],
+    ['a query that is too long', 'POST', at('start', `?${'x'.repeat(2048)}`), '', 414],
+    ['a path that is too long', 'POST', at('x'.repeat(2048)), '', 414],
     ['a fractional grace period', 'POST', at('stop', '?gracePeriodSeconds=0.5'), '', 400],
     ['a negative grace period', 'POST', at('stop'), '{"gracePeriodSeconds":-1}', 400],
     ['a grace period that is too long', 'POST', at('stop', '?gracePeriodSeconds=9999999999'), '', 400],
@@ -82,7 +86,23 @@ test.each([
   '/apis/subresources.virtset.io/v1alpha1',
   '/apis/subresources.virtset.io',
   '/openapi/v2',
+  '/apis/subresources.virtset.io/v1alpha1/?x=y',
   '/openapi/v3?x=y',
 ])('GET %s is a document', (url) => {
   expect(route('GET', url, '').kind).toBe('document')
+})
+
+const long = `?${'x=&'.repeat(9900)}`
+test.each<[string, string, number, string]>([
+  ['a document', `/openapi/v2${long}`, 0, 'document'],
+  ['a URL that is too long', at('start', long), 0, 'refused'],
+  ['another request', at('start', '?wait'), 1, 'power'],
+])('the query of %s is parsed as often as it is needed', (_, url, times, kind) => {
+  const parsing = vi.spyOn(URL.prototype, 'searchParams', 'get')
+  expect([route('GET', url, '').kind, parsing.mock.calls.length]).toEqual([kind, times])
+})
+
+test('a URL is cut such that it is refused as well', () => {
+  expect([boundedUrl('/openapi/v2?x'), boundedUrl(at('start', long)).length]).toEqual(['/openapi/v2?x', 2049])
+  expect(route('POST', boundedUrl(at('start', long)), '')).toMatchObject({ status: { code: 414 } })
 })

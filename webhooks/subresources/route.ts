@@ -30,15 +30,38 @@ const methods = ['GET', 'POST', 'PUT']
 /** Kubernetes' limit of a pod's grace period. */
 const longestGraceSeconds = 2 ** 31 - 1
 
+/**
+ * A path has at most 650 characters and the queries of kubectl and kubectl-vm 200, but a user can send 124 KiB, which
+ * take milliseconds to parse.
+ */
+const longestUrl = 2048
+
+/**
+ * The URL without what makes it too long, of which `route` refuses the rest. It is a copy, because a slice would retain
+ * the whole.
+ */
+export const boundedUrl = (url: string): string =>
+  url.length <= longestUrl ? url : Buffer.from(url.slice(0, longestUrl + 1)).toString()
+
+/** The response to a request for a discovery document. Its query is not read. */
+export function discover(method: string, url: string): Route | undefined {
+  const end = url.indexOf('?')
+  const path = end === -1 ? url : url.slice(0, end)
+  const document = documents.get(path.endsWith('/') ? path.slice(0, -1) : path)
+  if (document === undefined) return undefined
+  return method === 'GET' ? { kind: 'document', document } : notAllowed(method, 'GET')
+}
+
 /** @param url path and query @param body empty if the request has none */
 export function route(method: string, url: string, body: string): Route {
+  const discovered = discover(method, url)
+  if (discovered !== undefined) return discovered
+  if (url.length > longestUrl) {
+    return refused(414, 'RequestURITooLong', `the URL must have at most ${longestUrl} characters`)
+  }
   const { pathname, searchParams } = new URL(url, 'https://api')
   // The API server has authorized and audited the path as it was sent, dot segments included.
   if (pathname !== url.split('?', 1)[0]) return notFound(pathname)
-  const document = documents.get(pathname.replace(/\/$/, ''))
-  if (document !== undefined) {
-    return method === 'GET' ? { kind: 'document', document } : notAllowed(method, 'GET')
-  }
   const [, apis, group, version, namespaces, namespace = '', plural, name = '', ...words] = pathname
     .split('/')
     .map(decoded)
