@@ -67,9 +67,9 @@ const mostTenants = 4096
 /**
  * To refuse a document takes as long as to send it: what takes time is the head of the request, up to a millisecond. So
  * a document that comes too often comes late, and the API server's limit of a user's requests in flight becomes a rate:
- * of 120, 30 per second. The API server waits for 5 s when it checks whether this API is available, others wait longer.
+ * of 120, 60 per second. The API server gives up discovery after 5 s, connecting included.
  */
-const lateMs = 4000
+const lateMs = 2000
 
 /** Half of the connections, so that requests that wait cannot take all of them. */
 const defaultMostLate = 1024
