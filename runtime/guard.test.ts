@@ -7,7 +7,7 @@ import { until } from '../test/until.ts'
 import { createArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
 import type { ConnectionLimits } from './connections.ts'
-import { guardConnections, type ConnectionRejection } from './guard.ts'
+import { guardConnections, type ConnectionRejection, type GuardOptions } from './guard.ts'
 import { listen } from './listen.ts'
 import { MeteredSocket } from './metered-socket.ts'
 import { createSelfSigned } from './self-signed.ts'
@@ -25,11 +25,13 @@ function guard(
   more: Partial<ConnectionLimits> = {},
   provenBy: 'handshake' | 'caller' = 'caller',
   given?: Clock,
+  requests?: GuardOptions['requests'],
 ) {
   const clock = fakeClock()
   const rejections: ConnectionRejection[] = []
   const accepted: Socket[] = []
-  const prove = guardConnections(server, {
+  const { prove, trust } = guardConnections(server, {
+    ...(requests === undefined ? {} : { requests }),
     limits: { ...limits, ...more },
     provenBy,
     deadlines: createArrivalDeadlines(given ?? clock, deadlineMs / 250),
@@ -42,7 +44,7 @@ function guard(
     for (const socket of accepted) socket.destroy()
     server.close()
   })
-  return { clock, rejections, accepted, prove }
+  return { clock, rejections, accepted, prove, trust }
 }
 
 describe('of two connections from one port, where the end of the first was noticed later,', () => {
@@ -151,6 +153,7 @@ describe('of a client of TLS that is not authenticated,', () => {
     provenBy: 'handshake' | 'caller',
     clock?: Clock,
     more?: Partial<ConnectionLimits>,
+    requests?: GuardOptions['requests'],
   ) => {
     const [accept] = server.listeners('connection')
     server.removeAllListeners('connection')
@@ -158,7 +161,7 @@ describe('of a client of TLS that is not authenticated,', () => {
       if (socket instanceof MeteredSocket) metered.push(socket)
       if (accept !== undefined) Reflect.apply(accept, server, [socket])
     })
-    const guarded = guard(server, more, provenBy, clock)
+    const guarded = guard(server, more, provenBy, clock, requests)
     return { ...guarded, port: await listen(server, 0, '127.0.0.1') }
   }
 
@@ -194,6 +197,33 @@ describe('of a client of TLS that is not authenticated,', () => {
     const client = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
     closing.push(() => client.destroy())
     client.write(Buffer.alloc(1024 * 1024))
+    await until(() => received === 1024 * 1024)
+    expect(client.destroyed).toBe(false)
+  })
+
+  test('requests wait for their turn, if there is a budget for them, until the connection is trusted', async () => {
+    const clock = fakeClock()
+    let spentMs = 0
+    const server = createTlsServer(certificate)
+    const given = { ...clock, monotonic: () => clock.monotonic() + spentMs }
+    const requests = { budget: { perSecond: 100, burst: 100 }, mostHeadBytes: 1024 * 1024 }
+    const { port, trust } = await start(server, 'handshake', given, {}, requests)
+    let received = 0
+    const secured = once(server, 'secureConnection')
+    const client = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
+    closing.push(() => client.destroy())
+    const [socket] = await secured
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.length
+      spentMs += 200
+    })
+    client.write(Buffer.alloc(1024 * 1024))
+    await until(() => metered[0]?.isHeld() === true)
+    const before = received
+    await clock.advance(5000)
+    await until(() => received > before && metered[0]?.isHeld() === true)
+    expect(received).toBeLessThan(256 * 1024)
+    trust(socket)
     await until(() => received === 1024 * 1024)
     expect(client.destroyed).toBe(false)
   })

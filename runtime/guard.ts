@@ -2,6 +2,7 @@ import type { Server, Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
 import type { ArrivalDeadlines } from './arrival-deadline.ts'
+import type { Rate } from './bucket.ts'
 import type { Clock } from './clock.ts'
 import { createConnections } from './connections.ts'
 import type { ConnectionLimits } from './connections.ts'
@@ -34,7 +35,7 @@ const mostWaitingBytes = 16 * 1024 * 1024
 /** Why a connection was closed before a request was read. */
 export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' | 'malformed'
 
-interface GuardOptions {
+export interface GuardOptions {
   readonly limits: ConnectionLimits
   /** What authenticates a client: the handshake of a TLS server with its certificate, or the caller by a request. */
   readonly provenBy: 'handshake' | 'caller'
@@ -42,19 +43,31 @@ interface GuardOptions {
   readonly deadlines: ArrivalDeadlines
   readonly clock: Pick<Clock, 'after' | 'monotonic'>
   readonly rejected: (reason: ConnectionRejection) => void
+  /**
+   * What arrives of clients that are proven takes turns as well, until the caller trusts it: a budget in
+   * milliseconds, and the most bytes that the head of a request can have.
+   */
+  readonly requests?: { readonly budget: Rate; readonly mostHeadBytes: number }
   /** Milliseconds of CPU that this thread has used. */
   readonly cpuMs?: () => number
+}
+
+/** What the caller decides about connections. */
+interface Guard {
+  /** The client was authenticated by the caller. */
+  readonly prove: (socket: Socket) => void
+  /** Delivers at once what arrives from now on. */
+  readonly trust: (socket: Socket) => void
 }
 
 /**
  * Limits the connections of a server, and closes those that are pending for too long. Call it before the server
  * listens. A connection is pending until its client is authenticated.
- * @returns to be called with the connection of a client that the caller has authenticated
  */
 export function guardConnections(
   server: Server,
-  { limits, provenBy, deadlines, clock, rejected, cpuMs }: GuardOptions,
-): (socket: Socket) => void {
+  { limits, provenBy, deadlines, clock, rejected, requests, cpuMs }: GuardOptions,
+): Guard {
   const connections = createConnections<Socket>(limits, clock)
   const strangers = createTimeBudget(budgets.strangers, clock, cpuMs)
   const known = createTimeBudget(budgets.known, clock, cpuMs)
@@ -64,6 +77,10 @@ export function guardConnections(
   /** Those beneath the sockets of TLS. */
   const transports = new WeakMap<Socket, MeteredSocket>()
   const places = new WeakMap<MeteredSocket, Held>()
+  /** Of a client that is proven, how many bytes of its request have arrived. */
+  const headBytes = new WeakMap<MeteredSocket, number>()
+  const mostHeadBytes = requests?.mostHeadBytes ?? 0
+  const requestBudget = requests && createTimeBudget(requests.budget, clock, cpuMs)
   let delivering: MeteredSocket | undefined
   const settle = (socket: Socket) => {
     cancelling.get(socket)?.()
@@ -83,13 +100,22 @@ export function guardConnections(
       place.grow(metered.waitingBytes - waiting)
       waiting = metered.waitingBytes
       if (socket.destroyed) return undefined
-      if (metered.delivered + bytes > mostPendingBytes[provenBy]) return close(socket, 'malformed')
-      const budget = connections.isKnown(address) ? known : strangers
-      leave = budget.add(address, bytes, metered.delivered, () => {
+      const run = () => {
         delivering = metered
         deliver()
         delivering = undefined
-      })
+      }
+      const arrived = headBytes.get(metered)
+      if (requestBudget !== undefined && arrived !== undefined) {
+        headBytes.set(metered, arrived + bytes)
+        // The request of which most has arrived is the smallest work: so few are in memory in part.
+        const before = arrived === 0 ? 0 : Math.max(1, mostHeadBytes - arrived)
+        leave = requestBudget.add(address, bytes, before, run)
+        return undefined
+      }
+      if (metered.delivered + bytes > mostPendingBytes[provenBy]) return close(socket, 'malformed')
+      const budget = connections.isKnown(address) ? known : strangers
+      leave = budget.add(address, bytes, metered.delivered, run)
       return undefined
     })
     socket.once('close', () => {
@@ -127,17 +153,28 @@ export function guardConnections(
     return undefined
   })
 
+  const trust = (socket: Socket) => {
+    const metered = transports.get(socket)
+    if (metered === undefined) return
+    metered.trust()
+    places.get(metered)?.release()
+  }
   const prove = (socket: Socket) => {
     const metered = transports.get(socket)
-    if (metered !== undefined) {
-      metered.trust()
-      places.get(metered)?.release()
-    }
+    if (metered === undefined || requestBudget === undefined) trust(socket)
+    else headBytes.set(metered, 0)
     const accepted = metered?.transport ?? socket
     settle(accepted)
     connections.prove(accepted)
   }
-  if (!(server instanceof TlsServer)) return prove
+  const guard = { prove, trust }
+  if (!(server instanceof TlsServer)) return guard
+  if (requestBudget !== undefined) {
+    server.prependListener('request', ({ socket }: { readonly socket: Socket }) => {
+      const metered = transports.get(socket)
+      if (metered !== undefined) headBytes.set(metered, 0)
+    })
+  }
   // Emitted while the piece is delivered that completes the handshake.
   server.prependListener('secureConnection', (socket) => {
     if (delivering === undefined) return void socket.destroy()
@@ -151,7 +188,7 @@ export function guardConnections(
     const reason = reasonOf(error, socket)
     if (reason !== undefined) rejected(reason)
   })
-  return prove
+  return guard
 }
 
 /** Undefined where the client, or this guard, has closed the connection itself. */

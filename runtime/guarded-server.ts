@@ -52,7 +52,7 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
   server.headersTimeout = headersTimeoutMs
   server.requestTimeout = headersTimeoutMs
   surviveBackpressure(server)
-  const prove = guardConnections(server, {
+  const { prove } = guardConnections(server, {
     limits,
     provenBy: 'caller',
     deadlines: createArrivalDeadlines(clock, deadlineTurns),

@@ -24,7 +24,7 @@ import {
 import type { Leaf } from './certificates/plan.ts'
 import { admissionRoutes } from './admission-routes.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
-import { apiConnectionLimits, startServer, type ServerOptions, type WebhookServer } from './server.ts'
+import { apiConnectionLimits, apiRequests, startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { createAuthorReviews } from './objects/author-reviews.ts'
 import { runConfigurationController } from './objects/configuration-controller.ts'
 import { createObjectHandlers, type ObjectHandlers } from './objects/handlers.ts'
@@ -155,7 +155,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     clock,
     frontProxy: () => frontProxy.current(),
   }
-  const subresources = { ...shared, connections: apiConnectionLimits, routes: api.register }
+  const subresources = { ...shared, connections: apiConnectionLimits, requests: apiRequests, routes: api.register }
   const cluster = { objectHandlers, networkWarnings }
   servers.push(await startServer(subresources, source.subresourcesPort))
   servers.push(await serveAdmission(context, shared, engine, cluster))

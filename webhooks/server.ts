@@ -1,5 +1,7 @@
 import { Server as HttpsServer } from 'node:https'
+import type { Socket } from 'node:net'
 import { fastify, type FastifyInstance } from 'fastify'
+import type { Rate } from '../runtime/bucket.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { guardConnections } from '../runtime/guard.ts'
@@ -30,6 +32,12 @@ export const connectionLimits: ConnectionLimits = {
 export const apiConnectionLimits: ConnectionLimits = { ...connectionLimits, pending: 512, pendingPerAddress: 128 }
 
 /**
+ * The milliseconds that heads of requests for the users' subresources may take of the event loop, which admission needs
+ * as well. Opening a session takes one or two. A head of 100 KiB takes three.
+ */
+export const apiRequests: Rate = { perSecond: 125, burst: 250 }
+
+/**
  * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens
  * connections in advance, so the time before the first request also counts as idle.
  */
@@ -51,8 +59,10 @@ export interface Certificate {
 export interface ServerOptions extends Pick<AdmissionOptions, 'metrics' | 'log' | 'clock' | 'frontProxy'> {
   readonly certificate: Certificate
   readonly connections?: ConnectionLimits
-  /** Adds what is served: `admissionRoutes`, or the API. */
-  readonly routes: (app: FastifyInstance) => void
+  /** If present, requests take turns in this budget, in milliseconds, until their connection is trusted. */
+  readonly requests?: Rate
+  /** Adds what is served: `admissionRoutes`, or the API, which trusts the connections of sessions. */
+  readonly routes: (app: FastifyInstance, trust: (socket: Socket) => void) => void
 }
 
 export interface WebhookServer {
@@ -100,12 +110,14 @@ export async function startServer(options: ServerOptions, port: number, host = '
     logger: false,
   })
   if (frontProxy !== undefined) app.server.maxHeadersCount = headLimits.headers
-  guardConnections(app.server, {
+  const { requests } = options
+  const { trust } = guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
     provenBy: 'handshake',
     deadlines: deadlines.handshake,
     clock,
     rejected: metrics.connectionRejected,
+    ...(requests === undefined ? {} : { requests: { budget: requests, mostHeadBytes: headLimits.bytes } }),
   })
 
   // The API server sends requests of one tenant on a connection on which those of another were answered.
@@ -125,7 +137,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return sendStatus(reply, { code, reason, message })
   })
 
-  options.routes(app)
+  options.routes(app, trust)
   const closeUnused = watchUnused(app.server, clock, app.server.listenerCount('upgrade') > 0)
 
   await app.listen({ port, host })

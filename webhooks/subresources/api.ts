@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createBuckets, type Rate } from '../../runtime/bucket.ts'
@@ -49,8 +50,11 @@ interface Admitted {
 }
 
 /** Serves an aggregated API. */
+type Trust = (socket: Socket) => void
+
 export interface Api {
-  readonly register: (app: FastifyInstance) => void
+  /** @param trust delivers at once what arrives on a connection; for those of sessions */
+  readonly register: (app: FastifyInstance, trust?: Trust) => void
 }
 
 /** A start may wait 45 s. Admission requests have their own limit, so these cannot delay them. */
@@ -129,14 +133,18 @@ export function createApi(options: ApiOptions): Api {
   }
 
   /** Upgrades bypass Fastify, so they are checked here as requests are above. */
-  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer, trust: Trust): void => {
     cutUrl(request)
     // An error without a listener would end the process.
     socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
     deliverPiecewise(request.socket)
     limitRecords(request.socket, clock)
     // Opening the session takes up to 15 s.
-    const accept = refuseEarlyBytes(socket, head)
+    const deliver = refuseEarlyBytes(socket, head)
+    const accept = () => {
+      trust(request.socket)
+      deliver()
+    }
     const refuse = (status: Failure) => {
       if (!socket.writableEnded) refuseUpgrade(socket, status)
     }
@@ -172,10 +180,10 @@ export function createApi(options: ApiOptions): Api {
   }
 
   return {
-    register(app) {
+    register(app, trust = () => {}) {
       // Fastify parses the query before the first hook.
       app.server.prependListener('request', cutUrl)
-      app.server.on('upgrade', upgrade)
+      app.server.on('upgrade', (request, socket, head) => upgrade(request, socket, head, trust))
       app.addHook('preClose', async () => sessions?.end())
       void app.register(async (own) => {
         // The body is optional. `route` parses it regardless of its content type.
