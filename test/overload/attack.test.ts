@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { connect as connectHttp2 } from 'node:http2'
+import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
@@ -235,11 +235,14 @@ describe('all creates of a user get a response while another user', () => {
   /** Sends `path` again after each response, on 20 connections with 150 requests at a time. */
   function flood(path: string, token: string) {
     const codes = new Set<unknown>()
+    const sessions = new Set<ClientHttp2Session>()
     let isOver = false
-    const sessions = times(20, () => {
-      const session = connectHttp2(api.server, { ca: api.certificateAuthority }).on('error', () => {})
+    const open = () => {
+      if (isOver) return
+      const session = connectHttp2(api.server, { ca: api.certificateAuthority })
+      sessions.add(session)
       const ask = () => {
-        if (isOver) return
+        if (session.closed || session.destroyed) return
         session
           .request({ ':path': path, authorization: `Bearer ${token}` })
           .on('response', (headers) => codes.add(headers[':status']))
@@ -247,9 +250,16 @@ describe('all creates of a user get a response while another user', () => {
           .on('close', ask)
           .resume()
       }
-      session.once('connect', () => times(150, ask))
-      return session
-    })
+      session
+        .on('error', () => {})
+        .once('connect', () => times(150, ask))
+        .once('close', () => {
+          sessions.delete(session)
+          // The API server ends connections that have many requests refused.
+          setTimeout(open, 100)
+        })
+    }
+    times(20, open)
     const stop = () => {
       isOver = true
       for (const session of sessions) session.destroy()
