@@ -30,6 +30,9 @@ export interface ObjectPreset {
 /** The user who has last written the spec, as JSON with `username` and `groups`. The webhooks write it. */
 export const authorAnnotation = 'virtset.io/author'
 
+/** Users of more groups are not recorded: all annotations of an object share 256 KiB. */
+export const longestAuthorBytes = 16 * 1024
+
 export interface ObjectPresetStatus {
   readonly observedGeneration?: number
   readonly revision?: string

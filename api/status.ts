@@ -20,6 +20,9 @@ const withDefault = (value: { readonly phase: string }, schema: Schema): Schema 
 
 const text = (description: string) => string(description, { maxLength: 1024 })
 
+/** Of version 6, with one of version 4 in its last part: none is longer. */
+const ip = (description: string) => string(description, { maxLength: 45 })
+
 /** Bytes are never fewer than the characters that the API server counts. */
 const message = (description: string) => string(description, { maxLength: longestStatusMessage })
 
@@ -57,11 +60,11 @@ export const virtualMachineStatusSchema = withDefault(
       'The longest grace period with which the launcher pod was deleted, in seconds, if it is longer than that of its spec. After a forced deletion, what is left of the pod has as much time, even if a later stop requested less.',
       { minimum: 0, format: 'int64' },
     ),
-    podIP: string('The first IP address of the launcher pod, and of a guest that has the addresses of its pod.'),
+    podIP: ip('The first IP address of the launcher pod, and of a guest that has the addresses of its pod.'),
     podIPs: list(
       'The IP addresses of the launcher pod: one of each family.',
-      closed('An address.', { ip: string('An IP address.') }, ['ip']),
-      { 'x-kubernetes-list-type': 'atomic' },
+      closed('An address.', { ip: ip('An IP address.') }, ['ip']),
+      { 'x-kubernetes-list-type': 'atomic', maxItems: 16 },
     ),
     // Else managedFields would list each of its fields, which takes 2 KB of each VM and of each event of a watch.
     domain: {
@@ -73,14 +76,15 @@ export const virtualMachineStatusSchema = withDefault(
     interfaces: list(
       'The network interfaces of the guest.',
       closed('An interface.', {
-        name: string('Its alias.'),
-        mac: string('Its MAC address as the guest sees it.'),
-        network: string(
+        name: text('Its alias.'),
+        mac: text('Its MAC address as the guest sees it.'),
+        network: text(
           'The network that it is connected to, as NAMESPACE/NAME of a NetworkAttachmentDefinition. That of the pod if absent.',
         ),
-        podInterface: string('The interface of the launcher pod whose network it shares.'),
-        ips: list('The IP addresses at which others reach the guest.', string('An IP address.'), {
+        podInterface: text('The interface of the launcher pod whose network it shares.'),
+        ips: list('The IP addresses at which others reach the guest.', ip('An IP address.'), {
           'x-kubernetes-list-type': 'atomic',
+          maxItems: 16,
         }),
         guestIPs,
         infoSource: list('Who reported it: domain is libvirt, guest-agent the guest.', string('A source.'), {

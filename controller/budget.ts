@@ -3,7 +3,7 @@ import { controllerOf, isOwning, ownerReference } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { firstOwners, identity, resource } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
+import { pick, slimLabels, slimMetadata } from '../runtime/slim.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import type { CachedGroup } from './slim-owner.ts'
 
@@ -56,7 +56,7 @@ export function slimBudget({ metadata, spec, ...budget }: Persisted<CachedBudget
     ...pick(budget, 'apiVersion', 'kind'),
     metadata: {
       ...slimMetadata(metadata),
-      ...slimMap(metadata, 'labels', groupUidLabel),
+      ...slimLabels(metadata, groupUidLabel),
       // Not the owner as it stands: its version and its name can have any length.
       ownerReferences:
         isOfGroup && isLabelled

@@ -4,7 +4,7 @@ import { group, type OwnerReference } from '../api/object.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { ObjectRef, Persisted } from '../runtime/resource.ts'
-import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
+import { pick, slimLabels, slimMetadata } from '../runtime/slim.ts'
 import { persistentVolumeClaims, type Claim } from './pod.ts'
 
 /**
@@ -49,12 +49,14 @@ export const awaitsFilling = ({ metadata: { labels = {}, annotations = {} }, spe
 function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Persisted<Claim> {
   const requested = spec.resources?.requests?.storage
   const provided = status.capacity?.storage
+  // Only whether there is a value is read, and users choose its length.
+  const isFilled = metadata.annotations?.[filledAnnotation] !== undefined
   const ownerReferences = (metadata.ownerReferences ?? []).filter(isOurs).slice(0, mostOwners)
   return {
     metadata: {
       ...slimMetadata(metadata, 'deletionTimestamp'),
-      ...slimMap(metadata, 'annotations', filledAnnotation),
-      ...slimMap(metadata, 'labels', ...claimOwnerLabels),
+      ...(isFilled ? { annotations: { [filledAnnotation]: '' } } : {}),
+      ...slimLabels(metadata, ...claimOwnerLabels),
       ...(ownerReferences.length === 0 ? {} : { ownerReferences }),
     },
     spec: {

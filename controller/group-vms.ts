@@ -18,7 +18,7 @@ import type { KubeClient } from '../runtime/kube.ts'
 import { pageSize, readEach } from '../runtime/pages.ts'
 import { keyOf, refOf, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
+import { pick, slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 import { vmPrefix } from './group-claims.ts'
 import type { GroupMemory } from './group-memory.ts'
 import { maxBindings } from './group-plan.ts'
@@ -359,7 +359,7 @@ function slimMember(vm: Vm): Vm {
     kind,
     metadata: {
       ...slimMetadata(metadata, 'creationTimestamp', 'deletionTimestamp', 'labels'),
-      ...slimMap(metadata, 'annotations', templateRevisionAnnotation),
+      ...slimAnnotations(metadata, { [templateRevisionAnnotation]: 64 }),
       ...(controller === undefined ? {} : { ownerReferences: [controller] }),
     },
     spec: { domain: {} },

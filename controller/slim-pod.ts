@@ -3,7 +3,7 @@ import { shorten } from '../api/shorten.ts'
 import { disruptionTarget } from '../runtime/disruption.ts'
 import { hasReadiness, slimProbes } from '../runtime/probe.ts'
 import { firstOwners, identity, resource, type Persisted } from '../runtime/resource.ts'
-import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
+import { pick, slimAnnotations, slimLabels, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
 import { attachedToLabel } from './attachment-pod.ts'
 import { networksAnnotation } from './network-failure.ts'
@@ -79,15 +79,14 @@ const withNetworks = (pod: Persisted<Pod>, networks: string): Persisted<Pod> => 
 
 function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['metadata'] {
   const vmUid = metadata.labels?.[vmUidLabel]
-  const isLong = (metadata.annotations?.[labelsAnnotation] ?? '').length > maxCopied
   // The owner of nearly every launcher pod is the VM that its label names, too. Users can add owners of other kinds.
   const owners = (metadata.ownerReferences ?? []).filter(
     ({ apiVersion, kind, uid }) => uid !== vmUid && kind === 'VirtualMachine' && apiVersion.startsWith(`${group}/`),
   )
   return {
     ...slimMetadata(metadata, 'deletionTimestamp', 'deletionGracePeriodSeconds'),
-    ...slimMap(metadata, 'labels', vmUidLabel, vmNameLabel),
-    ...(isLong ? {} : slimMap(metadata, 'annotations', labelsAnnotation)),
+    ...slimLabels(metadata, vmUidLabel, vmNameLabel),
+    ...slimAnnotations(metadata, { [labelsAnnotation]: maxCopied }),
     ...(owners.length === 0 ? {} : { ownerReferences: owners }),
   }
 }
@@ -104,7 +103,7 @@ export function slimAttachment({ metadata, spec, status = {}, ...pod }: Persiste
     ...pick(pod, 'apiVersion', 'kind'),
     metadata: {
       ...slimMetadata(metadata, 'deletionTimestamp'),
-      ...slimMap(metadata, 'labels', attachedToLabel),
+      ...slimLabels(metadata, attachedToLabel),
     },
     spec: {
       ...(nodeName === undefined ? {} : { nodeName }),

@@ -5,7 +5,7 @@ import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual
 import { imageOf, type Volume } from '../api/volume.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
+import { pick, slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 import type { StartingVms } from './starting-vms.ts'
 
 /** The hash of a preset's content. */
@@ -65,10 +65,13 @@ export function vmSlimmer(
   }
 }
 
+/** A digest, and the digits of seconds. */
+const longestAnnotations = { [templateRevisionAnnotation]: 64, [gracePeriodAnnotation]: 10 }
+
 const slimVmMetadata = (metadata: Persisted<VirtualMachine>['metadata']): Persisted<VirtualMachine>['metadata'] => ({
   ...slimMetadata(metadata, 'generation', 'creationTimestamp', 'deletionTimestamp', 'labels'),
   ...pick(metadata, 'deletionGracePeriodSeconds', 'finalizers', 'ownerReferences'),
-  ...slimMap(metadata, 'annotations', templateRevisionAnnotation, gracePeriodAnnotation),
+  ...slimAnnotations(metadata, longestAnnotations),
 })
 
 /** Without the finalizers and owners that other clients added. */

@@ -16,6 +16,11 @@ const cases: [string, string[], string[]][] = [
   ['takes those of two families', ['10.244.0.7\tpod', 'fd00:10:244::7\tpod'], ['10.244.0.7', 'fd00:10:244::7']],
   ['takes IPv6 alone', ['fd00:10:244::7\tpod'], ['fd00:10:244::7']],
   ['finds nothing before the network is there', [], []],
+  [
+    'ignores addresses with zones, which can be long',
+    [`fe80::1%${'a'.repeat(50_000)}\tpod`, '10.0.0.1\tpod'],
+    ['10.0.0.1'],
+  ],
   ['ignores text that is not an address', ['<b>x</b>\tpod', `${'1.'.repeat(30_000)}\tpod`], []],
 ]
 

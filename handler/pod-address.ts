@@ -23,11 +23,14 @@ export async function readPodAddresses(kubeletRoot: string, podUID: string): Pro
   }
 }
 
-/** The pod's own line follows loopback and IPv6's fixed names, which are the same in every pod. */
+/**
+ * The pod's own line follows loopback and IPv6's fixed names, which are the same in every pod. No pod has an address with
+ * a zone, which could have any length.
+ */
 export function parsePodAddresses(hosts: string): string[] {
   return hosts
     .split('\n')
     .map((line) => line.split('\t')[0]?.trim() ?? '')
-    .filter((address) => isIP(address) !== 0 && !/^(127\.|::1$|f[ef]00:)/i.test(address))
+    .filter((address) => isIP(address) !== 0 && !address.includes('%') && !/^(127\.|::1$|f[ef]00:)/i.test(address))
     .slice(0, mostAddresses)
 }

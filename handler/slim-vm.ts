@@ -6,7 +6,7 @@ import { gracePeriodAnnotation } from '../api/template.ts'
 import { sortedJson } from '../api/sorted-json.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { slimMap, slimMetadata } from '../runtime/slim.ts'
+import { slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 
 type DomainInterface = NonNullable<NonNullable<Domain['devices']>['interfaces']>[number]
 
@@ -28,7 +28,7 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
   const vm = withoutLargeSpec(whole)
   const metadata = {
     ...slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
-    ...slimMap(vm.metadata, 'annotations', gracePeriodAnnotation),
+    ...slimAnnotations(vm.metadata, longestAnnotations),
   }
   const { status } = vm
   if (status?.domain === undefined) return { ...vm, metadata }
@@ -55,6 +55,9 @@ const interfacesOf = ({ spec: { domain } }: CachedVm): DomainInterface[] =>
     ...(isIdentity(mac?.address) ? { mac: { address: mac.address } } : {}),
     ...(isIdentity(target?.dev) ? { target: { dev: target.dev } } : {}),
   }))
+
+/** The digits of seconds. */
+const longestAnnotations = { [gracePeriodAnnotation]: 10 }
 
 /** Longer than a MAC address and the name of a device. */
 const maxIdentity = 64

@@ -1,7 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
 import { loggedCauses } from '../api/causes.ts'
-import { authorAnnotation, targetText, type ObjectPreset, type Target } from '../api/object-preset.ts'
+import {
+  authorAnnotation,
+  longestAuthorBytes,
+  targetText,
+  type ObjectPreset,
+  type Target,
+} from '../api/object-preset.ts'
 import { parsePresetTarget, type PresetTarget } from '../api/preset-target.ts'
 import { isRecord } from '../api/schema.ts'
 import { createCandidates, type Candidates } from '../presets/candidates.ts'
@@ -24,7 +30,7 @@ import {
   type Persisted,
   type Resource,
 } from '../runtime/resource.ts'
-import { slimMap, slimMetadata } from '../runtime/slim.ts'
+import { slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { createNamespaceSizes, type NamespaceSizes } from './namespace-sizes.ts'
 import { createServedKinds } from './served-kinds.ts'
@@ -321,6 +327,6 @@ export const slimPreset = (preset: Persisted<ObjectPreset>): Persisted<ObjectPre
   ...preset,
   metadata: {
     ...slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
-    ...slimMap(preset.metadata, 'annotations', authorAnnotation),
+    ...slimAnnotations(preset.metadata, { [authorAnnotation]: longestAuthorBytes }),
   },
 })

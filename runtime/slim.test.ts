@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { pick, slimMap, slimMetadata } from './slim.ts'
+import { pick, slimAnnotations, slimLabels, slimMetadata } from './slim.ts'
 
 const metadata = {
   name: 'a',
@@ -18,12 +18,18 @@ it('stores the identity of an object, and the fields of its metadata that are na
 })
 
 it('stores the labels that are named, and no empty map', () => {
-  expect(slimMap(metadata, 'labels', 'b', 'c')).toStrictEqual({ labels: { b: '2' } })
-  expect(slimMap(metadata, 'annotations', 'b')).toStrictEqual({})
-  expect(slimMap({}, 'annotations', 'b')).toStrictEqual({})
+  expect(slimLabels(metadata, 'b', 'c')).toStrictEqual({ labels: { b: '2' } })
+  expect(slimLabels(metadata, 'c')).toStrictEqual({})
+  expect(slimLabels({}, 'b')).toStrictEqual({})
+})
+
+it('stores the annotations that are named, unless they are too long', () => {
+  expect(slimAnnotations(metadata, { large: 1000 })).toStrictEqual({ annotations: metadata.annotations })
+  expect(slimAnnotations(metadata, { large: 999, other: 1 })).toStrictEqual({})
+  expect(slimAnnotations({}, { large: 1000 })).toStrictEqual({})
 })
 
 it('picks no inherited member', () => {
   expect(pick({ a: 1, b: undefined }, 'a', 'b')).toStrictEqual({ a: 1 })
-  expect(slimMap(metadata, 'labels', 'toString', 'constructor')).toStrictEqual({})
+  expect(slimLabels(metadata, 'toString', 'constructor')).toStrictEqual({})
 })

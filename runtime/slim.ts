@@ -22,13 +22,29 @@ export const slimMetadata = <Field extends Exclude<keyof ObjectMeta, Identity> =
 ): Pick<Metadata, Identity | Field> =>
   pick<Metadata, Identity | Field>(metadata, 'name', 'namespace', 'uid', 'resourceVersion', ...also)
 
-/** Only the annotations or labels with these keys, as a part of metadata; nothing if there are none. */
-export function slimMap<Field extends 'annotations' | 'labels'>(
+/** Only the labels with these keys, as a part of metadata; nothing if there are none. Their values are short. */
+export const slimLabels = (metadata: ObjectMeta, ...keys: readonly string[]): Pick<ObjectMeta, 'labels'> =>
+  unlessEmpty('labels', pick<StringMap, string>(metadata.labels ?? {}, ...keys))
+
+/**
+ * The same for annotations, each with the most characters that its value can have. Users can write a quarter of a MiB:
+ * a longer value is left out, since it is none of ours.
+ */
+export function slimAnnotations(
   metadata: ObjectMeta,
-  field: Field,
-  ...keys: readonly string[]
-): Pick<ObjectMeta, Field> {
-  const given: { readonly [key: string]: string } = metadata[field] ?? {}
-  const picked = pick(given, ...keys)
-  return pick<ObjectMeta, Field>(Object.keys(picked).length === 0 ? {} : { [field]: picked }, field)
+  longest: { readonly [key: string]: number },
+): Pick<ObjectMeta, 'annotations'> {
+  const given: StringMap = metadata.annotations ?? {}
+  const keys = Object.keys(longest).filter((key) => (given[key] ?? '').length <= (longest[key] ?? 0))
+  return unlessEmpty('annotations', pick(given, ...keys))
 }
+
+interface StringMap {
+  readonly [key: string]: string
+}
+
+const unlessEmpty = <Field extends 'annotations' | 'labels'>(
+  field: Field,
+  picked: StringMap,
+): Pick<ObjectMeta, Field> =>
+  pick<ObjectMeta, Field>(Object.keys(picked).length === 0 ? {} : { [field]: picked }, field)

@@ -1,5 +1,5 @@
 import { isRecord } from '../../api/schema.ts'
-import { authorAnnotation } from '../../api/object-preset.ts'
+import { authorAnnotation, longestAuthorBytes } from '../../api/object-preset.ts'
 import { isSpecUnchanged, stringsOf } from '../admission/authorize.ts'
 import { unlessTooDeep } from '../admission/kind.ts'
 import { patchBetween, writePatch } from '../admission/patch.ts'
@@ -7,9 +7,6 @@ import type { AdmissionRequest, AdmissionResult, User } from '../admission/reque
 
 /** The part of a user that an annotation records. */
 export type Author = Pick<User, 'username' | 'groups'>
-
-/** Users of more groups are not recorded: all annotations of an object share 256 KiB. */
-const maxBytes = 16 * 1024
 
 /**
  * Records who has last written the spec of a preset, so that a permission which its author loses later is noticed. What
@@ -32,13 +29,13 @@ export function recordAuthor(request: AdmissionRequest): AdmissionResult {
 
 function authorText({ username, groups }: User): string | undefined {
   const text = JSON.stringify({ username, groups })
-  return Buffer.byteLength(text) > maxBytes ? undefined : text
+  return Buffer.byteLength(text) > longestAuthorBytes ? undefined : text
 }
 
 /** Undefined for presets that were written without the webhooks. */
 export function authorOf(preset: unknown): Author | undefined {
   const text = annotationsOf(preset)[authorAnnotation]
-  if (text === undefined || text.length > maxBytes) return undefined
+  if (text === undefined || text.length > longestAuthorBytes) return undefined
   try {
     const author: unknown = JSON.parse(text)
     const { username, groups } = isRecord(author) ? author : {}
