@@ -36,7 +36,7 @@ function guard(
     provenBy,
     deadlines: createArrivalDeadlines(given ?? clock, deadlineMs / 250),
     clock: given ?? clock,
-    ...(given === undefined ? {} : { cpuMs: () => given.monotonic() }),
+    ...(given === undefined ? {} : { times: { cpuMs: () => given.monotonic(), availableMs: () => given.monotonic() } }),
     rejected: (reason) => void rejections.push(reason),
   })
   server.on('connection', (socket: Socket) => void accepted.push(socket.on('error', () => {})))

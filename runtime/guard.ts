@@ -8,7 +8,7 @@ import { createConnections } from './connections.ts'
 import type { ConnectionLimits } from './connections.ts'
 import { createFairLimit, type Held } from './fair-limit.ts'
 import { MeteredSocket } from './metered-socket.ts'
-import { createTimeBudget } from './time-budget.ts'
+import { createTimeBudget, type ThreadTimes } from './time-budget.ts'
 
 /**
  * More than what proves a client: a handshake with its certificates, or one without and the head of a request, which has
@@ -24,7 +24,7 @@ const pieceBytes = 4096
  * The milliseconds that TLS of clients that are not proven takes, of addresses without and with one that is: neither
  * do strangers stop the latter, nor does a client that shares their address stop the process.
  */
-const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 500, burst: 1000 } }
+const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 250 } }
 
 /**
  * What was read of clients that are not proven and waits for its turn, up to 64 KiB of each. An honest one has sent its
@@ -48,8 +48,8 @@ export interface GuardOptions {
    * milliseconds, and the most bytes that the head of a request can have.
    */
   readonly requests?: { readonly budget: Rate; readonly mostHeadBytes: number }
-  /** Milliseconds of CPU that this thread has used. */
-  readonly cpuMs?: () => number
+  /** By default, of this thread. */
+  readonly times?: ThreadTimes
 }
 
 /** What the caller decides about connections. */
@@ -66,11 +66,11 @@ interface Guard {
  */
 export function guardConnections(
   server: Server,
-  { limits, provenBy, deadlines, clock, rejected, requests, cpuMs }: GuardOptions,
+  { limits, provenBy, deadlines, clock, rejected, requests, times }: GuardOptions,
 ): Guard {
   const connections = createConnections<Socket>(limits, clock)
-  const strangers = createTimeBudget(budgets.strangers, clock, cpuMs)
-  const known = createTimeBudget(budgets.known, clock, cpuMs)
+  const strangers = createTimeBudget(budgets.strangers, clock, times)
+  const known = createTimeBudget(budgets.known, clock, times)
   const memory = createFairLimit(mostWaitingBytes)
   /** What ends the deadlines of those that are pending. */
   const cancelling = new Map<Socket, () => void>()
@@ -80,7 +80,7 @@ export function guardConnections(
   /** Of a client that is proven, how many bytes of its request have arrived. */
   const headBytes = new WeakMap<MeteredSocket, number>()
   const mostHeadBytes = requests?.mostHeadBytes ?? 0
-  const requestBudget = requests && createTimeBudget(requests.budget, clock, cpuMs)
+  const requestBudget = requests && createTimeBudget(requests.budget, clock, times)
   let delivering: MeteredSocket | undefined
   const settle = (socket: Socket) => {
     cancelling.get(socket)?.()

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { threadMs } from './thread-time.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import { availableMs, threadMs } from './thread-time.ts'
 
 test('the time of work is seen that takes microseconds', () => {
   let [seen, before] = [0, threadMs()]
@@ -9,5 +10,12 @@ test('the time of work is seen that takes microseconds', () => {
     if (after > before) seen++
     before = after
   }
-  expect(seen).toBeGreaterThan(900)
+  expect(seen).toBeGreaterThan(500)
+})
+
+test('time is available in which the thread is idle', async () => {
+  const [before, usedBefore] = [availableMs(), threadMs()]
+  await delay(200)
+  const used = threadMs() - usedBefore
+  expect(availableMs() - before - used).toBeGreaterThan(100)
 })

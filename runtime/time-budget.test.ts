@@ -7,7 +7,8 @@ function start() {
   const clock = fakeClock()
   let spentMs = 0
   const laterClock = { ...clock, monotonic: () => clock.monotonic() + spentMs }
-  const budget = createTimeBudget({ perSecond: 100, burst: 100 }, laterClock, () => spentMs)
+  const times = { cpuMs: () => spentMs, availableMs: () => laterClock.monotonic() }
+  const budget = createTimeBudget({ perSecond: 100, burst: 100 }, clock, times)
   const done: string[] = []
   const add = (name: string, tookMs: number, bytes = 0, before = 0) =>
     budget.add(name.charAt(0), bytes, before, () => {
@@ -37,6 +38,25 @@ test('the next turn is of the peer that has used the least, and of one peer in t
   for (const name of ['a2', 'a3', 'b2', 'c1', 'b3']) add(name, 20)
   await clock.advance(60_000)
   expect(done).toEqual(['a1', 'b1', 'c1', 'b2', 'b3', 'a2', 'a3'])
+})
+
+test('time in which other processes have the CPU adds nothing to the budget', async () => {
+  const clock = fakeClock()
+  let [spentMs, availableMs] = [0, 0]
+  const times = { cpuMs: () => spentMs, availableMs: () => availableMs }
+  const budget = createTimeBudget({ perSecond: 100, burst: 100 }, clock, times)
+  const done: number[] = []
+  for (const name of [1, 2]) {
+    budget.add('a', 0, 0, () => {
+      spentMs += 150
+      done.push(name)
+    })
+  }
+  await clock.advance(60_000)
+  expect(done).toEqual([1])
+  availableMs = 500
+  await clock.advance(60_000)
+  expect([done, clock.pending()]).toEqual([[1, 2], 0])
 })
 
 test('work of few bytes precedes work of many', async () => {

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { createBucket, type Rate } from './bucket.ts'
 import type { Clock } from './clock.ts'
-import { threadMs } from './thread-time.ts'
+import { availableMs, threadMs } from './thread-time.ts'
 
 /** A share of the time of the event loop, for work of peers that can make it expensive. */
 export interface TimeBudget {
@@ -38,13 +38,26 @@ interface Candidates {
   continues?: Work
 }
 
-/**
- * @param rate in milliseconds
- * @param cpuMs of this thread: on a busy node, other processes have the CPU in the meantime, and the peer must not pay for
- *   that
- */
-export function createTimeBudget(rate: Rate, clock: Pick<Clock, 'after' | 'monotonic'>, cpuMs = threadMs): TimeBudget {
-  const bucket = createBucket(rate.perSecond, rate.burst, clock)
+/** The times of a thread, in milliseconds. */
+export interface ThreadTimes {
+  /** For which it had the CPU. On a busy node, other processes have it in the meantime: the peer does not pay for that. */
+  readonly cpuMs: () => number
+  /**
+   * For which it could have had the CPU. A share of the time that passes would be all of the time of a process that
+   * gets as little.
+   */
+  readonly availableMs: () => number
+}
+
+const thisThread: ThreadTimes = { cpuMs: threadMs, availableMs }
+
+/** @param rate in milliseconds of CPU time, of those in which it was available */
+export function createTimeBudget(
+  rate: Rate,
+  clock: Pick<Clock, 'after' | 'monotonic'>,
+  { cpuMs, availableMs: monotonic }: ThreadTimes = thisThread,
+): TimeBudget {
+  const bucket = createBucket(rate.perSecond, rate.burst, { monotonic })
   const used = new LRUCache<string, { readonly ms: number; readonly atMs: number; readonly wasNew: boolean }>({
     max: mostPeers,
   })

@@ -29,7 +29,12 @@ export const connectionLimits: ConnectionLimits = {
  * For the users' subresources. Users have connections opened for them: a long-running request, such as a session, has no
  * place in the API server's Priority and Fairness.
  */
-export const apiConnectionLimits: ConnectionLimits = { ...connectionLimits, pending: 512, pendingPerAddress: 128 }
+export const apiConnectionLimits: ConnectionLimits = {
+  ...connectionLimits,
+  pending: 512,
+  pendingPerAddress: 128,
+  proven: 1024,
+}
 
 /**
  * The milliseconds that heads of requests for the users' subresources may take of the event loop, which admission needs
