@@ -613,6 +613,52 @@ describe('a group', () => {
     expect(status(server)?.replicas).toBe(80)
   })
 
+  test.each([
+    ['is deleted', (server: FakeApiServer) => server.remove(vms, 'default', 'orphan')],
+    ['ends', (server: FakeApiServer) => change(server, 'orphan', { status: { phase: 'Succeeded' } })],
+    ['gets other labels', (server: FakeApiServer) => change(server, 'orphan', {}, { labels: { app: 'other' } })],
+  ])('creates another VM at once when one that it could not adopt %s', async (_, act) => {
+    const { faults, server, start, clock } = await setUp(1)
+    server.put(vms, { metadata: { namespace: 'default', name: 'orphan', labels }, spec: {} })
+    let tries = 0
+    faults.of = ({ method, path }) => {
+      if (method !== 'PATCH' || !path.endsWith('/orphan')) return undefined
+      tries++
+      return { status: 403, body: { kind: 'Status', code: 403, reason: 'Forbidden', message: 'no' } }
+    }
+    start()
+    await until(
+      () => tries === 7,
+      () => clock.advance(1000),
+    )
+    const beforeMs = clock.monotonic()
+    act(server)
+    const own = () => server.objects(vms).filter(({ metadata }) => metadata.name?.startsWith('web-'))
+    await until(
+      () => own().length === 1,
+      () => clock.advance(100),
+    )
+    expect(clock.monotonic() - beforeMs).toBeLessThan(5000)
+  })
+
+  test('tries again each second to adopt a VM that changes meanwhile', async () => {
+    const { faults, server, start, clock } = await setUp(1)
+    server.put(vms, { metadata: { namespace: 'default', name: 'orphan', labels }, spec: {} })
+    let tries = 0
+    faults.of = ({ method, path }) => {
+      if (method !== 'PATCH' || !path.endsWith('/orphan')) return undefined
+      tries++
+      return { status: 409, body: { kind: 'Status', code: 409, reason: 'Conflict', message: 'no' } }
+    }
+    start()
+    await until(() => tries === 1)
+    await until(
+      () => tries === 8,
+      () => clock.advance(500),
+    )
+    expect(clock.monotonic()).toBeLessThan(20_000)
+  })
+
   test('leaves slow adoptions to the next pass', async () => {
     const { faults, server, start, clock } = await setUp(6)
     for (let count = 0; count < 6; count++) {
@@ -632,6 +678,7 @@ describe('a group', () => {
       .join('')
       .split(';')
     expect(passes.map((pass) => pass.length <= 3)).toEqual(passes.map(() => true))
+    expect(passes.filter((pass) => pass.length > 0).length).toBeGreaterThan(1)
   })
 
   test.each([

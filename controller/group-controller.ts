@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { controllerOf, isControlledBy, isOwning } from '../api/template.ts'
+import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
 import { timestamp } from '../runtime/clock.ts'
@@ -86,6 +88,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     },
   })
   const memories = new Map<string, GroupMemory>()
+  /** The keys of the groups that count a VM which they could not adopt, by its uid. Nothing else leads to them. */
+  const refusing = new Map<string, ReadonlySet<string>>()
 
   const memoryOf = ({ metadata: { uid }, status }: Group): GroupMemory => {
     const known = memories.get(uid) ?? createGroupMemory(status, clock, random)
@@ -148,6 +152,15 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       else loop.add(group)
     }
     if (isToAdopt(change)) adoptable.add(keyOf(change.object.metadata))
+    const { uid } = change.object.metadata
+    const counting = refusing.get(uid)
+    if (counting === undefined) return
+    const isGone = change.kind === 'deleted' || controllerOf(change.object) !== undefined
+    if (isGone) refusing.delete(uid)
+    const isRelabelled =
+      change.kind === 'updated' && !isDeepStrictEqual(change.object.metadata.labels, change.previous.metadata.labels)
+    if (!isGone && !isFinished(change.object) && !isRelabelled) return
+    for (const key of counting) loop.addAfter(key, gatherMs)
   })
 
   const reconcile = async (key: string): Promise<void> => {
@@ -171,12 +184,15 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     await loop.perform(target, actions, async (action: OwnAction) => {
       const isClaim = action.do === 'adoptVm' || action.do === 'releaseVm'
       // What follows the claims was planned as if all of them succeeded.
-      if (isClaim ? deadline.isOver() : isLeft) {
+      if (isClaim ? deadline.isOver() : isLeft && action.do !== 'backOff') {
         isLeft = true
         return []
       }
       if (action.do !== 'adoptVm') return act(group, memory, action)
-      if (!(await members.adopt(group, memory, action.vm))) isLeft = true
+      if (await members.adopt(group, memory, action.vm)) return undefined
+      isLeft = true
+      const { uid } = action.vm.metadata
+      refusing.set(uid, new Set([...(refusing.get(uid) ?? []), key]))
       return undefined
     })
     if (isLeft) loop.addAfter(key, gatherMs)

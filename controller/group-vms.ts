@@ -74,7 +74,7 @@ interface GroupVms {
 const creationsAtOnce = 8
 /** Deletions at a time. */
 const deletionsAtOnce = 8
-/** How long to wait before another attempt to adopt a VM; each one doubles it. */
+/** How long to wait before another attempt to adopt a VM; each refusal doubles it. */
 const firstRefusalMs = 1000
 const longestRefusalMs = 300_000
 
@@ -151,10 +151,11 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
       refused.delete(uid)
       return true
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error
-      const waitMs = Math.min(2 * (refused.get(uid)?.waitMs ?? firstRefusalMs / 2), longestRefusalMs)
-      refused.set(uid, { againAtMs: clock.monotonic() + waitMs, waitMs })
+      if (!(error instanceof ApiError) || isOutage(error)) throw error
       const isOutdated = isConflict(error) || isNotFound(error)
+      const doubledMs = Math.min(2 * (refused.get(uid)?.waitMs ?? firstRefusalMs / 2), longestRefusalMs)
+      const waitMs = isOutdated ? firstRefusalMs : doubledMs
+      refused.set(uid, { againAtMs: clock.monotonic() + waitMs, waitMs })
       if (!isOutdated) record(group, 'Warning', 'FailedAdopt', `Could not adopt VM ${name}: ${firstCause(error)}`)
       return false
     }
@@ -366,6 +367,9 @@ function slimMember(vm: Vm): Vm {
     ...(status === undefined ? {} : { status: pick(status, 'phase', 'reason', 'message', 'conditions') }),
   }
 }
+
+/** Not 500, with which the API server responds for an object that is too large for etcd. */
+const isOutage = ({ status: { code } }: ApiError): boolean => code === 429 || code > 500
 
 const referenceTo = (group: Group) => ownerReference({ kind: 'VirtualMachineGroup', metadata: group.metadata })
 

@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Server, Socket } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
@@ -77,8 +78,8 @@ export function guardConnections(
   /** Those beneath the sockets of TLS. */
   const transports = new WeakMap<Socket, MeteredSocket>()
   const places = new WeakMap<MeteredSocket, Held>()
-  /** Of a client that is proven, how many bytes of its request have arrived. */
-  const headBytes = new WeakMap<MeteredSocket, number>()
+  /** Of a client that is proven, how many bytes of the head of its request have arrived, and then its body. */
+  const headBytes = new WeakMap<MeteredSocket, number | 'body'>()
   const mostHeadBytes = requests?.mostHeadBytes ?? 0
   const requestBudget = requests && createTimeBudget(requests.budget, clock, times)
   let delivering: MeteredSocket | undefined
@@ -107,10 +108,10 @@ export function guardConnections(
       }
       const arrived = headBytes.get(metered)
       if (requestBudget !== undefined && arrived !== undefined) {
-        headBytes.set(metered, arrived + bytes)
-        // The request of which most has arrived is the smallest work: so few are in memory in part.
-        const before = arrived === 0 ? 0 : Math.max(1, mostHeadBytes - arrived)
-        leave = requestBudget.add(address, bytes, before, run)
+        const isInHead = arrived !== 'body' && arrived > 0
+        if (arrived !== 'body') headBytes.set(metered, arrived + bytes)
+        // The head of which most has arrived is the smallest work: so few are in memory in part.
+        leave = requestBudget.add(address, bytes, isInHead ? Math.max(1, mostHeadBytes - arrived) : 0, run)
         return undefined
       }
       if (metered.delivered + bytes > mostPendingBytes[provenBy]) return close(socket, 'malformed')
@@ -170,9 +171,11 @@ export function guardConnections(
   const guard = { prove, trust }
   if (!(server instanceof TlsServer)) return guard
   if (requestBudget !== undefined) {
-    server.prependListener('request', ({ socket }: { readonly socket: Socket }) => {
+    server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
       const metered = transports.get(socket)
-      if (metered !== undefined) headBytes.set(metered, 0)
+      if (metered === undefined) return
+      headBytes.set(metered, 'body')
+      response.once('close', () => headBytes.set(metered, 0))
     })
   }
   // Emitted while the piece is delivered that completes the handshake.
