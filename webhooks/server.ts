@@ -27,13 +27,14 @@ export const connectionLimits: ConnectionLimits = {
 
 /**
  * For the users' subresources. Users have connections opened for them: a long-running request, such as a session, has no
- * place in the API server's Priority and Fairness.
+ * place in the API server's Priority and Fairness. A connection takes 100 KB. There are at most 256 sessions, which
+ * reconnect together when an API server restarts, and 384 requests in progress.
  */
 export const apiConnectionLimits: ConnectionLimits = {
   ...connectionLimits,
-  pending: 512,
+  pending: 256,
   pendingPerAddress: 128,
-  proven: 1024,
+  proven: 640,
 }
 
 /**

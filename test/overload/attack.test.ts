@@ -267,25 +267,6 @@ describe('all creates of a user get a response while another user', () => {
     return { codes, stop }
   }
 
-  test('requests sessions as fast as the API server permits', async () => {
-    const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
-    await kubectl('create', 'namespace', 'mallory')
-    await kubectl('create', 'serviceaccount', '-n', 'mallory', 'mallory')
-    const binding = ['rolebinding', '-n', 'mallory', 'mallory', '--clusterrole=virtset-admin']
-    await kubectl('create', ...binding, '--serviceaccount=mallory:mallory')
-    const token = (await kubectl('create', 'token', '-n', 'mallory', 'mallory')).trim()
-    const session = '/apis/subresources.virtset.io/v1alpha1/namespaces/mallory/virtualmachines/x/attach/console'
-    const { codes, stop } = flood(session, token)
-    try {
-      await until(() => codes.has(429))
-      const answers = await Promise.all(times(8, () => createVms(10)))
-      expect(answers).toEqual(times(8, () => ({ '201': 10 })))
-    } finally {
-      stop()
-    }
-    expect(webhooks.usage().oomKills).toBe(0)
-  })
-
   test('sends bodies byte by byte through the API server', async () => {
     const body = `POST ${subresource} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n`
     const { underWay, stop } = hold(100, () => trickle(send(dialApiServer(), body), ' '))
@@ -329,6 +310,28 @@ describe('all creates of a user get a response while another user', () => {
     const { oomKills, peakBytes } = webhooks.usage()
     expect(oomKills).toBe(0)
     expect(peakBytes).toBeLessThan(256 * 1024 * 1024)
+  })
+
+  // Last, because it takes more memory than the others, of which the peak is measured.
+  test('requests sessions as fast as the API server permits', async () => {
+    const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
+    await kubectl('create', 'namespace', 'mallory')
+    await kubectl('create', 'serviceaccount', '-n', 'mallory', 'mallory')
+    const binding = ['rolebinding', '-n', 'mallory', 'mallory', '--clusterrole=virtset-admin']
+    await kubectl('create', ...binding, '--serviceaccount=mallory:mallory')
+    const token = (await kubectl('create', 'token', '-n', 'mallory', 'mallory')).trim()
+    const session = '/apis/subresources.virtset.io/v1alpha1/namespaces/mallory/virtualmachines/x/attach/console'
+    const { codes, stop } = flood(session, token)
+    try {
+      await until(() => codes.has(429))
+      const answers = await Promise.all(times(8, () => createVms(10)))
+      expect(answers).toEqual(times(8, () => ({ '201': 10 })))
+    } finally {
+      stop()
+    }
+    const { oomKills, peakBytes } = webhooks.usage()
+    expect(oomKills).toBe(0)
+    expect(peakBytes).toBeLessThan(448 * 1024 * 1024)
   })
 })
 
