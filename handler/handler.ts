@@ -5,6 +5,7 @@ import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { sleep, timestamp, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
+import { createLanes } from '../runtime/lanes.ts'
 import { InvalidLauncherResponse, type DomainReport, type VolumeRequest } from '../runtime/launcher-api.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -27,7 +28,7 @@ import {
 } from './launcher.ts'
 import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
-import { plan, type Observation } from './plan.ts'
+import { mayStart, plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues } from './domain-size.ts'
 import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
@@ -93,6 +94,12 @@ const mostPendingBytes = 16 * 1024 * 1024
 /** Status updates of the whole node: a full node that starts at once has one per VM. */
 const writesPerSecond = 50
 const writeBurst = 200
+
+/**
+ * VMs too large for the cache that are read at once. With its response and what is sent of it, one of a megabyte takes
+ * up to 10 MiB, for as long as its launcher withholds its answer; those that are late give their places to as many.
+ */
+const wholeVmLimits = { all: 4, perNamespace: 2 }
 
 /** The first version of a launcher that accepts `PUT /capabilities`. */
 const withCapabilities = 2
@@ -175,7 +182,8 @@ export function startHandler(options: HandlerOptions): Handler {
   const writes = createBucket(writesPerSecond, writeBurst, clock)
   const written = createOwnWrites<VirtualMachine>(clock)
   const queueRound = (key: string, afterMs: number) => (afterMs > 0 ? queue.addAfter(key, afterMs) : queue.add(key))
-  const taps = createVmTaps({ ...options, wholeOf, queueRound })
+  const taps = createVmTaps({ ...options, withWhole, queueRound })
+  const wholeVms = createLanes(wholeVmLimits, clock)
   /** By the VM's uid. */
   const tracked = new Map<string, Tracked>()
   const stopping = new AbortController()
@@ -223,23 +231,30 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
+  /**
+   * Runs `use` with the VM and its whole spec; undefined if it was deleted. It is to be used for nothing else, and not
+   * kept: a large one takes megabytes, and waits for its turn.
+   */
+  async function withWhole<T>(vm: Vm, use: (whole: Vm) => Promise<T>): Promise<T | undefined> {
+    if (vm.isPartial !== true) return use(vm)
+    const work = async () => {
+      const whole = await readWhole(vm)
+      return whole === undefined ? undefined : use(whole)
+    }
+    return wholeVms.run(vm.metadata.namespace ?? '', work, stopping.signal)
+  }
+
   /** Listed, since a handler must not read the VMs of other nodes. */
-  async function wholeOf(vm: Vm): Promise<Vm | undefined> {
-    if (vm.isPartial !== true) return vm
-    const { namespace = '', name, uid } = vm.metadata
+  async function readWhole({ metadata: { namespace = '', name, uid } }: Vm): Promise<Vm | undefined> {
     const fieldSelector = `metadata.name=${name},status.nodeName=${nodeName}`
     const { items } = await kube.list(virtualMachines, { namespace, fieldSelector })
     return items.find(({ metadata }) => metadata.uid === uid)
   }
 
   /** A launcher can refuse a VM, or accept it and report that it has not: what it receives counts like what it sends. */
-  function chargeFor({ entry }: Round, whole: Vm): void {
+  function sendTo({ entry, launcher }: Round, whole: Vm): Promise<DomainReport> {
     entry.limits.responses.take(JSON.stringify(whole).length)
-  }
-
-  function sendTo(round: Round, whole: Vm): Promise<DomainReport> {
-    chargeFor(round, whole)
-    return round.launcher.put(whole)
+    return launcher.put(whole)
   }
 
   /** Whether its launcher accepted this generation too recently to be sent it again; another round follows then. */
@@ -270,25 +285,20 @@ export function startHandler(options: HandlerOptions): Handler {
       switch (action.do) {
         case 'startGuest': {
           if (mustWaitToSend(round, vm) || taps.mustWait(round)) return undefined
-          const whole = await wholeOf(vm)
-          // It was deleted: its event queues another round.
-          if (whole === undefined) return undefined
-          const prepared = await taps.prepare(round, whole)
+          const prepared = await taps.prepare(round, vm)
           if (prepared === 'pending') return undefined
           const failure = 'kind' in prepared ? prepared : await sendAddresses(round, prepared)
-          if (failure !== undefined) {
-            // The next round reads the VM again, unless the taps are given time.
-            if (!taps.mustWait(round)) chargeFor(round, whole)
-            return perform(round, vm, failure)
-          }
-          await sendCapabilities(round, whole)
-          return perform(round, vm, await observe(round, vm, () => putVm(round, whole)))
+          if (failure !== undefined) return perform(round, vm, failure)
+          await sendCapabilities(round, vm)
+          const started = await withWhole(vm, async (whole) =>
+            mayStart(whole) ? observe(round, vm, () => putVm(round, whole)) : undefined,
+          )
+          // It was deleted meanwhile: its event queues another round.
+          return started === undefined ? undefined : perform(round, vm, started)
         }
         case 'changeMedia': {
           if (mustWaitToSend(round, vm)) break
-          const whole = await wholeOf(vm)
-          if (whole === undefined) return undefined
-          const failure = await changeMedia(round, whole)
+          const failure = await withWhole(vm, (whole) => changeMedia(round, whole))
           if (failure !== undefined) return perform(round, vm, failure)
           break
         }

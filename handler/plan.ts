@@ -232,6 +232,13 @@ function onIncompatibility(
   ]
 }
 
+/**
+ * A guest does not start whose pod does not exist any more. A kubelet that is late can still run a launcher whose end
+ * was confirmed, and the VM of which is replaced.
+ */
+export const mayStart = (vm: VirtualMachine): boolean =>
+  vm.metadata.deletionTimestamp === undefined && !isEndAwaited(vm) && !isEndConfirmed(vm)
+
 function onReport(
   vm: VirtualMachine,
   {
@@ -252,9 +259,7 @@ function onReport(
   if (report.phase === 'Waiting') {
     // A launcher that has lost its VM has lost its QEMU too; it must not start a second one on the same disks.
     if (hasRun) return failWith(vm, 'DomainLost', 'The launcher no longer has the domain', now)
-    // Nor does one start whose pod does not exist any more. A kubelet that is late can still run a launcher whose end was
-    // confirmed, and the VM of which is replaced.
-    return isDeleting || isEndAwaited(vm) || isEndConfirmed(vm) ? [] : [{ do: 'startGuest' }]
+    return mayStart(vm) ? [{ do: 'startGuest' }] : []
   }
   const failure = failedStarts.get(report.reason)
   if (report.exit !== undefined && mayHaveFailedProbe(vm, report)) return [{ do: 'releaseLauncher' }]

@@ -38,9 +38,13 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
   const { terminationGracePeriodSeconds: grace, taps, attachedVolumes } = vm.spec
+  const { type } = vm.spec.domain
   const interfaces = interfacesOf(vm)
   const spec = {
-    domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
+    domain: {
+      ...(type === 'kvm' || type === 'qemu' ? { type } : {}),
+      ...(interfaces.length === 0 ? {} : { devices: { interfaces } }),
+    },
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
     ...(taps === undefined ? {} : { taps }),
     ...(attachedVolumes === undefined ? {} : { attachedVolumes }),

@@ -44,8 +44,8 @@ interface VmTapsOptions {
   readonly network: NetworkClient
   /** Of a pod. */
   readonly addressesOf: (podUID: string) => Promise<readonly string[]>
-  /** The VM with its whole spec; undefined if it was deleted. */
-  readonly wholeOf: (vm: Vm) => Promise<Vm | undefined>
+  /** Calls `use` with the VM and its whole spec, unless it was deleted. */
+  readonly withWhole: <T>(vm: Vm, use: (whole: Vm) => Promise<T>) => Promise<T | undefined>
   /** Queues a round of the VM, now or later. */
   readonly queueRound: (key: string, afterMs: number) => void
   readonly recordEvent: (vm: Vm, type: 'Warning', reason: string, message: string) => void
@@ -78,11 +78,12 @@ const withDhcp6 = 5
 
 /** The taps of the VMs of a node, which its network agent creates. */
 export function createVmTaps(options: VmTapsOptions): VmTaps {
-  const { network, addressesOf, wholeOf, queueRound, recordEvent, log, clock } = options
+  const { network, addressesOf, withWhole, queueRound, recordEvent, log, clock } = options
 
   async function requestsOf(vm: Vm, podUID: string): Promise<NetworkRequest[]> {
-    const whole = await wholeOf(vm)
-    return whole === undefined ? [] : networkRequests(whole, podUID, await addressesOf(podUID))
+    if ((vm.spec.taps ?? []).length === 0) return []
+    const ips = await addressesOf(podUID)
+    return (await withWhole(vm, async (whole) => networkRequests(whole, podUID, ips))) ?? []
   }
 
   return {
@@ -94,10 +95,10 @@ export function createVmTaps(options: VmTapsOptions): VmTaps {
     },
 
     async prepare({ key, podUID, entry: { taps, launcherVersion } }, vm) {
-      const requests = networkRequests(vm, podUID, await addressesOf(podUID))
-      if (requests.length === 0) return []
       const { attempt } = taps
       if (attempt === undefined) {
+        const requests = await requestsOf(vm, podUID)
+        if (requests.length === 0) return []
         taps.attempt = { state: 'pending' }
         void attemptTaps(network, requests).then((outcome) => {
           taps.attempt = outcome
