@@ -171,9 +171,11 @@ test.each<[string, number, number]>([
     )
     await until(() => requests >= asked)
     await delay(200)
-    expect([requests, readsOfOne()]).toEqual([asked, read])
-    for (const server of servers) server.closeAllConnections()
+    const seen = [requests, readsOfOne()]
+    // Otherwise, the handler would wait for them when it stops.
     for (const server of servers) server.close()
+    for (const server of servers) server.closeAllConnections()
+    expect(seen).toEqual([asked, read])
   },
 )
 
@@ -364,8 +366,9 @@ describe('a controller that awaits the end of a launcher', () => {
 
   /** As after a forced deletion of the pod. */
   const ask = () => {
-    const { status, ...rest } = stored()!
-    api.put(collection, { ...rest, status: { ...(status as VirtualMachineStatus), conditions: [awaiting] } })
+    const { status: before, ...rest } = stored()!
+    const status = before as VirtualMachineStatus
+    api.put(collection, { ...rest, status: { ...status, conditions: [...(status.conditions ?? []), awaiting] } })
   }
   const answered = (answer: string) =>
     until(
@@ -407,6 +410,7 @@ describe('a controller that awaits the end of a launcher', () => {
   test('learns that of a finished VM from a handler that has restarted, too', async () => {
     launcher!.become({ phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' })
     await until(() => phase() === 'Succeeded')
+    const before = conditions()
     ask()
     await answered('False:LauncherPresent')
     await handler.stop()
@@ -414,6 +418,7 @@ describe('a controller that awaits the end of a launcher', () => {
     handler = start(clock)
     await answered('True:LauncherAbsent')
     expect(phase()).toBe('Succeeded')
+    expect(conditions()).toEqual([...before, 'PodEnded=True:LauncherAbsent'])
   })
 
   test('at once, even if the launcher has sent so much that it is not asked for minutes', async () => {
@@ -722,6 +727,15 @@ describe('taps', () => {
     launcher.become({ phase: 'Gone', reason: 'shutdown', exit: 'Succeeded' })
     await until(() => requests.length > 1)
     expect(requests[1]).toEqual({ path: '/del', body: request })
+  })
+
+  test('of a guest that has ended are released by a handler that has restarted since', async () => {
+    await handler.stop()
+    api.put(collection, { ...stored()!, status: { phase: 'Succeeded', nodeName: 'node1', podUID } })
+    launcher = await startFakeLauncher(root, podUID)
+    handler = start()
+    await until(() => requests.length > 0)
+    expect(requests).toMatchObject([{ path: '/del', body: { interface: { dev: 'tap0', mac: one.mac.address } } }])
   })
 
   test('with IPv6 alone wait for a launcher that can serve it', async () => {

@@ -1,11 +1,11 @@
-import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
+import { isFinished, type VirtualMachineStatus, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { sleep, timestamp, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { createLanes } from '../runtime/lanes.ts'
+import { createLanes, type Lanes } from '../runtime/lanes.ts'
 import { InvalidLauncherResponse, type DomainReport, type VolumeRequest } from '../runtime/launcher-api.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -184,6 +184,8 @@ export function startHandler(options: HandlerOptions): Handler {
   const queueRound = (key: string, afterMs: number) => (afterMs > 0 ? queue.addAfter(key, afterMs) : queue.add(key))
   const taps = createVmTaps({ ...options, withWhole, queueRound })
   const wholeVms = createLanes(wholeVmLimits, clock)
+  /** Of their own: launchers can hold the others for seconds. */
+  const ending = createLanes(wholeVmLimits, clock)
   /** By the VM's uid. */
   const tracked = new Map<string, Tracked>()
   const stopping = new AbortController()
@@ -205,8 +207,11 @@ export function startHandler(options: HandlerOptions): Handler {
     const limits = { ...track(vm).limits, deadlineMs: shortestDeadlineMs }
     const hasVolume = await options.launcherOf(podUID, limits).hasVolume()
     if (hasVolume) ends.addAfter(key, endPollMs)
-    const status = podEndedStatus(vm, hasVolume, timestamp(clock))
-    if (isChanged(vm, status)) await updateStatus(vm, status)
+    const statusOf = (of: Vm) => podEndedStatus(of, hasVolume, timestamp(clock))
+    if (!isChanged(vm, statusOf(vm))) return
+    // The other conditions of a finished VM are not in the cache, and are written with this one.
+    if (!isFinished(vm)) await updateStatus(vm, statusOf(vm))
+    else await inTurn(ending, vm, (whole) => updateStatus(whole, statusOf(whole)))
   }
 
   async function reconcile(key: string): Promise<void> {
@@ -236,12 +241,15 @@ export function startHandler(options: HandlerOptions): Handler {
    * kept: a large one takes megabytes, and waits for its turn.
    */
   async function withWhole<T>(vm: Vm, use: (whole: Vm) => Promise<T>): Promise<T | undefined> {
-    if (vm.isPartial !== true) return use(vm)
+    return vm.isPartial === true ? inTurn(wholeVms, vm, use) : use(vm)
+  }
+
+  function inTurn<T>(lanes: Lanes, vm: Vm, use: (whole: Vm) => Promise<T>): Promise<T | undefined> {
     const work = async () => {
       const whole = await readWhole(vm)
       return whole === undefined ? undefined : use(whole)
     }
-    return wholeVms.run(vm.metadata.namespace ?? '', work, stopping.signal)
+    return lanes.run(vm.metadata.namespace ?? '', work, stopping.signal)
   }
 
   /** Listed, since a handler must not read the VMs of other nodes. */
@@ -320,7 +328,8 @@ export function startHandler(options: HandlerOptions): Handler {
         }
         case 'releaseLauncher':
           stopFollowing(round.entry)
-          void taps.release(round, vm)
+          // The VM before its end: less of a finished one is in the cache.
+          void taps.release(round, before)
           // The launcher exits by itself after some seconds, so an error changes nothing.
           await round.launcher
             .final()

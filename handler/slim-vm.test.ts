@@ -26,9 +26,9 @@ test('a cached VM has only the metadata that is read', () => {
   expect(slimVm({ ...vm, metadata: { ...read, ...large } }).metadata).toEqual(read)
 })
 
-test('a cached VM has no large spec, except for its grace period', () => {
-  const spec = { domain: { description: 'x'.repeat(20_000) }, terminationGracePeriodSeconds: 7 }
-  const slim = { ...vm, spec: { domain: {}, terminationGracePeriodSeconds: 7 }, isPartial: true }
+test('a cached VM has no large spec, except for its type and grace period', () => {
+  const spec = { domain: { type: 'kvm', description: 'x'.repeat(20_000) }, terminationGracePeriodSeconds: 7 } as const
+  const slim = { ...vm, spec: { domain: { type: 'kvm' }, terminationGracePeriodSeconds: 7 }, isPartial: true }
   expect(slimVm({ ...vm, spec })).toEqual(slim)
   expect(slimVm(slimVm({ ...vm, spec }))).toEqual(slim)
 })
@@ -43,6 +43,36 @@ test('of the interfaces in a large spec, a cached VM has what identifies them', 
   const slim = slimVm({ ...vm, spec: { domain: { devices: { interfaces } } } })
   expect(slim.spec.domain.devices?.interfaces).toEqual([card, ...Array.from({ length: 255 }, () => ({}))])
   expect(slimVm(slim)).toEqual(slim)
+})
+
+test('of a finished VM, only what concerns the end of its launcher is cached', () => {
+  const text = '€'.repeat(4000)
+  const condition = (type: string) =>
+    ({ type, status: 'False', reason: 'R', message: '', lastTransitionTime: '' }) as const
+  const large = { ...condition('Ready'), message: text }
+  const finished = {
+    ...vm,
+    metadata: { ...vm.metadata, annotations: { 'virtset.io/grace-period-seconds': '7' } },
+    spec: { domain: { description: text }, taps: [{ dev: text, plugin: text }] },
+    status: {
+      phase: 'Failed',
+      podUID: 'pod-1',
+      message: text,
+      podIPs: [{ ip: text }],
+      conditions: [large, condition('PodEnded')],
+    },
+  } as const
+  const slim = slimVm(finished)
+  expect(slim).toEqual({
+    ...vm,
+    spec: { domain: {}, taps: [{ dev: '', plugin: '' }] },
+    status: { phase: 'Failed', podUID: 'pod-1', conditions: [condition('PodEnded')] },
+    isPartial: true,
+  })
+  expect(slimVm(slim)).toEqual(slim)
+  const { taps: _taps, ...spec } = finished.spec
+  const status = { phase: 'Succeeded' } as const
+  expect(slimVm({ ...vm, spec, status })).toEqual({ ...vm, spec: { domain: {} }, status, isPartial: true })
 })
 
 test('a cached VM without them is unchanged', () => {

@@ -1,18 +1,23 @@
 import { createHash } from 'node:crypto'
 import type { Domain } from '../api/domain/domain.ts'
 import { defaultMaxItems } from '../api/domain/limits.ts'
-import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
+import { isFinished, type VirtualMachineStatus, type VirtualMachine } from '../api/virtual-machine.ts'
 import { gracePeriodAnnotation } from '../api/template.ts'
 import { sortedJson } from '../api/sorted-json.ts'
+import { findCondition } from '../runtime/condition.ts'
+import { podEndedCondition } from '../runtime/pod-end.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { slimAnnotations, slimMetadata } from '../runtime/slim.ts'
+import { pick, slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 
 type DomainInterface = NonNullable<NonNullable<Domain['devices']>['interfaces']>[number]
 
 /** A VM as the handler caches it. */
 export interface CachedVm extends VirtualMachine {
-  /** Its spec is too large for the cache: it has to be read from the API server when the guest starts. */
+  /**
+   * Its spec is too large for the cache, or it is finished, and then its status is not whole either: it has to be read
+   * from the API server when more is needed.
+   */
   readonly isPartial?: true
 }
 
@@ -25,6 +30,7 @@ const maxSpec = 16 * 1024
  * large these are (finalizers and owners as well), and those of a full node would not fit into the handler's memory.
  */
 export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
+  if (isFinished(whole)) return finishedVm(whole)
   const vm = withoutLargeSpec(whole)
   const metadata = {
     ...slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
@@ -34,6 +40,24 @@ export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
   if (status?.domain === undefined) return { ...vm, metadata }
   return { ...vm, metadata, status: { ...status, domain: digestOf(status.domain) } }
 }
+
+/**
+ * Of a finished VM, only what the end of its launcher needs, and whether it has taps to be released: users can keep
+ * thousands of them on a node.
+ */
+function finishedVm({ metadata, spec, status = {}, ...vm }: Persisted<CachedVm>): Persisted<CachedVm> {
+  const ended = findCondition(status.conditions, podEndedCondition)
+  const hasTaps = (spec.taps ?? []).length > 0
+  return {
+    ...pick(vm, 'apiVersion', 'kind'),
+    metadata: slimMetadata(metadata, 'generation', 'deletionTimestamp'),
+    spec: { domain: {}, ...(hasTaps ? { taps: [someTap] } : {}) },
+    status: { ...pick(status, 'phase', 'podUID'), ...(ended === undefined ? {} : { conditions: [ended] }) },
+    isPartial: true,
+  }
+}
+
+const someTap = Object.freeze({ dev: '', plugin: '' })
 
 function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
   if (JSON.stringify(vm.spec).length <= maxSpec) return vm
