@@ -192,7 +192,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       if (await members.adopt(group, memory, action.vm)) return undefined
       isLeft = true
       const { uid } = action.vm.metadata
-      refusing.set(uid, new Set([...(refusing.get(uid) ?? []), key]))
+      const isCached = vms.store.get(keyOf(action.vm.metadata))?.metadata.uid === uid
+      if (isCached) refusing.set(uid, new Set([...(refusing.get(uid) ?? []), key]))
       return undefined
     })
     if (isLeft) loop.addAfter(key, gatherMs)

@@ -561,6 +561,47 @@ describe('a launcher that violates the contract', () => {
   })
 })
 
+describe.each([10, 20_000])('a VM with %d characters whose launcher withholds a response until', (size) => {
+  const ended = { type: 'PodEnded', status: 'True', reason: 'LauncherAbsent', message: '', lastTransitionTime: '' }
+  test.each<[string, object, number]>([
+    ['later is started', {}, 1],
+    ['its end is confirmed, is not started', { conditions: [ended] }, 0],
+    ['it has failed, is not started', { phase: 'Failed' }, 0],
+    ['it has another pod, is not started', { podUID: podUID.replace(/0$/, '1') }, 0],
+  ])('%s', async (_, change, expected) => {
+    await handler.stop()
+    handler = start(fakeClock(), fakeClock())
+    const observedAt = '2026-01-02T03:04:05Z'
+    const report = { version: launcherVersion, vmUID: '', phase: 'Waiting', reason: '', observedAt }
+    let puts = 0
+    let respond: (() => void) | undefined
+    const server = createServer((request, response) => {
+      if (request.url === '/vm') puts++
+      if (request.url === '/capabilities') respond = () => response.end('')
+      else response.end(JSON.stringify(report))
+    })
+    await listenAsLauncher(root, podUID, server)
+    const before = { phase: 'Scheduled', nodeName: 'node1', podUID }
+    const vm = {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachine',
+      metadata: { name: 'vm', namespace: 'default' },
+      spec: { domain: { description: 'x'.repeat(size) } },
+    }
+    api.put(collection, { ...vm, status: before })
+    await until(() => respond !== undefined)
+    api.put(collection, { ...vm, status: { ...before, ...change } })
+    // Until the watch has delivered that.
+    const { resourceVersion } = stored()!.metadata
+    await until(() => handler.vms.store.get('default/vm')?.metadata.resourceVersion === resourceVersion)
+    respond!()
+    await (expected > 0 ? until(() => puts > 0) : delay(200))
+    server.closeAllConnections()
+    server.close()
+    expect(puts > 0 ? 1 : 0).toBe(expected)
+  })
+})
+
 describe('a start', () => {
   test('that is slow is reported, and keeps no request open', async () => {
     const clock = fakeClock()

@@ -101,6 +101,9 @@ const writeBurst = 200
  */
 const wholeVmLimits = { all: 4, perNamespace: 2 }
 
+/** A launcher that is short of CPU takes a second for a megabyte, and is not slow for that. */
+const slowWholeMs = 2000
+
 /** The first version of a launcher that accepts `PUT /capabilities`. */
 const withCapabilities = 2
 
@@ -183,7 +186,7 @@ export function startHandler(options: HandlerOptions): Handler {
   const written = createOwnWrites<VirtualMachine>(clock)
   const queueRound = (key: string, afterMs: number) => (afterMs > 0 ? queue.addAfter(key, afterMs) : queue.add(key))
   const taps = createVmTaps({ ...options, withWhole, queueRound })
-  const wholeVms = createLanes(wholeVmLimits, clock)
+  const wholeVms = createLanes(wholeVmLimits, clock, slowWholeMs)
   /** Of their own: launchers can hold the others for seconds. */
   const ending = createLanes(wholeVmLimits, clock)
   /** By the VM's uid. */
@@ -211,7 +214,11 @@ export function startHandler(options: HandlerOptions): Handler {
     if (!isChanged(vm, statusOf(vm))) return
     // The other conditions of a finished VM are not in the cache, and are written with this one.
     if (!isFinished(vm)) await updateStatus(vm, statusOf(vm))
-    else await inTurn(ending, vm, (whole) => updateStatus(whole, statusOf(whole)))
+    else
+      await inTurn(ending, vm, async (whole) => {
+        const isSameQuestion = isEndAwaited(whole) && whole.status?.podUID === podUID
+        return isSameQuestion ? updateStatus(whole, statusOf(whole)) : whole
+      })
   }
 
   async function reconcile(key: string): Promise<void> {
@@ -298,8 +305,13 @@ export function startHandler(options: HandlerOptions): Handler {
           const failure = 'kind' in prepared ? prepared : await sendAddresses(round, prepared)
           if (failure !== undefined) return perform(round, vm, failure)
           await sendCapabilities(round, vm)
-          const started = await withWhole(vm, async (whole) =>
-            mayStart(whole) ? observe(round, vm, () => putVm(round, whole)) : undefined,
+          // Its launcher may have withheld the responses so far for seconds.
+          const cached = vms.store.get(round.key)
+          if (cached?.metadata.uid !== vm.metadata.uid) return undefined
+          const started = await withWhole(written.newest(cached), async (whole) =>
+            whole.status?.podUID === round.podUID && mayStart(whole)
+              ? observe(round, vm, () => putVm(round, whole))
+              : undefined,
           )
           // It was deleted meanwhile: its event queues another round.
           return started === undefined ? undefined : perform(round, vm, started)

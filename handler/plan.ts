@@ -237,7 +237,7 @@ function onIncompatibility(
  * was confirmed, and the VM of which is replaced.
  */
 export const mayStart = (vm: VirtualMachine): boolean =>
-  vm.metadata.deletionTimestamp === undefined && !isEndAwaited(vm) && !isEndConfirmed(vm)
+  vm.metadata.deletionTimestamp === undefined && !isFinished(vm) && !isEndAwaited(vm) && !isEndConfirmed(vm)
 
 function onReport(
   vm: VirtualMachine,

@@ -25,7 +25,7 @@ const pieceBytes = 4096
  * The milliseconds that TLS of clients that are not proven takes, of addresses without and with one that is: neither
  * do strangers stop the latter, nor does a client that shares their address stop the process.
  */
-const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 250 } }
+const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 500 } }
 
 /**
  * What was read of clients that are not proven and waits for its turn, up to 64 KiB of each. An honest one has sent its
