@@ -181,7 +181,7 @@ export function createApi(options: ApiOptions): Api {
 
   return {
     register(app, trust = () => {}) {
-      // Fastify parses the query before the first hook.
+      // Before anything routes it, or logs it.
       app.server.prependListener('request', cutUrl)
       app.server.on('upgrade', (request, socket, head) => upgrade(request, socket, head, trust))
       app.addHook('preClose', async () => sessions?.end())
