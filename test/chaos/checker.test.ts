@@ -33,6 +33,8 @@ const breaches = (...snapshots: readonly Snapshot[]) => {
     .map(({ promise, subject, words }) => `${promise}: ${subject}: ${words}`)
 }
 
+const pending = (seconds: number) => at(seconds, [vm({ phase: 'Pending' })])
+const away = (seconds: number): Snapshot => ({ atMs: seconds * 1000, qemus: [] })
 const running = at(0, [vm()], [qemu(1)])
 
 describe('reports a breach', () => {
@@ -68,7 +70,12 @@ describe('reports a breach', () => {
     ],
     [
       'no progress without a word',
-      [at(0, [vm({ phase: 'Pending' })]), at(91, [vm({ phase: 'Pending' })])],
+      [pending(0), pending(91)],
+      ['reason: vm web v1: Pending for 91 s, without a condition that has the reason'],
+    ],
+    [
+      'no progress without a word, with the API server unavailable in between',
+      [pending(0), pending(50), away(60), pending(70), pending(111)],
       ['reason: vm web v1: Pending for 91 s, without a condition that has the reason'],
     ],
     [
@@ -119,6 +126,7 @@ describe('reports no breach', () => {
     ],
     ['a disagreement that ended in between', [at(0, [vm()]), at(40, [vm()], [qemu(1)]), at(80, [vm()])]],
     ['anything while the API server is unavailable', [running, { atMs: 400_000, qemus: [qemu(1)] }]],
+    ['no progress that nobody could report', [pending(0), away(5), away(95), pending(100)]],
     [
       'a QEMU of which the pod is not known yet',
       [at(0, [vm()], [qemu(1), qemu(9)]), at(19, [vm()], [qemu(1), qemu(9)])],

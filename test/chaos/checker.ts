@@ -72,6 +72,7 @@ export const promises = {
   'status-agrees': 'status and processes agree after 60 s',
 } as const
 
+/** While the API server does not respond, nobody can report anything, so only the time in which it does counts. */
 const stuckMs = 90_000
 const disagreementMs = 60_000
 /** The lists of a snapshot are read one after the other, so an object can be missing in only one of them. */
@@ -86,20 +87,26 @@ export function createChecker(): Checker {
   const reported = new Set<string>()
   /** The furthest phase of each VM, by uid. */
   const furthest = new Map<string, string>()
-  /** Since when a condition has held, by its key. */
+  let last: Snapshot | undefined
+  /** The time between snapshots with objects. */
+  let respondingMs = 0
+  /** The `respondingMs` since which a condition has held, by its key. */
   const since = new Map<string, number>()
   /** The UIDs of VMs by those of their pods. */
   const vmOfPod = new Map<string, string>()
 
   return {
     forgetPhases: () => furthest.clear(),
-    look({ atMs, qemus, objects }) {
+    look(snapshot) {
+      const { atMs, qemus, objects } = snapshot
+      if (last?.objects !== undefined && objects !== undefined) respondingMs += atMs - last.atMs
+      last = snapshot
       const current = new Set<string>()
       const lastsMs = (what: string): number => {
         current.add(what)
-        const start = since.get(what) ?? atMs
+        const start = since.get(what) ?? respondingMs
         since.set(what, start)
-        return atMs - start
+        return respondingMs - start
       }
       const found = [...twice(qemus)]
       if (objects !== undefined) {
