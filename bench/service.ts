@@ -97,7 +97,7 @@ async function releaseCpu(): Promise<void> {
 /** What the other VMs printed last. */
 async function consolesExcept(ready: readonly string[]): Promise<string> {
   const names = (await field('{.items[*].metadata.name}', 'vms')).split(' ').filter((name) => !ready.includes(name))
-  const logs = `/apis/subresources.virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines`
+  const logs = `/apis/sessions.virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines`
   const texts = names.map(async (name) => {
     const console = await attempt([...base, 'get', '--raw', `${logs}/${name}/log?tailBytes=4096`])
     return `--- ${name}\n${console ?? 'has no console'}`

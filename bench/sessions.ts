@@ -206,7 +206,7 @@ async function measure(path: string) {
 }
 
 const session = ({ namespace, name }: Vm) =>
-  `/apis/subresources.virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines/${name}`
+  `/apis/sessions.virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines/${name}`
 const paths = {
   direct: '/apis/echo.test/v1/namespaces/default/things/x/attach',
   console: `${session(vm)}/attach/console?tailBytes=0`,

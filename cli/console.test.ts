@@ -94,7 +94,7 @@ const prints =
 const never = new Promise<Closed>(() => {})
 const ended = { code: 1000, reason: 'the VM has ended' }
 const restarted = { code: 1012, reason: 'service restart' }
-const subresource = '/apis/subresources.virtset.io/v1alpha1/namespaces/team/virtualmachines/web'
+const subresource = '/apis/sessions.virtset.io/v1alpha1/namespaces/team/virtualmachines/web'
 
 test('shows the past, types, and leaves with ^], which is not typed', async () => {
   const one = start()

@@ -47,7 +47,7 @@ test('each connection to a local port is a session with a port of the VM', async
   expect(shown.out).toMatch(/^Forwarding from 127\.0\.0\.1:\d+ to port 80 of web\n$/)
   const [first, second] = [open(), open()]
   await until(() => sessions.length === 2)
-  const vm = '/apis/subresources.virtset.io/v1alpha1/namespaces/team/virtualmachines/web'
+  const vm = '/apis/sessions.virtset.io/v1alpha1/namespaces/team/virtualmachines/web'
   expect(sessions.map(({ path }) => path)).toEqual([`${vm}/portforward/80`, `${vm}/portforward/80`])
   first.socket.write('GET /')
   await until(() => sessions.some(({ guest }) => guest.read()?.toString() === 'GET /'))

@@ -15,7 +15,7 @@ export const vmRef = (name: string, flags: { readonly namespace?: string }, clus
   name,
 })
 
-/** @param subresource such as `attach/console` */
+/** @param subresource such as `attach/console`; only a screenshot is answered at once */
 export function sessionPath(
   { namespace, name }: VmRef,
   subresource: string,
@@ -23,7 +23,8 @@ export function sessionPath(
 ): string {
   const vm = `namespaces/${encodeURIComponent(namespace)}/virtualmachines/${encodeURIComponent(name)}`
   const search = new URLSearchParams(query).toString()
-  return `/apis/subresources.virtset.io/v1alpha1/${vm}/${subresource}${search === '' ? '' : `?${search}`}`
+  const group = subresource === 'screenshot' ? 'subresources.virtset.io' : 'sessions.virtset.io'
+  return `/apis/${group}/v1alpha1/${vm}/${subresource}${search === '' ? '' : `?${search}`}`
 }
 
 /**

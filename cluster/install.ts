@@ -114,7 +114,9 @@ export async function install(
     await step.run([...kubectl, '-n', 'virtset-system', 'rollout', 'status', workload, '--timeout=120s'])
   }
   // VMs can be created only after the aggregator considers the webhooks available.
-  const apiServices = ['admission', 'subresources'].map((group) => `apiservice/v1alpha1.${group}.virtset.io`)
+  const apiServices = ['admission', 'subresources', 'sessions'].map(
+    (group) => `apiservice/v1alpha1.${group}.virtset.io`,
+  )
   await step.run([...kubectl, 'wait', '--for=condition=Available', ...apiServices, '--timeout=120s'])
   step.show('')
 }

@@ -76,5 +76,13 @@ export const collectionPath = (plural: string, namespace: string | undefined): s
 export const objectPath = (plural: string, namespace: string, name: string): string =>
   `${collectionPath(plural, namespace)}/${encodeURIComponent(name)}`
 
+const belowGroup = (of: string, plural: string, namespace: string, name: string, subresource: string): string =>
+  `/apis/${of}/v1alpha1/namespaces/${encodeURIComponent(namespace)}/${plural}/${encodeURIComponent(name)}/${subresource}`
+
+/** A request that is answered at once. */
 export const subresourcePath = (plural: string, namespace: string, name: string, subresource: string): string =>
-  `/apis/subresources.virtset.io/v1alpha1/namespaces/${encodeURIComponent(namespace)}/${plural}/${encodeURIComponent(name)}/${subresource}`
+  belowGroup('subresources.virtset.io', plural, namespace, name, subresource)
+
+/** A session with the guest of a VM. */
+export const sessionPath = (namespace: string, name: string, subresource: string): string =>
+  belowGroup('sessions.virtset.io', 'virtualmachines', namespace, name, subresource)

@@ -1,7 +1,7 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { socketUrl, subresourcePath } from './api.ts'
+import { sessionPath, socketUrl } from './api.ts'
 import { html } from './html.ts'
 import { LeaveHint, leaves } from './leave.ts'
 
@@ -34,7 +34,7 @@ export function Console({ namespace, name, hasSerial }: ConsoleProps) {
       if (socket?.readyState === WebSocket.OPEN) socket.send(bytes)
     }
     const open = () => {
-      const opened = new WebSocket(socketUrl(subresourcePath('virtualmachines', namespace, name, 'attach/console')))
+      const opened = new WebSocket(socketUrl(sessionPath(namespace, name, 'attach/console')))
       socket = opened
       opened.binaryType = 'arraybuffer'
       opened.addEventListener('message', ({ data }) => {

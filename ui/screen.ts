@@ -1,6 +1,6 @@
 import RFB from '@novnc/novnc'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { socketUrl, subresourcePath } from './api.ts'
+import { sessionPath, socketUrl } from './api.ts'
 import { html } from './html.ts'
 import { LeaveHint, leaves } from './leave.ts'
 
@@ -23,7 +23,7 @@ export function Screen({ namespace, name, hasScreen }: ScreenProps) {
     let isStopped = false
     const open = () => {
       if (place.current === null) return
-      const socket = new WebSocket(socketUrl(subresourcePath('virtualmachines', namespace, name, 'attach/vnc')))
+      const socket = new WebSocket(socketUrl(sessionPath(namespace, name, 'attach/vnc')))
       const rfb = new RFB(place.current, socket, { shared: true })
       rfb.scaleViewport = true
       rfb.background = 'transparent'

@@ -16,8 +16,8 @@ import type { Limits, Pass } from './gate.ts'
 import type { AdmissionMetrics } from './metrics.ts'
 import { loggedFor, logResult, spanAttributes } from './request-log.ts'
 import { notApiServer, notFound, sendStatus, timeout } from './respond.ts'
-import { group as subresources } from './subresources/discovery.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
+import { subresourcesApi } from './subresources/user-api.ts'
 import { tenantOfRequest } from './tenant-requests.ts'
 import type { Span, Tracer } from './tracing.ts'
 
@@ -39,11 +39,11 @@ const group = 'admission.virtset.io'
 export const admissionPath = `/apis/${group}/${version}/admissionreviews`
 
 /** Those of `--presets`, of the aggregator, and of the webhook configurations of version 0.1. */
-const prefixes = ['', admissionPath, `/apis/${subresources}/${version}/admissionreviews`]
+const prefixes = ['', admissionPath, `/apis/${subresourcesApi.group}/${version}/admissionreviews`]
 
 /** The aggregator considers an API available if the document of its version is served. */
 const documents = new Map(
-  [...discoveryOf(subresources, []), ...discoveryOf(group, [])].map(([path, document]) => [
+  [...discoveryOf(subresourcesApi.group, []), ...discoveryOf(group, [])].map(([path, document]) => [
     path,
     JSON.stringify(document),
   ]),

@@ -24,7 +24,7 @@ import {
 import type { Leaf } from './certificates/plan.ts'
 import { admissionRoutes } from './admission-routes.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
-import { apiConnectionLimits, apiRequests, startServer, type ServerOptions, type WebhookServer } from './server.ts'
+import { apiConnectionLimits, sessionRequests, startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { createAuthorReviews } from './objects/author-reviews.ts'
 import { runConfigurationController } from './objects/configuration-controller.ts'
 import { createObjectHandlers, type ObjectHandlers } from './objects/handlers.ts'
@@ -35,6 +35,7 @@ import { createSessionClient, isReachable } from './subresources/session-client.
 import { createPower } from './subresources/power.ts'
 import { createSessionMetrics } from './subresources/session-metrics.ts'
 import { createSessions } from './subresources/sessions.ts'
+import { sessionsApi, subresourcesApi } from './subresources/user-api.ts'
 import { createTenantRequests } from './tenant-requests.ts'
 import type { Tracer } from './tracing.ts'
 
@@ -88,7 +89,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     ...caches.unready(),
     ...objects.unready(),
     ...(frontProxy.current() === undefined ? ['the front proxy of the API server is not known yet'] : []),
-    ...(servers.length < 2 ? ['no certificate yet'] : []),
+    ...(servers.length < 3 ? ['no certificate yet'] : []),
     ...(shutdown.signal.aborted ? ['stopping'] : []),
   ]
   const health = await startHealth({ port: healthPort, registry, log, clock, unready })
@@ -105,7 +106,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     log,
     namespace,
     secretName,
-    apiServiceNames: ['v1alpha1.admission.virtset.io', 'v1alpha1.subresources.virtset.io'],
+    apiServiceNames: ['admission', 'subresources', 'sessions'].map((api) => `v1alpha1.${api}.virtset.io`),
     dnsNames: source.services.flatMap((name) => [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`]),
     serve: use,
     recordEvent: (event) => recorder.record({ ...event, regarding }),
@@ -143,7 +144,9 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
           clock,
         })
   const optional = sessions === undefined ? {} : { sessions }
-  const api = createApi({ power, ...optional, mayAccess, frontProxy: () => frontProxy.current(), log, clock })
+  const users = { power, ...optional, mayAccess, frontProxy: () => frontProxy.current(), log, clock }
+  const subresources = createApi({ ...users, api: subresourcesApi })
+  const lasting = createApi({ ...users, api: sessionsApi })
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock })
   const networkWarnings = createNetworkWarnings(tenantRequests, clock)
@@ -155,9 +158,11 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     clock,
     frontProxy: () => frontProxy.current(),
   }
-  const subresources = { ...shared, connections: apiConnectionLimits, requests: apiRequests, routes: api.register }
+  const limited = { ...shared, connections: apiConnectionLimits }
   const cluster = { objectHandlers, networkWarnings }
-  servers.push(await startServer(subresources, source.subresourcesPort))
+  servers.push(await startServer({ ...limited, routes: subresources.register }, source.subresourcesPort))
+  const forSessions = { ...limited, requests: sessionRequests, routes: lasting.register }
+  servers.push(await startServer(forSessions, source.sessionsPort))
   servers.push(await serveAdmission(context, shared, engine, cluster))
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
   const reviews = createAuthorReviews(mayAccess, log, clock)

@@ -26,9 +26,8 @@ export const connectionLimits: ConnectionLimits = {
 }
 
 /**
- * For the users' subresources. Users have connections opened for them: a long-running request, such as a session, has no
- * place in the API server's Priority and Fairness. A connection takes 100 KB. There are at most 256 sessions, which
- * reconnect together when an API server restarts, and 384 requests in progress.
+ * For each API of users, who have connections opened for them. A connection takes 100 KB. There are at most 256 sessions,
+ * which reconnect together when an API server restarts, and 384 requests in progress.
  */
 export const apiConnectionLimits: ConnectionLimits = {
   ...connectionLimits,
@@ -38,10 +37,11 @@ export const apiConnectionLimits: ConnectionLimits = {
 }
 
 /**
- * The milliseconds that heads of requests for the users' subresources may take of the event loop, which admission needs
- * as well. Opening a session takes one or two. A head of 100 KiB takes three.
+ * The milliseconds that heads of requests for sessions may take of the event loop, which the other APIs need as well:
+ * the API server does not limit how many of these a user has in flight. Opening a session takes one or two. A head of
+ * 100 KiB takes three.
  */
-export const apiRequests: Rate = { perSecond: 125, burst: 250 }
+export const sessionRequests: Rate = { perSecond: 125, burst: 250 }
 
 /**
  * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens

@@ -12,14 +12,16 @@ export interface Settings {
 /** Presets come from the API server. */
 export interface ClusterSource {
   readonly kind: 'cluster'
-  /** The port for the users' subresources. */
+  /** The port for the users' subresources that are answered at once. */
   readonly subresourcesPort: number
+  /** The port for the users' sessions. */
+  readonly sessionsPort: number
   readonly healthPort: number
   /** Absent: no metrics are served. */
   readonly metricsPort?: string
   readonly pod: { readonly name: string; readonly uid: string }
-  /** The Services of admission and of the subresources. */
-  readonly services: readonly [string, string]
+  /** The Services of admission, of the subresources and of sessions. */
+  readonly services: readonly [string, string, string]
   /** The Secret with the certificates. */
   readonly secretName: string
   /** Absent: the webhooks issue their own certificates. */
@@ -66,10 +68,15 @@ function readCluster(env: { readonly [name: string]: string | undefined }): Clus
   return {
     kind: 'cluster',
     subresourcesPort: Number(env['SUBRESOURCES_PORT'] ?? 8444),
+    sessionsPort: Number(env['SESSIONS_PORT'] ?? 8445),
     healthPort: Number(env['HEALTH_PORT'] ?? 8080),
     ...(metricsPort === undefined ? {} : { metricsPort }),
     pod: { name: env['POD_NAME'] ?? 'virtset-webhooks', uid: env['POD_UID'] ?? '' },
-    services: [env['SERVICE'] ?? 'virtset-webhooks', env['SUBRESOURCES_SERVICE'] ?? 'virtset-subresources'],
+    services: [
+      env['SERVICE'] ?? 'virtset-webhooks',
+      env['SUBRESOURCES_SERVICE'] ?? 'virtset-subresources',
+      env['SESSIONS_SERVICE'] ?? 'virtset-sessions',
+    ],
     secretName: env['SECRET'] ?? 'virtset-webhooks-certificates',
     ...(certificateDirectory === undefined ? {} : { certificateDirectory }),
     ...(handlerToken === undefined ? {} : { handlerToken }),

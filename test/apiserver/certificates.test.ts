@@ -21,6 +21,7 @@ import type { WebhookServer } from '../../webhooks/server.ts'
 import { createApi } from '../../webhooks/subresources/api.ts'
 import { watchFrontProxy } from '../../webhooks/subresources/front-proxy.ts'
 import { createPower } from '../../webhooks/subresources/power.ts'
+import { sessionsApi, subresourcesApi, type UserApi } from '../../webhooks/subresources/user-api.ts'
 import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
@@ -81,7 +82,7 @@ function replica(
 }
 
 const apiService = 'v1alpha1.admission.virtset.io'
-const apiServices = [apiService, 'v1alpha1.subresources.virtset.io']
+const apiServices = [apiService, 'v1alpha1.subresources.virtset.io', 'v1alpha1.sessions.virtset.io']
 const readBundle = () => kubectl(['get', 'apiservice', apiService, '-o', 'jsonpath={.spec.caBundle}'])
 
 test('three replicas that start together agree on one certificate and one authority', async () => {
@@ -172,10 +173,14 @@ test('no request fails during twenty rotations under load, with new and expired 
   const shared = { certificate, metrics, log, clock: systemClock, frontProxy }
   const admission = admissionRoutes({ ...shared, mutate: allow, validate: allow })
   const webhooks = await startServer({ ...shared, routes: admission }, 0)
-  const { register } = createApi({ power, mayAccess, frontProxy, log, clock })
-  const subresources = await startServer({ ...shared, routes: register }, 0)
-  servers.push(webhooks, subresources)
-  await service?.lead('in-process', { webhooks: webhooks.port, subresources: subresources.port })
+  const serveApi = (api: UserApi) => {
+    const { register } = createApi({ api, power, mayAccess, frontProxy, log, clock })
+    return startServer({ ...shared, routes: register }, 0)
+  }
+  const [subresources, sessions] = [await serveApi(subresourcesApi), await serveApi(sessionsApi)]
+  servers.push(webhooks, subresources, sessions)
+  const ports = { webhooks: webhooks.port, subresources: subresources.port, sessions: sessions.port }
+  await service?.lead('in-process', ports)
   await service?.available()
   const outcomes = { created: 0, failed: [] as string[] }
   const stop = new AbortController()

@@ -18,8 +18,9 @@ export interface Replica {
   readonly name: string
   readonly child: ChildProcess
   readonly port: number
-  /** Of the webhooks: the port for subresources. */
+  /** Of the webhooks: the ports for subresources and sessions. */
   readonly subresourcesPort: number
+  readonly sessionsPort: number
   readonly healthPort: number
   log(): string
   /** The memory and CPU time used so far, and whether the kernel killed it because of its memory limit. */
@@ -107,6 +108,7 @@ export async function installProcesses(
     const log = openSync(file, 'a')
     const healthPort = await freePort()
     const subresourcesPort = await freePort()
+    const sessionsPort = await freePort()
     const confinement = confine(limitsFor(manifestOf[component], component))
     const [program, ...rest] = confinement.wrap([process.execPath, ...argumentsOf(manifestOf[component], component)])
     const child = spawn(program, rest, {
@@ -116,6 +118,7 @@ export async function installProcesses(
         POD_NAME: name,
         HEALTH_PORT: String(healthPort),
         SUBRESOURCES_PORT: String(subresourcesPort),
+        SESSIONS_PORT: String(sessionsPort),
         METRICS_PORT: '0',
         PROPAGATION_SECONDS: '1',
         ...environment,
@@ -128,6 +131,7 @@ export async function installProcesses(
       child,
       port,
       subresourcesPort,
+      sessionsPort,
       healthPort,
       log: () => readFileSync(file, 'utf8'),
       usage: confinement.usage,
@@ -153,7 +157,8 @@ export async function installProcesses(
       const kubeconfig = await kubeconfigOf('virtset-webhooks')
       const replica = await start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
       await untilLogged(replica, '"serving admission requests"')
-      await routes.lead(name, { webhooks: port, subresources: replica.subresourcesPort })
+      const { subresourcesPort: subresources, sessionsPort: sessions } = replica
+      await routes.lead(name, { webhooks: port, subresources, sessions })
       await routes.available()
       return replica
     },

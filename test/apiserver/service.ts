@@ -6,7 +6,11 @@ import type { TestApiServer } from './apiserver.ts'
 export const system = 'virtset-system'
 
 /** By the ports of a pod. */
-const serviceOf = { webhooks: 'virtset-webhooks', subresources: 'virtset-subresources' } as const
+const serviceOf = {
+  webhooks: 'virtset-webhooks',
+  subresources: 'virtset-subresources',
+  sessions: 'virtset-sessions',
+} as const
 export const services = Object.values(serviceOf)
 export type Ports = { readonly [port in keyof typeof serviceOf]: number }
 
@@ -28,8 +32,12 @@ export async function installWebhookService(api: TestApiServer, caBundle?: strin
     run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
   await kubectl(['apply', '-f', '-'], withoutPods(await kubectl(['kustomize', 'manifests/webhooks']), caBundle))
   return {
-    async lead(name, { webhooks, subresources }) {
-      const items = [endpointSlice(name, 'webhooks', webhooks), endpointSlice(name, 'subresources', subresources)]
+    async lead(name, { webhooks, subresources, sessions }) {
+      const items = [
+        endpointSlice(name, 'webhooks', webhooks),
+        endpointSlice(name, 'subresources', subresources),
+        endpointSlice(name, 'sessions', sessions),
+      ]
       await kubectl(['apply', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
     },
     async withdraw(name) {
@@ -37,7 +45,7 @@ export async function installWebhookService(api: TestApiServer, caBundle?: strin
       await kubectl(['delete', 'endpointslice', '-n', system, ...slices, '--ignore-not-found'])
     },
     async available() {
-      const names = ['admission', 'subresources'].map((group) => `apiservice/v1alpha1.${group}.virtset.io`)
+      const names = ['admission', 'subresources', 'sessions'].map((group) => `apiservice/v1alpha1.${group}.virtset.io`)
       await kubectl(['wait', ...names, '--for=condition=Available', '--timeout=180s'])
     },
   }

@@ -152,8 +152,10 @@ const reports = (name: string, reported: object) => {
   return kubectl(['patch', 'vm', name, '--subresource=status', '--type=merge', '-p', status, ...asController])
 }
 
+const groupOf = (subresource: string) =>
+  ['screenshot', 'metrics'].includes(subresource) ? 'subresources.virtset.io' : 'sessions.virtset.io'
 const pathOf = (name: string, subresource: string) =>
-  `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/${subresource}`
+  `/apis/${groupOf(subresource)}/v1alpha1/namespaces/default/virtualmachines/${name}/${subresource}`
 const tls = () => ({ ca: api.certificateAuthority, cert: api.clientCertificate, key: api.clientKey })
 const headersOf = (user: string) => ({ 'impersonate-user': user, 'impersonate-group': 'system:authenticated' })
 
@@ -404,12 +406,12 @@ test('kubectl vm log -f prints the past of a VM of a config, and what follows un
     metadata: { name: 'logged', namespace: 'default' },
     spec: { template: { spec } },
   })
-  const config = '/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/logged'
-  await kubectl(['create', '--raw', `${config}/start`, '-f', '-'], {})
+  const config = 'virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/logged'
+  await kubectl(['create', '--raw', `/apis/subresources.${config}/start`, '-f', '-'], {})
   const uid = podUID.replace(/..$/, 'c0')
   const other = startHub(uid)
   await runs('logged', uid)
-  expect(await kubectl(['get', '--raw', `${config}/log`])).toBe('booting\n')
+  expect(await kubectl(['get', '--raw', `/apis/sessions.${config}/log`])).toBe('booting\n')
 
   const main = resolve(import.meta.dirname, '../../cli/main.ts')
   const log = spawn(process.execPath, [main, 'log', '-f', 'logged', '--kubeconfig', api.kubeconfig], {
@@ -451,7 +453,7 @@ test('a user with virtset-view has neither', async () => {
 async function allow(user: string, verb: string, subresource: string, names: readonly string[] = []): Promise<void> {
   const name = `${user}-${subresource}`
   const rbac = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name, namespace: 'default' } }
-  const [apiGroups, resources] = [['subresources.virtset.io'], [`virtualmachines/${subresource}`]]
+  const [apiGroups, resources] = [[groupOf(subresource)], [`virtualmachines/${subresource}`]]
   const rule = { apiGroups, resources, verbs: [verb], ...(names.length === 0 ? {} : { resourceNames: names }) }
   await kubectl(['create', '-f', '-'], { ...rbac, kind: 'Role', rules: [rule] })
   await kubectl(['create', 'rolebinding', name, `--role=${name}`, `--user=${user}`, '-n', 'default'])

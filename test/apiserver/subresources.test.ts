@@ -630,9 +630,17 @@ describe('permissions', () => {
     ['vera', 'watch', 'virtualmachinegroups.virtset.io', true],
     ['vera', 'create', 'virtualmachines.virtset.io', false],
     ['vera', 'get', 'virtualmachineconfigs.subresources.virtset.io/start', false],
+    ['vera', 'get', 'virtualmachines.subresources.virtset.io/metrics', true],
+    ['vera', 'get', 'virtualmachines.sessions.virtset.io/log', false],
     ['ed', 'delete', 'virtualmachines.virtset.io', true],
     ['ed', 'update', 'virtualmachinegroups.virtset.io/scale', true],
     ['ed', 'update', 'virtualmachineconfigs.subresources.virtset.io/restart', true],
+    ['ed', 'get', 'virtualmachines.sessions.virtset.io/attach', true],
+    ['ed', 'update', 'virtualmachineconfigs.sessions.virtset.io/vnc', true],
+    ['ed', 'get', 'virtualmachines.subresources.virtset.io/attach', false],
+    ['ed', 'get', 'virtualmachines.subresources.virtset.io/screenshot', false],
+    ['ada', 'get', 'virtualmachines.subresources.virtset.io/screenshot', true],
+    ['ada', 'update', 'virtualmachines.sessions.virtset.io/console', true],
     ['ed', 'patch', 'virtualmachines.virtset.io/status', false],
     ['ed', 'create', 'virtualmachinepresets.virtset.io', false],
     ['ada', 'create', 'virtualmachinepresets.virtset.io', true],
@@ -845,19 +853,18 @@ describe('rejects', () => {
 })
 
 describe('the aggregated API', () => {
-  test('works with kubectl api-resources and get --raw', async () => {
-    expect(await kubectl(['api-resources', '--api-group=subresources.virtset.io'])).not.toContain('rror')
-    const list = JSON.parse(await kubectl(['get', '--raw', '/apis/subresources.virtset.io/v1alpha1']))
+  test.each([
+    ['subresources.virtset.io', ['start', 'stop', 'restart'], ['screenshot', 'metrics']],
+    ['sessions.virtset.io', [], ['attach', 'portforward', 'log']],
+  ])('of %s works with kubectl api-resources and get --raw', async (group, power, sessions) => {
+    expect(await kubectl(['api-resources', `--api-group=${group}`])).not.toContain('rror')
+    const list = JSON.parse(await kubectl(['get', '--raw', `/apis/${group}/v1alpha1`]))
     expect(list.resources.map(({ name }: { name: string }) => name)).toEqual([
-      'virtualmachineconfigs/start',
-      'virtualmachineconfigs/stop',
-      'virtualmachineconfigs/restart',
-      ...['attach', 'log', 'portforward', 'screenshot', 'metrics'].map((name) => `virtualmachines/${name}`),
-      ...['attach', 'log', 'portforward', 'screenshot', 'metrics'].map((name) => `virtualmachineconfigs/${name}`),
+      ...power.map((name) => `virtualmachineconfigs/${name}`),
+      ...sessions.map((name) => `virtualmachines/${name}`),
+      ...sessions.map((name) => `virtualmachineconfigs/${name}`),
     ])
-    expect(JSON.parse(await kubectl(['get', '--raw', '/openapi/v3'])).paths).toHaveProperty([
-      'apis/subresources.virtset.io/v1alpha1',
-    ])
+    expect(JSON.parse(await kubectl(['get', '--raw', '/openapi/v3'])).paths).toHaveProperty([`apis/${group}/v1alpha1`])
   })
 
   test('repairs a CA bundle that was overwritten', async () => {

@@ -13,6 +13,7 @@ import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { createApi } from '../../webhooks/subresources/api.ts'
 import { watchFrontProxy } from '../../webhooks/subresources/front-proxy.ts'
 import { createPower } from '../../webhooks/subresources/power.ts'
+import { sessionsApi, subresourcesApi, type UserApi } from '../../webhooks/subresources/user-api.ts'
 import { createHandlers, trustedAccounts } from '../../webhooks/admission/handler.ts'
 import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
 import { BodyRejected } from '../../webhooks/body.ts'
@@ -130,11 +131,15 @@ export async function startWebhooks(
     clock: systemClock,
     frontProxy,
   }
-  const subresources = createApi({ power, mayAccess, frontProxy, log, clock: systemClock })
-  const apiServer = await startServer({ ...shared, routes: subresources.register }, 0)
+  const serveApi = (userApi: UserApi) => {
+    const { register } = createApi({ api: userApi, power, mayAccess, frontProxy, log, clock: systemClock })
+    return startServer({ ...shared, routes: register }, 0)
+  }
+  const [subresources, sessions] = [await serveApi(subresourcesApi), await serveApi(sessionsApi)]
   const server = await startServer({ ...shared, routes: admissionRoutes({ ...shared, ...handlers }) }, 0)
   const service = await installWebhookService(api, authority.pem)
-  await service.lead('in-process', { webhooks: server.port, subresources: apiServer.port })
+  const ports = { webhooks: server.port, subresources: subresources.port, sessions: sessions.port }
+  await service.lead('in-process', ports)
   await service.available()
   return {
     caches,
@@ -142,7 +147,7 @@ export async function startWebhooks(
     kube,
     server,
     async stop() {
-      await Promise.all([server.drain(0), apiServer.drain(0)])
+      await Promise.all([server, subresources, sessions].map((one) => one.drain(0)))
       await frontProxyWatch.stop()
       await Promise.all([caches.stop(), objects.stop()])
       await kube.close()

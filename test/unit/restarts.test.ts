@@ -7,7 +7,8 @@ import { createLogger } from '../../runtime/log.ts'
 import { startReflector } from '../../runtime/reflector.ts'
 import { virtualMachines } from '../../runtime/resource.ts'
 import { createPower } from '../../webhooks/subresources/power.ts'
-import type { Verb, PowerRequest } from '../../webhooks/subresources/route.ts'
+import type { PowerRequest } from '../../webhooks/subresources/route.ts'
+import type { PowerVerb } from '../../webhooks/subresources/user-api.ts'
 import { startFakeApiServer } from '../fake-apiserver.ts'
 import type { FakeRequest } from '../fake-apiserver.ts'
 import { fakeClock } from '../fake-clock.ts'
@@ -28,7 +29,7 @@ afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close()
 })
 
-const request = (verb: Verb): PowerRequest => ({
+const request = (verb: PowerVerb): PowerRequest => ({
   verb,
   namespace: 'default',
   name: 'web',
@@ -76,7 +77,7 @@ type World = Awaited<ReturnType<typeof setUp>>
 async function meet(
   { server, power, vm, status, meanwhile }: World,
   isMoment: (request: FakeRequest, count: number) => boolean,
-  verb: Verb,
+  verb: PowerVerb,
 ) {
   const held = Promise.withResolvers<undefined>()
   let seen = 0

@@ -48,6 +48,7 @@ const partsOf: { readonly [component in Component]: readonly string[] } = {
     'ValidatingWebhookConfiguration virtset',
     'APIService v1alpha1.admission.virtset.io',
     'APIService v1alpha1.subresources.virtset.io',
+    'APIService v1alpha1.sessions.virtset.io',
   ],
   controller: ['Deployment virtset-controller', 'ValidatingAdmissionPolicy virtset-controller-pods'],
   handler: ['DaemonSet virtset-handler'],

@@ -19,7 +19,7 @@ const secrets = '/api/v1/secrets'
 const apiServices = '/apis/apiregistration.k8s.io/v1/apiservices'
 const namespace = 'virtset-system'
 const secretName = 'certificates'
-const apiServiceNames = ['v1alpha1.admission.virtset.io', 'v1alpha1.subresources.virtset.io']
+const apiServiceNames = ['admission', 'subresources', 'sessions'].map((api) => `v1alpha1.${api}.virtset.io`)
 
 /** A replica of the webhooks at an API server that has the APIServices. */
 async function setUp() {

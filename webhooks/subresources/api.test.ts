@@ -22,6 +22,7 @@ import { SessionRefusal } from './session-client.ts'
 import type { PowerResponse } from './power.ts'
 import type { PowerRequest } from './route.ts'
 import type { Sessions } from './sessions.ts'
+import { sessionsApi, subresourcesApi } from './user-api.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -76,6 +77,7 @@ async function start(given: Partial<ApiOptions> = {}) {
     https: { key: own.key, cert: own.certificate, requestCert: true, rejectUnauthorized: false },
   })
   createApi({
+    api: subresourcesApi,
     power: async (wanted) => {
       performed.push(wanted)
       return accepted
@@ -435,9 +437,21 @@ describe('discovery', () => {
   })
 })
 
+test.each([
+  ['a power request', sessionsApi, stopWeb.replace('subresources', 'sessions')],
+  ['a session', subresourcesApi, stopWeb.replace('configs/web/stop', 's/web/log')],
+])('%s of the other API is refused before its body has arrived', async (_, api, path) => {
+  const { port } = await start({ api })
+  const socket = await sendRaw(port, headOf('POST', path, 'content-length: 100'))
+  const [answer] = await once(socket, 'data')
+  socket.destroy()
+  expect(String(answer)).toContain('HTTP/1.1 404 Not Found')
+})
+
 describe('an upgrade', () => {
   const consoleOf = (name: string) =>
-    `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/attach/console`
+    `/apis/sessions.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/attach/console`
+  const startSessions = (given: Partial<ApiOptions>) => start({ api: sessionsApi, ...given })
   const attached: unknown[] = []
   const sessions: Sessions = {
     respond: () => Promise.reject(new Error('not an upgrade')),
@@ -455,7 +469,7 @@ describe('an upgrade', () => {
 
   async function upgrade(path: string, given: Partial<ApiOptions> = { sessions }, client = proxy) {
     attached.length = 0
-    const { port } = await start(given)
+    const { port } = await startSessions(given)
     return upgradeAt(port, path, 'jane', client)
   }
 
@@ -483,7 +497,14 @@ describe('an upgrade', () => {
 
   test.each<[string, string, Partial<ApiOptions> | undefined, number, string]>([
     ['of a subresource that does not exist', `${consoleOf('web')}s`, undefined, 404, 'does not exist; valid'],
-    ['of a power request', stopWeb, undefined, 400, 'cannot be upgraded'],
+    ['of a power request', stopWeb, { api: subresourcesApi }, 400, 'cannot be upgraded'],
+    [
+      'of a session at the API of another group',
+      consoleOf('web'),
+      { api: subresourcesApi, sessions },
+      404,
+      'not exist',
+    ],
     ['of a URL that is too long', `${consoleOf('web')}?${'x'.repeat(9000)}`, undefined, 414, 'at most 2048'],
     ['of a VM that does not run', consoleOf('off'), undefined, 409, 'its phase is Pending'],
     ['while the API server does not respond', consoleOf('broken'), undefined, 503, 'could not reach the API server'],
@@ -512,7 +533,7 @@ describe('an upgrade', () => {
         return sessions.attach(user, wanted, request, socket, accept)
       },
     }
-    const { port } = await start({ sessions: waiting, share: 2 })
+    const { port } = await startSessions({ sessions: waiting, share: 2 })
     const inTeam = (name: string) => upgradeAt(port, consoleOf('web'), `system:serviceaccount:team:${name}`)
     const held = [inTeam('a'), inTeam('b')]
     await until(() => asked === 2)
@@ -535,7 +556,7 @@ describe('an upgrade', () => {
         return sessions.attach(...given)
       },
     }
-    const { port } = await start({ sessions: waiting, limits: { requests: 4, bytes: 0 } })
+    const { port } = await startSessions({ sessions: waiting, limits: { requests: 4, bytes: 0 } })
     const first = [upgradeAt(port, consoleOf('web'), 'busy'), upgradeAt(port, consoleOf('web'), 'busy')]
     await until(() => asked === 2)
     const latest = upgradeAt(port, consoleOf('web'), 'busy')
@@ -552,7 +573,7 @@ describe('an upgrade', () => {
     ['with the request', (head: string) => [`${head}x`]],
     ['while the session opens', (head: string) => [head, 'x']],
   ])('of a client that sends a byte %s is disconnected', async (_, partsOf) => {
-    const { port } = await start({ sessions: { ...sessions, attach: () => new Promise(() => {}) } })
+    const { port } = await startSessions({ sessions: { ...sessions, attach: () => new Promise(() => {}) } })
     const head = headOf('GET', consoleOf('web'), 'connection: Upgrade', 'upgrade: websocket')
     const socket = await sendRaw(port, ...partsOf(head))
     expect(await text(socket).catch(() => '')).toBe('')
@@ -564,7 +585,7 @@ describe('an upgrade', () => {
     ['a record of 16 KiB is divided', (_, client) => client.write('x'.repeat(16_384)), 16_384],
   ])('of what the client sends once it is accepted, %s', async (_, send, bytes) => {
     const opening = Promise.withResolvers<Duplex>()
-    const { port } = await start({
+    const { port } = await startSessions({
       sessions: {
         ...sessions,
         attach: async (_user, _wanted, _request, socket, accept) => {

@@ -15,19 +15,20 @@ import { createGate } from '../gate.ts'
 import type { Limits, Pass } from '../gate.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
-import { group } from './discovery.ts'
 import { failure, maxBodyBytes, statusOf, tooMany, unauthorized, type Failure } from './failure.ts'
 import type { FrontProxy } from './front-proxy.ts'
 import type { PowerResponse, Power } from './power.ts'
-import { boundedUrl, discover, route } from './route.ts'
-import type { PowerRequest } from './route.ts'
+import { boundedUrl, powerRequest, route } from './route.ts'
+import type { PowerRequest, Route } from './route.ts'
 import type { Sessions } from './sessions.ts'
 import { createShares } from '../../runtime/shares.ts'
 import { deliverPiecewise } from '../../runtime/untrusted-response.ts'
 import { userTenant } from '../tenant-requests.ts'
 import { tenantOf } from './tenant.ts'
+import { subresourcesApi, type UserApi } from './user-api.ts'
 
 export interface ApiOptions {
+  readonly api: UserApi
   readonly power: Power
   /** Absent: sessions are refused. */
   readonly sessions?: Sessions
@@ -44,10 +45,14 @@ export interface ApiOptions {
 
 interface Admitted {
   readonly user: User
+  readonly found: Wanted
   readonly pass: Pass
   /** Aborts when the request loses its place to one of a tenant that has fewer. */
   readonly displaced: AbortSignal
 }
+
+/** What takes a place while it is answered. */
+type Wanted = Extract<Route, { readonly kind: 'power' | 'session' }>
 
 /** Serves an aggregated API. */
 type Trust = (socket: Socket) => void
@@ -79,12 +84,11 @@ const lateMs = 2000
 const defaultMostLate = 1024
 
 /**
- * The aggregated API `subresources.virtset.io`. It trusts only requests from the API server's front proxy. The API
- * server has authorized only the verb of the method, which for GET is `get`, and readers have that. So every request is
- * authorized again here, as `update`.
+ * An aggregated API of users. It trusts only requests from the API server's front proxy. The API server has authorized
+ * only the verb of the method, which for GET is `get`, and readers have that. So every request is authorized again here.
  */
 export function createApi(options: ApiOptions): Api {
-  const { power, sessions, mayAccess, frontProxy, log, clock } = options
+  const { api, power, sessions, mayAccess, frontProxy, log, clock } = options
   const gate = createGate(options.limits ?? defaultLimits)
   const limitedLog = createLimitedLog(log, clock)
   const { share = defaultShare, mostLate = defaultMostLate } = options
@@ -105,17 +109,15 @@ export function createApi(options: ApiOptions): Api {
   }
 
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
-    const { user, displaced } = admitted.get(request.raw) ?? {}
-    if (user === undefined || displaced === undefined) return send(reply, unauthorized)
+    const { user, found, displaced } = admitted.get(request.raw) ?? {}
+    if (user === undefined || found === undefined || displaced === undefined) return send(reply, unauthorized)
     displaced.throwIfAborted()
-    const found = route(request.method, request.url, typeof request.body === 'string' ? request.body : '')
-    if (found.kind === 'document') return found.document
-    if (found.kind === 'refused') return send(reply, found.status)
     if (found.kind === 'session') {
       if (sessions === undefined) return send(reply, noSessions)
       return unlessAborted(displaced, sessions.respond(user, found.request, reply))
     }
-    const wanted = found.request
+    const wanted = powerRequest(found, typeof request.body === 'string' ? request.body : '')
+    if ('refused' in wanted) return send(reply, wanted.refused)
     const disconnected = new AbortController()
     reply.raw.once('close', () => disconnected.abort())
     const signal = AbortSignal.any([disconnected.signal, displaced])
@@ -150,7 +152,7 @@ export function createApi(options: ApiOptions): Api {
     }
     const user = callerOf(request, frontProxy(), clock.now())
     if (user === undefined) return refuse(unauthorized)
-    const found = route(request.method ?? '', request.url ?? '', '')
+    const found = route(api, request.method ?? '', request.url ?? '')
     if (found.kind === 'refused') return refuse(found.status)
     if (found.kind === 'document') return void paceDiscovery(user, request).then(() => refuse(noUpgrade))
     if (found.kind !== 'session') return refuse(noUpgrade)
@@ -186,7 +188,7 @@ export function createApi(options: ApiOptions): Api {
       app.server.on('upgrade', (request, socket, head) => upgrade(request, socket, head, trust))
       app.addHook('preClose', async () => sessions?.end())
       void app.register(async (own) => {
-        // The body is optional. `route` parses it regardless of its content type.
+        // The body is optional. `powerRequest` parses it regardless of its content type.
         own.removeAllContentTypeParsers()
         own.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
           const pass = admitted.get(payload)?.pass
@@ -198,11 +200,13 @@ export function createApi(options: ApiOptions): Api {
           // Fastify does not read their bodies, and Node would store them until the response.
           if (['GET', 'HEAD', 'TRACE'].includes(request.method)) request.raw.resume()
           // Clients do without the whole API if they cannot discover it, so it takes no place of their tenant's share.
-          const discovered = discover(request.method, request.url)
-          if (discovered?.kind === 'document') {
+          const found = route(api, request.method, request.url)
+          if (found.kind === 'document') {
             await paceDiscovery(user, request.raw)
-            return reply.send(discovered.document)
+            return reply.send(found.document)
           }
+          // The API server takes some names for long-running in every group, whether the group has them or not.
+          if (found.kind === 'refused') return send(reply, found.status)
           const leave = tenants.take(tenantOf(user))
           if (leave === undefined) return send(reply, tooMany)
           reply.raw.once('close', leave)
@@ -216,7 +220,7 @@ export function createApi(options: ApiOptions): Api {
             if (reply.raw.headersSent) reply.raw.destroy()
           })
           if (displaced.signal.aborted) return send(reply, tooMany)
-          admitted.set(request.raw, { user, pass, displaced: displaced.signal })
+          admitted.set(request.raw, { user, found, pass, displaced: displaced.signal })
           return undefined
         })
         own.setErrorHandler((error, request, reply) => {
@@ -250,7 +254,7 @@ async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<
 
 const accessOf = ({ verb, namespace, name }: PowerRequest) => ({
   verb: 'update',
-  group,
+  group: subresourcesApi.group,
   resource: 'virtualmachineconfigs',
   subresource: verb,
   namespace,
@@ -291,6 +295,6 @@ const forbidden = ({ username }: User, { verb, namespace, name }: PowerRequest):
   code: 403,
   reason: 'Forbidden',
   message:
-    `virtualmachineconfigs.${group} "${name}" is forbidden: User "${username}" cannot update resource ` +
-    `"virtualmachineconfigs/${verb}" in API group "${group}" in the namespace "${namespace}"`,
+    `virtualmachineconfigs.${subresourcesApi.group} "${name}" is forbidden: User "${username}" cannot update resource ` +
+    `"virtualmachineconfigs/${verb}" in API group "${subresourcesApi.group}" in the namespace "${namespace}"`,
 })

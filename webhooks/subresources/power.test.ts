@@ -12,9 +12,10 @@ import { fakeClock } from '../../test/fake-clock.ts'
 import { storedVm } from '../../test/stored-vm.ts'
 import { until } from '../../test/until.ts'
 import { createPower, decide } from './power.ts'
-import type { Verb, PowerRequest } from './route.ts'
+import type { PowerRequest } from './route.ts'
+import type { PowerVerb } from './user-api.ts'
 
-const request = (verb: Verb, more: Partial<PowerRequest> = {}): PowerRequest => ({
+const request = (verb: PowerVerb, more: Partial<PowerRequest> = {}): PowerRequest => ({
   verb,
   namespace: 'default',
   name: 'web',
@@ -44,7 +45,7 @@ const isStopping = 'it is stopping; start it after it has stopped, or add wait=t
 
 describe('decide', () => {
   type Found = ReturnType<typeof vm> | undefined
-  test.each<[Verb, string, ConfigStatus, Found, string]>([
+  test.each<[PowerVerb, string, ConfigStatus, Found, string]>([
     ['start', 'no VM exists', {}, undefined, 'create'],
     ['start', 'it is running', {}, vm('Running'), 'it is already running'],
     ['start', 'its VM has no phase yet', {}, vm(), 'it is already running'],
@@ -96,7 +97,7 @@ describe('decide', () => {
     expect(decide(request('start', { isWaiting: true }), config(status), found).do).toBe('clear')
   })
 
-  test.each<Verb>(['start', 'stop', 'restart'])('refuses %s of a config that is being deleted', (verb) => {
+  test.each<PowerVerb>(['start', 'stop', 'restart'])('refuses %s of a config that is being deleted', (verb) => {
     expect(decide(request(verb), config({}, ending), vm('Running')).do).toBe('refuse')
   })
 })

@@ -1,15 +1,24 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { boundedUrl, route } from './route.ts'
-import type { PowerRequest } from './route.ts'
+import { boundedUrl, powerRequest, route, type PowerRequest } from './route.ts'
+import { sessionsApi, subresourcesApi } from './user-api.ts'
 
 afterEach(() => vi.restoreAllMocks())
 
 const at = (verb: string, query = '') =>
   `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/web/${verb}${query}`
 const routed = (more: Partial<PowerRequest> = {}) => ({
-  kind: 'power',
-  request: { verb: 'start', namespace: 'default', name: 'web', isDryRun: false, isWaiting: false, ...more },
+  verb: 'start',
+  namespace: 'default',
+  name: 'web',
+  isDryRun: false,
+  isWaiting: false,
+  ...more,
 })
+const ask = (method: string, url: string, body: string) => {
+  const found = route(subresourcesApi, method, url)
+  if (found.kind === 'refused') return { refused: found.status }
+  return found.kind === 'power' ? powerRequest(found, body) : found
+}
 
 describe('accepts a request', () => {
   test.each<[string, string, string, string, Partial<PowerRequest>]>([
@@ -43,7 +52,7 @@ describe('accepts a request', () => {
       { verb: 'stop', gracePeriodSeconds: 1 },
     ],
   ])('%s', (_, method, url, body, more) => {
-    expect(route(method, url, body)).toEqual(routed(more))
+    expect(ask(method, url, body)).toEqual(routed(more))
   })
 })
 
@@ -76,9 +85,11 @@ describe('refuses', () => {
     ['another version', 'POST', '/openapi/v4', '', 404],
     ['another version of the group', 'POST', at('stop').replace('v1alpha1', 'v2'), '', 404],
     ['another group', 'POST', at('stop').replace('subresources.', ''), '', 404],
+    ['the group of sessions', 'POST', at('stop').replace('subresources', 'sessions'), '', 404],
+    ['a power request of a VM', 'POST', at('stop').replace('configs', 's'), '', 404],
   ])('%s', (_, method, url, body, code) => {
-    const found = route(method, url, body)
-    expect(found.kind === 'refused' && found.status.code).toBe(code)
+    const status = expect.objectContaining({ code })
+    expect(ask(method, url, body)).toEqual({ refused: status })
   })
 })
 
@@ -89,7 +100,7 @@ test.each([
   '/apis/subresources.virtset.io/v1alpha1/?x=y',
   '/openapi/v3?x=y',
 ])('GET %s is a document', (url) => {
-  expect(route('GET', url, '').kind).toBe('document')
+  expect(route(subresourcesApi, 'GET', url).kind).toBe('document')
 })
 
 const long = `?${'x=&'.repeat(9900)}`
@@ -99,10 +110,36 @@ test.each<[string, string, number, string]>([
   ['another request', at('start', '?wait'), 1, 'power'],
 ])('the query of %s is parsed as often as it is needed', (_, url, times, kind) => {
   const parsing = vi.spyOn(URL.prototype, 'searchParams', 'get')
-  expect([route('GET', url, '').kind, parsing.mock.calls.length]).toEqual([kind, times])
+  expect([route(subresourcesApi, 'GET', url).kind, parsing.mock.calls.length]).toEqual([kind, times])
 })
 
 test('a URL is cut such that it is refused as well', () => {
   expect([boundedUrl('/openapi/v2?x'), boundedUrl(at('start', long)).length]).toEqual(['/openapi/v2?x', 2049])
-  expect(route('POST', boundedUrl(at('start', long)), '')).toMatchObject({ status: { code: 414 } })
+  expect(route(subresourcesApi, 'POST', boundedUrl(at('start', long)))).toMatchObject({ status: { code: 414 } })
 })
+
+const below = (group: string, subresource: string) =>
+  `/apis/${group}.virtset.io/v1alpha1/namespaces/default/virtualmachines/web/${subresource}`
+
+test.each([
+  [sessionsApi, 'sessions', ['attach/console', 'attach/vnc', 'portforward/22', 'log']],
+  [subresourcesApi, 'subresources', ['screenshot', 'metrics']],
+])('the API of %# has its sessions, and no others', (api, group, own) => {
+  const all = ['attach/console', 'attach/vnc', 'portforward/22', 'log', 'screenshot', 'metrics']
+  const found = all.filter((subresource) => route(api, 'GET', below(group, subresource)).kind === 'session')
+  expect(found).toEqual(own)
+})
+
+test.each(['attach', 'attach/console/x', 'toString', 'portforward/22/x', 'metrics', 'start'])(
+  'a refusal of %s names what the API of sessions has',
+  (subresource) => {
+    expect(route(sessionsApi, 'GET', below('sessions', subresource))).toEqual({
+      kind: 'refused',
+      status: {
+        code: 404,
+        reason: 'NotFound',
+        message: `subresource "${subresource}" does not exist; valid: attach/console, attach/vnc, portforward/PORT, log`,
+      },
+    })
+  },
+)

@@ -1,28 +1,36 @@
 import { isDnsSubdomain } from '../../api/label.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { Status } from '../admission/request.ts'
-import { documents, groupVersion } from './discovery.ts'
-import { isSession, parseSession, sessionSubresources, type SessionRequest } from './session-request.ts'
+import { version } from '../discovery.ts'
+import { parseSession, type SessionRequest } from './session-request.ts'
+import { firstWord, type PowerVerb, type UserApi } from './user-api.ts'
 
-const verbs = ['start', 'stop', 'restart'] as const
-export type Verb = (typeof verbs)[number]
-
-/** A request to start, stop or restart the VM of a config. */
-export interface PowerRequest {
-  readonly verb: Verb
+interface PowerTarget {
+  readonly verb: PowerVerb
   readonly namespace: string
   readonly name: string
+}
+
+/** A request to start, stop or restart the VM of a config. */
+export interface PowerRequest extends PowerTarget {
   readonly isDryRun: boolean
   /** `start` waits until the previous VM is gone; without it, a start is refused while that VM is stopping. */
   readonly isWaiting: boolean
   readonly gracePeriodSeconds?: number
 }
 
+/** What the head of a request asks for. */
 export type Route =
   | { readonly kind: 'document'; readonly document: object }
-  | { readonly kind: 'power'; readonly request: PowerRequest }
+  /** Options can be in the body as well. */
+  | { readonly kind: 'power'; readonly target: PowerTarget; readonly query: URLSearchParams }
   | { readonly kind: 'session'; readonly request: SessionRequest }
-  | { readonly kind: 'refused'; readonly status: Status }
+  | Refused
+
+interface Refused {
+  readonly kind: 'refused'
+  readonly status: Status
+}
 
 /** All methods do the same and require the same permission. */
 const methods = ['GET', 'POST', 'PUT']
@@ -44,7 +52,7 @@ export const boundedUrl = (url: string): string =>
   url.length <= longestUrl ? url : Buffer.from(url.slice(0, longestUrl + 1)).toString()
 
 /** The response to a request for a discovery document. Its query is not read. */
-export function discover(method: string, url: string): Route | undefined {
+function discover({ documents }: UserApi, method: string, url: string): Route | undefined {
   const end = url.indexOf('?')
   const path = end === -1 ? url : url.slice(0, end)
   const document = documents.get(path.endsWith('/') ? path.slice(0, -1) : path)
@@ -52,9 +60,9 @@ export function discover(method: string, url: string): Route | undefined {
   return method === 'GET' ? { kind: 'document', document } : notAllowed(method, 'GET')
 }
 
-/** @param url path and query @param body empty if the request has none */
-export function route(method: string, url: string, body: string): Route {
-  const discovered = discover(method, url)
+/** @param url path and query */
+export function route(api: UserApi, method: string, url: string): Route {
+  const discovered = discover(api, method, url)
   if (discovered !== undefined) return discovered
   if (url.length > longestUrl) {
     return refused(414, 'RequestURITooLong', `the URL must have at most ${longestUrl} characters`)
@@ -62,37 +70,39 @@ export function route(method: string, url: string, body: string): Route {
   const { pathname, searchParams } = new URL(url, 'https://api')
   // The API server has authorized and audited the path as it was sent, dot segments included.
   if (pathname !== url.split('?', 1)[0]) return notFound(pathname)
-  const [, apis, group, version, namespaces, namespace = '', plural, name = '', ...words] = pathname
+  const [, apis, group, ofVersion, namespaces, namespace = '', plural, name = '', ...words] = pathname
     .split('/')
     .map(decoded)
-  if (apis !== 'apis' || `${group}/${version}` !== groupVersion || namespaces !== 'namespaces')
+  if (apis !== 'apis' || group !== api.group || ofVersion !== version || namespaces !== 'namespaces')
     return notFound(pathname)
   if (!isDnsSubdomain(namespace) || !isDnsSubdomain(name)) return notFound(pathname)
-  const [verb = '', ...rest] = words
-  if (plural === 'virtualmachines' || (plural === 'virtualmachineconfigs' && isSession(verb))) {
-    return sessionRoute(method, { resource: plural, namespace, name }, words.join('/'), searchParams)
+  if (plural !== 'virtualmachines' && plural !== 'virtualmachineconfigs') return notFound(pathname)
+  const subresource = words.join('/')
+  if (api.sessions.some((session) => firstWord(session) === words[0])) {
+    const request = parseSession({ resource: plural, namespace, name }, subresource, searchParams)
+    if (request === undefined) return noSubresource(api, plural, subresource)
+    if ('refused' in request) return { kind: 'refused', status: request.refused }
+    return method === 'GET' ? { kind: 'session', request } : notAllowed(method, 'GET')
   }
-  if (plural !== 'virtualmachineconfigs' || rest.length > 0) return notFound(pathname)
-  const known = verbs.find((candidate) => candidate === verb)
-  if (known === undefined) {
-    const valid = [...verbs, ...sessionSubresources].join(', ')
-    return refused(404, 'NotFound', `subresource "${verb}" does not exist; valid: ${valid}`)
-  }
+  const verb = api.power.find((candidate) => candidate === subresource)
+  if (plural !== 'virtualmachineconfigs' || verb === undefined) return noSubresource(api, plural, subresource)
   if (!methods.includes(method)) return notAllowed(method, methods.join(', '))
-  const options = parseOptions(searchParams, body)
-  if ('problem' in options) return refused(400, 'BadRequest', options.problem)
-  return { kind: 'power', request: { verb: known, namespace, name, ...options } }
+  return { kind: 'power', target: { verb, namespace, name }, query: searchParams }
 }
 
-function sessionRoute(
-  method: string,
-  vm: Pick<SessionRequest, 'resource' | 'namespace' | 'name'>,
-  subresource: string,
-  query: URLSearchParams,
-): Route {
-  const parsed = parseSession(vm, subresource, query)
-  if ('refused' in parsed) return { kind: 'refused', status: parsed.refused }
-  return method === 'GET' ? { kind: 'session', request: parsed } : notAllowed(method, 'GET')
+const noSubresource = ({ power, sessions }: UserApi, plural: string, subresource: string): Refused => {
+  const valid = [...(plural === 'virtualmachineconfigs' ? power : []), ...sessions].join(', ')
+  return refused(404, 'NotFound', `subresource "${subresource}" does not exist; valid: ${valid}`)
+}
+
+/** @param body empty if the request has none */
+export function powerRequest(
+  { target, query }: Extract<Route, { readonly kind: 'power' }>,
+  body: string,
+): PowerRequest | { readonly refused: Status } {
+  const options = parseOptions(query, body)
+  if ('problem' in options) return { refused: { code: 400, reason: 'BadRequest', message: options.problem } }
+  return { ...target, ...options }
 }
 
 type Options = Pick<PowerRequest, 'isDryRun' | 'isWaiting' | 'gracePeriodSeconds'>
@@ -133,14 +143,14 @@ function parseBody(
   }
 }
 
-const refused = (code: number, reason: string, message: string): Route => ({
+const refused = (code: number, reason: string, message: string): Refused => ({
   kind: 'refused',
   status: { code, reason, message },
 })
 
-const notFound = (path: string): Route => refused(404, 'NotFound', `${path} does not exist`)
+const notFound = (path: string): Refused => refused(404, 'NotFound', `${path} does not exist`)
 
-const notAllowed = (method: string, allowed: string): Route =>
+const notAllowed = (method: string, allowed: string): Refused =>
   refused(405, 'MethodNotAllowed', `method ${method} is not allowed; allowed: ${allowed}`)
 
 function decoded(part: string): string {

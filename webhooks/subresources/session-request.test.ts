@@ -3,7 +3,6 @@ import { consolePastBytes } from '../../runtime/session-api.ts'
 import { accessOfSession, parseSession } from './session-request.ts'
 
 const vm = { resource: 'virtualmachines', namespace: 'default', name: 'web' } as const
-const valid = 'attach/console, attach/vnc, portforward/PORT, log, screenshot, metrics'
 const parse = (subresource: string, query = '') => parseSession(vm, subresource, new URLSearchParams(query))
 
 test.each([
@@ -14,6 +13,10 @@ test.each([
   ['log', 'follow=true&tailBytes=0', 'log', { tailBytes: 0, isFollowing: true }],
 ])('%s?%s', (subresource, query, kind, start) => {
   expect(parse(subresource, query)).toEqual({ ...vm, kind, target: { kind: 'console', ...start } })
+})
+
+test.each(['attach', 'attach/console/x', 'toString', 'portforward/22/x'])('%s is no session', (subresource) => {
+  expect(parse(subresource)).toBeUndefined()
 })
 
 test.each([
@@ -27,10 +30,6 @@ test.each([
 })
 
 test.each([
-  ['attach', '', 404, `subresource "attach" does not exist; valid: ${valid}`],
-  ['attach/console/x', '', 404, `subresource "attach/console/x" does not exist; valid: ${valid}`],
-  ['toString', '', 404, `subresource "toString" does not exist; valid: ${valid}`],
-  ['portforward/22/x', '', 404, `subresource "portforward/22/x" does not exist; valid: ${valid}`],
   ['portforward', '', 400, 'portforward/PORT: must be a port from 1 to 65535'],
   ['portforward/0', '', 400, 'portforward/PORT: must be a port from 1 to 65535'],
   ['portforward/65536', '', 400, 'portforward/PORT: must be a port from 1 to 65535'],
@@ -45,13 +44,14 @@ test.each([
 test('a console requires update of a subresource of its own, a log only what the API server requires', () => {
   const accessOf = (subresource: string) => {
     const parsed = parse(subresource)
-    return 'refused' in parsed ? undefined : accessOfSession(parsed)
+    return parsed === undefined || 'refused' in parsed ? undefined : accessOfSession(parsed)
   }
-  const common = { group: 'subresources.virtset.io', ...vm }
+  const common = { group: 'sessions.virtset.io', ...vm }
   expect(accessOf('attach/console')).toEqual({ ...common, verb: 'update', subresource: 'console' })
   expect(accessOf('log')).toEqual({ ...common, verb: 'get', subresource: 'log' })
   expect(accessOf('attach/vnc')).toEqual({ ...common, verb: 'update', subresource: 'vnc' })
   expect(accessOf('portforward/22')).toEqual({ ...common, verb: 'update', subresource: 'portforward' })
-  expect(accessOf('screenshot')).toEqual({ ...common, verb: 'get', subresource: 'screenshot' })
-  expect(accessOf('metrics')).toEqual({ ...common, verb: 'get', subresource: 'metrics' })
+  const atOnce = { ...common, group: 'subresources.virtset.io' }
+  expect(accessOf('screenshot')).toEqual({ ...atOnce, verb: 'get', subresource: 'screenshot' })
+  expect(accessOf('metrics')).toEqual({ ...atOnce, verb: 'get', subresource: 'metrics' })
 })

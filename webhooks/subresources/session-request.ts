@@ -1,7 +1,7 @@
 import { consolePastBytes, isPort, parsePosition, type SessionTarget } from '../../runtime/session-api.ts'
 import type { Access } from '../admission/permission.ts'
 import type { Status } from '../admission/request.ts'
-import { group } from './discovery.ts'
+import { sessionsApi, subresourcesApi } from './user-api.ts'
 
 /** A request for a session with the guest of a VM. */
 export interface SessionRequest {
@@ -27,27 +27,21 @@ const plain: ReadonlyMap<string, Pick<SessionRequest, 'kind' | 'target'>> = new 
 ])
 const consoles: { readonly [subresource: string]: 'console' | 'log' } = { 'attach/console': 'console', log: 'log' }
 
-/** The subresources of sessions, for messages. */
-export const sessionSubresources = ['attach/console', 'attach/vnc', 'portforward/PORT', 'log', 'screenshot', 'metrics']
-
-/** Whether the first word below a name begins a session. */
-export const isSession = (word: string): boolean =>
-  sessionSubresources.some((subresource) => subresource.split('/')[0] === word)
-
-/** @param subresource the path below the VM */
+/**
+ * @param subresource the path below the VM
+ * @returns undefined if there is none of this name
+ */
 export function parseSession(
   vm: OfVm,
   subresource: string,
   query: URLSearchParams,
-): SessionRequest | { readonly refused: Status } {
+): SessionRequest | { readonly refused: Status } | undefined {
   const known = plain.get(subresource)
   if (known !== undefined) return { ...vm, ...known }
   const [word, port, ...rest] = subresource.split('/')
   if (word === 'portforward' && rest.length === 0) return portRequest(vm, port ?? '')
   const kind = Object.hasOwn(consoles, subresource) ? consoles[subresource] : undefined
-  if (kind !== undefined) return consoleRequest(vm, kind, query)
-  const valid = sessionSubresources.join(', ')
-  return refused(404, 'NotFound', `subresource "${subresource}" does not exist; valid: ${valid}`)
+  return kind === undefined ? undefined : consoleRequest(vm, kind, query)
 }
 
 function portRequest(vm: OfVm, text: string): SessionRequest | { readonly refused: Status } {
@@ -83,7 +77,7 @@ function consoleRequest(
  */
 export const accessOfSession = ({ kind, resource, namespace, name }: SessionRequest): Access => ({
   verb: isReading(kind) ? 'get' : 'update',
-  group,
+  group: (['screenshot', 'metrics'].includes(kind) ? subresourcesApi : sessionsApi).group,
   resource,
   subresource: kind,
   namespace,

@@ -21,7 +21,6 @@ import {
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { userTenant } from '../tenant-requests.ts'
-import { group } from './discovery.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import { createLimitedLog } from '../../runtime/limited-log.ts'
@@ -410,7 +409,7 @@ const noEndpoint = (node: string): SessionRefusal =>
 
 /** In the API server's wording. */
 function forbidden({ username }: User, wanted: SessionRequest): SessionRefusal {
-  const { verb, resource, subresource, name, namespace } = accessOfSession(wanted)
+  const { verb, group, resource, subresource, name, namespace } = accessOfSession(wanted)
   return refusal(
     403,
     'Forbidden',
