@@ -312,20 +312,52 @@ describe('all creates of a user get a response while another user', () => {
     expect(peakBytes).toBeLessThan(256 * 1024 * 1024)
   })
 
+  /** What is answered to starts, stops and discovery, `rounds` times one after the other. */
+  async function usePower(rounds: number): Promise<{ readonly [answer: string]: number }> {
+    const group = 'apis/subresources.virtset.io/v1alpha1'
+    const configs = `${group}/namespaces/default/virtualmachineconfigs`
+    const answers: { [answer: string]: number } = {}
+    const ask = async (method: 'GET' | 'PUT', path: string) => {
+      const { statusCode, body } = await request(`${api.server}/${path}`, { method, dispatcher: user })
+      const text = await body.text()
+      const key = statusCode < 300 ? `${statusCode}` : text.slice(0, 300)
+      answers[key] = (answers[key] ?? 0) + 1
+    }
+    for (let round = 0; round < rounds; round++) {
+      await ask('PUT', `${configs}/stopped/start?dryRun=All`)
+      await ask('PUT', `${configs}/started/stop?dryRun=All`)
+      await ask('GET', group)
+    }
+    return answers
+  }
+
   // Last, because it takes more memory than the others, of which the peak is measured.
-  test('requests sessions as fast as the API server permits', async () => {
+  test('requests sessions as fast as the API server permits, and all of their starts and stops succeed', async () => {
     const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
     await kubectl('create', 'namespace', 'mallory')
     await kubectl('create', 'serviceaccount', '-n', 'mallory', 'mallory')
     const binding = ['rolebinding', '-n', 'mallory', 'mallory', '--clusterrole=virtset-admin']
     await kubectl('create', ...binding, '--serviceaccount=mallory:mallory')
     const token = (await kubectl('create', 'token', '-n', 'mallory', 'mallory')).trim()
-    const session = '/apis/subresources.virtset.io/v1alpha1/namespaces/mallory/virtualmachines/x/attach/console'
+    const items = ['stopped', 'started'].map((name) => ({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachineConfig',
+      metadata: { name },
+      spec: { template: { spec: { domain } } },
+    }))
+    const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+    await run([api.kubectl, '--kubeconfig', api.kubeconfig, 'create', '-f', '-'], { input: list })
+    await kubectl('create', '--raw', subresource.replace('/x/', '/started/'), '-f', '/dev/null')
+    const session = '/apis/sessions.virtset.io/v1alpha1/namespaces/mallory/virtualmachines/x/attach/console'
     const { codes, stop } = flood(session, token)
     try {
       await until(() => codes.has(429))
-      const answers = await Promise.all(times(8, () => createVms(10)))
-      expect(answers).toEqual(times(8, () => ({ '201': 10 })))
+      const [created, powered] = await Promise.all([
+        Promise.all(times(8, () => createVms(10))),
+        Promise.all(times(4, () => usePower(10))),
+      ])
+      expect(created).toEqual(times(8, () => ({ '201': 10 })))
+      expect(powered).toEqual(times(4, () => ({ '201': 10, '202': 10, '200': 10 })))
     } finally {
       stop()
     }
