@@ -228,6 +228,12 @@ test.each([
     'Error from server (NotFound): vm "web" not found\n',
   ],
   [
+    'a cluster whose virtset is older',
+    refusal(404, 'NotFound', '404 page not found'),
+    {},
+    "error: this cluster's virtset is older than kubectl-vm, and has no API group sessions.virtset.io\n",
+  ],
+  [
     'a config that is off',
     refusal(404, 'NotFound', 'vm "web" not found'),
     { hasConfig: true },

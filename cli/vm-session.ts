@@ -57,10 +57,20 @@ export async function refused(
 ): Promise<ExitCode> {
   if (error instanceof ApiUnreachable) throw clusterFailure(error, cluster, '')
   if (!(error instanceof ApiError)) throw error
-  const isStopped = isNotFound(error) && (await isStoppedConfig(cluster, vm))
-  world.err(isStopped ? stoppedText(vm) : `Error from server (${error.status.reason}): ${error.status.message}\n`)
+  world.err(await refusalText(error, vm, cluster))
   return exitCodes.refused
 }
+
+async function refusalText(error: ApiError, vm: VmRef, cluster: Cluster): Promise<string> {
+  if (isNotFound(error)) {
+    // The API server's words for an API group that it does not have.
+    if (error.status.message === '404 page not found') return noSessions
+    if (await isStoppedConfig(cluster, vm)) return stoppedText(vm)
+  }
+  return `Error from server (${error.status.reason}): ${error.status.message}\n`
+}
+
+const noSessions = "error: this cluster's virtset is older than kubectl-vm, and has no API group sessions.virtset.io\n"
 
 const stoppedText = ({ name }: VmRef): string =>
   `error: the VM of virtualmachineconfig "${name}" does not run; start it: kubectl vm start ${name}\n`
