@@ -24,7 +24,7 @@ import {
 import type { Leaf } from './certificates/plan.ts'
 import { admissionRoutes } from './admission-routes.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
-import { apiConnectionLimits, sessionRequests, startServer, type ServerOptions, type WebhookServer } from './server.ts'
+import { apiConnectionLimits, apiRequests, startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { createAuthorReviews } from './objects/author-reviews.ts'
 import { runConfigurationController } from './objects/configuration-controller.ts'
 import { createObjectHandlers, type ObjectHandlers } from './objects/handlers.ts'
@@ -158,11 +158,10 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     clock,
     frontProxy: () => frontProxy.current(),
   }
-  const limited = { ...shared, connections: apiConnectionLimits }
+  const limited = { ...shared, connections: apiConnectionLimits, requests: apiRequests }
   const cluster = { objectHandlers, networkWarnings }
   servers.push(await startServer({ ...limited, routes: subresources.register }, source.subresourcesPort))
-  const forSessions = { ...limited, requests: sessionRequests, routes: lasting.register }
-  servers.push(await startServer(forSessions, source.sessionsPort))
+  servers.push(await startServer({ ...limited, routes: lasting.register }, source.sessionsPort))
   servers.push(await serveAdmission(context, shared, engine, cluster))
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
   const reviews = createAuthorReviews(mayAccess, log, clock)

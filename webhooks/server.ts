@@ -37,11 +37,10 @@ export const apiConnectionLimits: ConnectionLimits = {
 }
 
 /**
- * The milliseconds that heads of requests for sessions may take of the event loop, which the other APIs need as well:
- * the API server does not limit how many of these a user has in flight. Opening a session takes one or two. A head of
- * 100 KiB takes three.
+ * The milliseconds that heads of requests for each API of users may take of the event loop, which the other APIs need as
+ * well. Opening a session takes one or two. A head of 100 KiB takes three.
  */
-export const sessionRequests: Rate = { perSecond: 125, burst: 250 }
+export const apiRequests: Rate = { perSecond: 125, burst: 250 }
 
 /**
  * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens

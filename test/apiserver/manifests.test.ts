@@ -116,7 +116,7 @@ describe('overlays', () => {
   test('with cert-manager its injector sets the caBundles', async () => {
     const documents = await render('manifests/overlays/cert-manager')
     const injected = documents.filter(({ metadata }) => metadata.annotations?.['cert-manager.io/inject-ca-from'])
-    expect(injected.map(({ kind }) => kind)).toEqual(['APIService', 'APIService'])
+    expect(injected.map(({ kind }) => kind)).toEqual(['APIService', 'APIService', 'APIService'])
   })
 })
 
