@@ -81,7 +81,7 @@ const mostTenants = 4096
 const lateMs = 2000
 
 /** Half of the connections, so that requests that wait cannot take all of them. */
-const defaultMostLate = 1024
+const defaultMostLate = 320
 
 /**
  * An aggregated API of users. It trusts only requests from the API server's front proxy. The API server has authorized
