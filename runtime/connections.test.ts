@@ -58,6 +58,21 @@ describe('pending connections', () => {
 })
 
 describe('the rate of new connections', () => {
+  test('is limited for each address with a proven client, if it is given', () => {
+    let atMs = 0
+    const most = { ...limits, pending: 9, known: { perSecond: 1, burst: 2 } }
+    const connections = createConnections(most, { monotonic: () => atMs })
+    for (const address of ['api', 'other']) {
+      connections.arrive(address, address)
+      connections.prove(address)
+      connections.leave(address)
+    }
+    const arrive = (...names: string[]) => names.map((name) => connections.arrive(name, name.slice(0, -1)).isAccepted)
+    expect(arrive('api1', 'api2', 'api3', 'other1')).toEqual([true, true, false, true])
+    atMs = 1000
+    expect(arrive('api4', 'api5')).toEqual([true, false])
+  })
+
   test('is limited for each address separately, and recovers with time', () => {
     let atMs = 0
     const connections = createConnections(limits, { monotonic: () => atMs })

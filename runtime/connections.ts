@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { createBuckets } from './bucket.ts'
+import { createBuckets, type Rate } from './bucket.ts'
 import type { Clock } from './clock.ts'
 
 /** How many connections a server accepts. A connection is pending until its client is authenticated. */
@@ -15,6 +15,8 @@ export interface ConnectionLimits {
   /** New connections of an address without a proven client: a burst, and then a rate per second. */
   readonly burst: number
   readonly perSecond: number
+  /** New connections of an address with a proven client; by default, any number. */
+  readonly known?: Rate
   /** Connections of authenticated clients. */
   readonly proven: number
 }
@@ -53,6 +55,7 @@ export function createConnections<Connection>(
   const proven = new Set<Connection>()
   const provenAddresses = new LRUCache<string, true>({ max: mostAddresses })
   const bucketOf = createBuckets(limits, mostAddresses, clock)
+  const knownBucketOf = limits.known && createBuckets(limits.known, mostAddresses, clock)
   const isKnown = (address: string) => ownAddresses.includes(address) || provenAddresses.has(address)
 
   const evict = (address: string): Connection | undefined => {
@@ -69,7 +72,8 @@ export function createConnections<Connection>(
   return {
     arrive(connection, address) {
       if (proven.size >= limits.proven) return { isAccepted: false }
-      if (!isKnown(address) && !bucketOf(address).takeIfAny()) return { isAccepted: false }
+      const bucket = isKnown(address) ? knownBucketOf?.(address) : bucketOf(address)
+      if (bucket?.takeIfAny() === false) return { isAccepted: false }
       const evicted = evict(address)
       pending.set(connection, address)
       return { isAccepted: true, ...(evicted === undefined ? {} : { evicted }) }

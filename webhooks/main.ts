@@ -24,7 +24,14 @@ import {
 import type { Leaf } from './certificates/plan.ts'
 import { admissionRoutes } from './admission-routes.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
-import { apiConnectionLimits, apiRequests, startServer, type ServerOptions, type WebhookServer } from './server.ts'
+import {
+  apiConnectionLimits,
+  apiRequests,
+  sessionConnectionLimits,
+  startServer,
+  type ServerOptions,
+  type WebhookServer,
+} from './server.ts'
 import { createAuthorReviews } from './objects/author-reviews.ts'
 import { runConfigurationController } from './objects/configuration-controller.ts'
 import { createObjectHandlers, type ObjectHandlers } from './objects/handlers.ts'
@@ -158,10 +165,12 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     clock,
     frontProxy: () => frontProxy.current(),
   }
-  const limited = { ...shared, connections: apiConnectionLimits, requests: apiRequests }
+  const limited = { ...shared, requests: apiRequests }
   const cluster = { objectHandlers, networkWarnings }
-  servers.push(await startServer({ ...limited, routes: subresources.register }, source.subresourcesPort))
-  servers.push(await startServer({ ...limited, routes: lasting.register }, source.sessionsPort))
+  const forSubresources = { ...limited, connections: apiConnectionLimits, routes: subresources.register }
+  const forSessions = { ...limited, connections: sessionConnectionLimits, routes: lasting.register }
+  servers.push(await startServer(forSubresources, source.subresourcesPort))
+  servers.push(await startServer(forSessions, source.sessionsPort))
   servers.push(await serveAdmission(context, shared, engine, cluster))
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
   const reviews = createAuthorReviews(mayAccess, log, clock)

@@ -37,6 +37,15 @@ export const apiConnectionLimits: ConnectionLimits = {
 }
 
 /**
+ * The API server dials as often as users like, thousands of times a second. If more were accepted than can be served, all
+ * of them would be closed while they wait, and the time for their handshakes would be lost.
+ */
+export const sessionConnectionLimits: ConnectionLimits = {
+  ...apiConnectionLimits,
+  known: { perSecond: 64, burst: 256 },
+}
+
+/**
  * The milliseconds that heads of requests for each API of users may take of the event loop, which the other APIs need as
  * well. Opening a session takes one or two. A head of 100 KiB takes three.
  */
