@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { watchObjects } from '../inventory/objects.ts'
 import { defaultAccess } from '../runtime/access.ts'
 import { systemClock } from '../runtime/clock.ts'
+import type { ConnectionLimits } from '../runtime/connections.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
@@ -42,7 +43,7 @@ import { createSessionClient, isReachable } from './subresources/session-client.
 import { createPower } from './subresources/power.ts'
 import { createSessionMetrics } from './subresources/session-metrics.ts'
 import { createSessions } from './subresources/sessions.ts'
-import { sessionsApi, subresourcesApi } from './subresources/user-api.ts'
+import { sessionsApi, subresourcesApi, type UserApi } from './subresources/user-api.ts'
 import { createTenantRequests } from './tenant-requests.ts'
 import type { Tracer } from './tracing.ts'
 
@@ -152,8 +153,6 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
         })
   const optional = sessions === undefined ? {} : { sessions }
   const users = { power, ...optional, mayAccess, frontProxy: () => frontProxy.current(), log, clock }
-  const subresources = createApi({ ...users, api: subresourcesApi })
-  const lasting = createApi({ ...users, api: sessionsApi })
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
   const objectHandlers = createObjectHandlers({ objects, namespaces: caches, mayAccess, clock })
   const networkWarnings = createNetworkWarnings(tenantRequests, clock)
@@ -165,12 +164,13 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     clock,
     frontProxy: () => frontProxy.current(),
   }
-  const limited = { ...shared, requests: apiRequests }
+  const serveUsers = (api: UserApi, connections: ConnectionLimits, port: number) => {
+    const routes = createApi({ ...users, api }).register
+    return startServer({ ...shared, connections, requests: apiRequests, routes }, port)
+  }
   const cluster = { objectHandlers, networkWarnings }
-  const forSubresources = { ...limited, connections: apiConnectionLimits, routes: subresources.register }
-  const forSessions = { ...limited, connections: sessionConnectionLimits, routes: lasting.register }
-  servers.push(await startServer(forSubresources, source.subresourcesPort))
-  servers.push(await startServer(forSessions, source.sessionsPort))
+  servers.push(await serveUsers(subresourcesApi, apiConnectionLimits, source.subresourcesPort))
+  servers.push(await serveUsers(sessionsApi, sessionConnectionLimits, source.sessionsPort))
   servers.push(await serveAdmission(context, shared, engine, cluster))
   const exclusions = { namespaces: protectedNamespaces, accounts: ownAccounts(namespace) }
   const reviews = createAuthorReviews(mayAccess, log, clock)
