@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Server, Socket } from 'node:net'
-import { Server as TlsServer } from 'node:tls'
-import type { TLSSocket } from 'node:tls'
+import { Server as TlsServer, TLSSocket } from 'node:tls'
 import type { ArrivalDeadlines } from './arrival-deadline.ts'
 import type { Rate } from './bucket.ts'
 import type { Clock } from './clock.ts'
@@ -163,7 +162,7 @@ export function guardConnections(
   const prove = (socket: Socket) => {
     const metered = transports.get(socket)
     if (metered === undefined || requestBudget === undefined) trust(socket)
-    else headBytes.set(metered, 0)
+    else headBytes.set(metered, isMultiplexed(socket) ? 'body' : 0)
     const accepted = metered?.transport ?? socket
     settle(accepted)
     connections.prove(accepted)
@@ -193,6 +192,9 @@ export function guardConnections(
   })
   return guard
 }
+
+/** Heads and bodies of many requests arrive on it in turn. */
+const isMultiplexed = (socket: Socket) => socket instanceof TLSSocket && socket.alpnProtocol === 'h2'
 
 /** Undefined where the client, or this guard, has closed the connection itself. */
 function reasonOf(error: Error, { authorizationError }: TLSSocket): ConnectionRejection | undefined {

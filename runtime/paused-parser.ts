@@ -9,5 +9,7 @@ import type { Server } from 'node:https'
 export function surviveBackpressure(server: Server): void {
   const listener = () => {}
   // Node's own listener, which starts the shortcut, was added by the constructor.
-  server.on('secureConnection', (socket) => void socket.on('data', listener).off('data', listener))
+  server.on('secureConnection', (socket) => {
+    if (socket.alpnProtocol !== 'h2') socket.on('data', listener).off('data', listener)
+  })
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { createArrivalDeadlines } from '../runtime/arrival-deadline.ts'
 import type { AdmissionOptions } from './admission-routes.ts'
 import { callerOf, isApiServer } from './caller.ts'
+import { abort, streamOf } from './http2.ts'
 
 const bytesPerDeadline = 64 * 1024
 
@@ -28,18 +29,21 @@ export function createBodyDeadlines({
     return caller !== undefined && isApiServer(caller)
   }
 
-  /** Closes the connection unless the end of the body, or 64 KiB of an admission request, arrive within each deadline. */
+  /**
+   * Aborts the request unless the end of its body, or 64 KiB of an admission request, arrive within each deadline. By
+   * HTTP/2, those 64 KiB can be of other requests of the connection, which are the API server's as well.
+   */
   const expectBody = (message: IncomingMessage, path: string, deadlines = forwarded): void => {
     const { socket } = message
     const before = socket.bytesRead
     const cancel = deadlines.start(() => {
-      if (message.complete || message.destroyed) return
+      if (message.complete || message.destroyed || streamOf(message)?.endAfterHeaders === true) return
       // Only an admission request can have more than that.
       if (path !== 'other' && socket.bytesRead - before >= bytesPerDeadline) return expectBody(message, path)
       const isExtended = deadlines === fromApiServer
       if (!isExtended && path !== 'other' && isOfApiServer(message)) return expectBody(message, path, fromApiServer)
       metrics.rejected(path, 'deadline')
-      socket.destroy()
+      abort(message)
     })
     message.once('close', cancel)
   }

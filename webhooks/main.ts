@@ -27,7 +27,7 @@ import { admissionRoutes } from './admission-routes.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
 import {
   apiConnectionLimits,
-  apiRequests,
+  forUsers,
   sessionConnectionLimits,
   startServer,
   type ServerOptions,
@@ -166,7 +166,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   }
   const serveUsers = (api: UserApi, connections: ConnectionLimits, port: number) => {
     const routes = createApi({ ...users, api }).register
-    return startServer({ ...shared, connections, requests: apiRequests, routes }, port)
+    return startServer({ ...shared, ...forUsers, connections, routes }, port)
   }
   const cluster = { objectHandlers, networkWarnings }
   servers.push(await serveUsers(subresourcesApi, apiConnectionLimits, source.subresourcesPort))

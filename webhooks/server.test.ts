@@ -1,8 +1,9 @@
 import { once } from 'node:events'
+import { connect as connectHttp2, constants } from 'node:http2'
 import { connect } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import { Agent, request } from 'undici'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { fakeClock } from '../test/fake-clock.ts'
@@ -23,7 +24,7 @@ import {
   type AdmissionHandler,
   type AdmissionOptions,
 } from './admission-routes.ts'
-import { startServer, type ServerOptions, type WebhookServer } from './server.ts'
+import { forUsers, startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { writePatch } from './admission/patch.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import type { Owner, Turns } from '../runtime/turns.ts'
@@ -32,6 +33,9 @@ const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
+
+/** Whether clients speak HTTP/2. */
+let allowH2 = true
 
 const serverLeaf = async (authority: Authority) => {
   const leaf = await issueLeaf(authority, ['localhost'], Date.now())
@@ -69,10 +73,11 @@ async function start(
     clock: systemClock,
     limits,
     ...more,
+    ...(allowH2 ? { http2Above: 0 } : {}),
   }
   const certificate = await serverLeaf(authority)
   const server = await startServer({ certificate, routes: admissionRoutes(options), ...options }, 0, '127.0.0.1')
-  const shared = new Agent({ connect: { ca: authority.pem } })
+  const shared = new Agent({ allowH2, connect: { ca: authority.pem } })
   closing.push(
     () => server.drain(0),
     () => shared.close(),
@@ -113,7 +118,12 @@ const reviewOf = (object: unknown, uid = 'u-1') =>
 
 const allowed = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u-1', allowed: true } }
 
-describe('the server', () => {
+describe.each([
+  ['HTTP/2', true],
+  ['HTTP/1.1', false],
+])('the server, by %s', (_, isHttp2) => {
+  beforeAll(() => void (allowH2 = isHttp2))
+
   test.each(['/mutate', '/validate'])('serves POST %s', async (path) => {
     const { post, metrics } = await start(() => ({ allowed: true }))
     expect((await post(path, reviewOf({}))).body).toEqual(allowed)
@@ -322,7 +332,7 @@ describe('the server', () => {
     await clock.advance(100)
     expect((await late).code).toBe(504)
     expect(signals.map(({ aborted }) => aborted)).toEqual([true])
-    const caller = new Agent({ connect: { ca: authority.pem } })
+    const caller = new Agent({ allowH2, connect: { ca: authority.pem } })
     const answer = post('/mutate', reviewOf({}), caller).catch(() => 'gone')
     await until(() => signals.length === 2)
     expect(signals[1]?.aborted).toBe(false)
@@ -440,7 +450,7 @@ describe('the server', () => {
       usage: 'client' | 'server' = 'client',
     ) => {
       const { key, pem } = await issueLeaf(client, [name], Date.now(), usage)
-      const agent = new Agent({ allowH2: false, connect: { ca: server.pem, key, cert: pem } })
+      const agent = new Agent({ allowH2, connect: { ca: server.pem, key, cert: pem } })
       closing.push(() => agent.close())
       return agent
     }
@@ -452,7 +462,7 @@ describe('the server', () => {
       uidHeaders: [],
       extraPrefixes: [],
     })
-    const begin = async (clock: Clock = systemClock) => {
+    const begin = async (clock: Clock = systemClock, more: Partial<ServerOptions> = {}) => {
       const proxy = await createAuthority(Date.now())
       const seen: string[] = []
       const running = await start(
@@ -461,7 +471,7 @@ describe('the server', () => {
           return { allowed: true }
         },
         defaultLimits,
-        { frontProxy: () => frontProxyOf(proxy), clock },
+        { frontProxy: () => frontProxyOf(proxy), clock, ...more },
       )
       return { ...running, proxy, seen }
     }
@@ -498,7 +508,7 @@ describe('the server', () => {
         routes: (app: FastifyInstance) => void app.get('/', async ({ query }) => ({ query })),
       }
       const server = await startServer(options, 0, '127.0.0.1')
-      const dispatcher = new Agent({ connect: { ca: authority.pem } })
+      const dispatcher = new Agent({ allowH2, connect: { ca: authority.pem } })
       closing.push(
         () => server.drain(0),
         () => dispatcher.close(),
@@ -524,20 +534,49 @@ describe('the server', () => {
       expect((await post(path, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
     })
 
-    test('reads 1,015 groups of a user', async () => {
-      const { post, authority, proxy } = await begin()
-      const agent = await agentOf(authority, proxy)
+    describe('a large head', () => {
       const groups = Array.from({ length: 1015 }, (_, n) => `${'g'.repeat(96)}${String(n).padStart(4, '0')}`)
-      const headers = { 'x-remote-user': 'system:apiserver', 'x-remote-group': [...groups, 'system:masters'] }
-      expect((await post('/mutate', reviewOf({}), agent, headers)).body).toEqual(allowed)
-    })
+      const tooMany = { ...apiServer, x: Array.from({ length: 1500 }, () => 'y'.repeat(100)) }
 
-    test('reads no larger head of a client that is not authenticated', async () => {
-      const { post } = await start(() => ({ allowed: true }))
-      // Node ends a connection with this answer, which is not sent while the end of the handshake is.
-      await post('/mutate', reviewOf({}))
-      const answer = await post('/mutate', reviewOf({}), undefined, { x: 'y'.repeat(20_000) }).catch(String)
-      expect(answer).toMatchObject({ code: 431 })
+      /** The codes of the responses to admission requests on one connection, or of errors. */
+      const send = async (...heads: readonly Headers[]) => {
+        const { server, authority, proxy } = await begin(systemClock, forUsers)
+        const { key, pem: cert } = await issueLeaf(proxy, ['front-proxy-client'], Date.now(), 'client')
+        const tls = { ca: authority.pem, key, cert }
+        const origin = `https://localhost:${server.port}`
+        const [body, codes] = [reviewOf({}), [] as unknown[]]
+        if (isHttp2) {
+          // By default, Node's client sends no head above 64 KiB.
+          const session = connectHttp2(origin, { ...tls, maxSendHeaderBlockLength: 1024 * 1024 })
+          closing.push(async () => session.close())
+          for (const head of heads) {
+            const stream = session.request({ ':method': 'POST', ':path': '/mutate', ...head })
+            stream.once('response', ({ ':status': code }) => codes.push(code)).on('error', () => {})
+            const { promise: closed, resolve } = Promise.withResolvers<void>()
+            stream.once('close', resolve).resume().end(body)
+            await closed
+            if (stream.rstCode !== 0) codes.push(stream.rstCode)
+          }
+          return codes
+        }
+        const dispatcher = new Agent({ allowH2: false, connect: tls })
+        closing.push(() => dispatcher.close())
+        for (const headers of heads) {
+          const response = await request(`${origin}/mutate`, { method: 'POST', body, headers, dispatcher })
+          codes.push(response.statusCode)
+          await response.body.dump()
+        }
+        return codes
+      }
+
+      test('has the groups of a user, 1,015 of them', async () => {
+        expect(await send({ ...apiServer, 'x-remote-group': [...groups, 'system:masters'] })).toEqual([200])
+      })
+
+      test('is refused above the limit, and the next request served', async () => {
+        const refusal = isHttp2 ? constants.NGHTTP2_ENHANCE_YOUR_CALM : 431
+        expect(await send(apiServer, tooMany, apiServer)).toEqual([200, refusal, 200])
+      })
     })
 
     test.each<[string, Headers, number]>([
@@ -593,7 +632,7 @@ describe('the server', () => {
 
     test('the handshake fails without a certificate, with one of another authority, and with one for servers', async () => {
       const { post, authority, proxy, metrics } = await begin()
-      const anonymous = new Agent({ connect: { ca: authority.pem } })
+      const anonymous = new Agent({ allowH2, connect: { ca: authority.pem } })
       closing.push(() => anonymous.close())
       const agents = [
         anonymous,
@@ -666,8 +705,8 @@ describe('the server', () => {
     const other = await createAuthority(Date.now())
     server.use(await serverLeaf(other))
     expect((await post('/mutate', reviewOf({}))).code).toBe(200)
-    const newcomer = new Agent({ connect: { ca: other.pem } })
-    const outdated = new Agent({ connect: { ca: authority.pem } })
+    const newcomer = new Agent({ allowH2, connect: { ca: other.pem } })
+    const outdated = new Agent({ allowH2, connect: { ca: authority.pem } })
     closing.push(
       () => newcomer.close(),
       () => outdated.close(),
@@ -685,7 +724,9 @@ describe('the server', () => {
     const inProgress = post('/mutate', reviewOf({}, 'slow'))
     const drained = server.drain(200)
     const during = await post('/mutate', reviewOf({}))
-    expect([first.connection, during.connection, during.code]).toEqual(['keep-alive', 'close', 200])
+    expect([first.connection, during.connection, during.code]).toEqual(
+      isHttp2 ? [undefined, undefined, 200] : ['keep-alive', 'close', 200],
+    )
     await clock.advance(200)
     slow.resolve({ allowed: true })
     expect((await inProgress).code).toBe(200)

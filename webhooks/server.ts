@@ -1,4 +1,4 @@
-import { Server as HttpsServer } from 'node:https'
+import type { Server as HttpsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { fastify, type FastifyInstance } from 'fastify'
 import type { Rate } from '../runtime/bucket.ts'
@@ -8,6 +8,7 @@ import { guardConnections } from '../runtime/guard.ts'
 import { surviveBackpressure } from '../runtime/paused-parser.ts'
 import { pathOf, type AdmissionOptions } from './admission-routes.ts'
 import { createBodyDeadlines } from './body-deadline.ts'
+import { createVersions, http2Options, streamOf } from './http2.ts'
 import { failureOf, sendStatus } from './respond.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import { unusedMs, watchUnused } from './unused-connections.ts'
@@ -49,7 +50,7 @@ export const sessionConnectionLimits: ConnectionLimits = {
  * The milliseconds that heads of requests for each API of users may take of the event loop, which the other APIs need as
  * well. Opening a session takes one or two. A head of 100 KiB takes three.
  */
-export const apiRequests: Rate = { perSecond: 125, burst: 250 }
+const apiRequests: Rate = { perSecond: 125, burst: 250 }
 
 /**
  * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens
@@ -57,12 +58,27 @@ export const apiRequests: Rate = { perSecond: 125, burst: 250 }
  */
 const keepAliveTimeoutMs = 95_000
 
+/** For admission: the requests that an API server has in flight. */
+const usualConnections = 600
+
+/** Then its client speaks HTTP/1.1 again, unless there are still many connections. */
+const idleSessionMs = 10_000
+
+/** How large the head of a request may be. */
+export interface HeadLimits {
+  readonly bytes: number
+  readonly headers: number
+}
+
+/** The API server's own requests have a dozen headers. Users are in their bodies. */
+const headLimits: HeadLimits = { bytes: 16 * 1024, headers: 128 }
+
 /**
  * The API server sends the groups of a user in a header each: 1,015 groups, as many as an access token of Windows can
- * have, of 100 characters. Node's default is 16 KiB, and 1,000 headers. Only the front proxy can send as much: the
- * handshake fails for every other client. A user has at most 64 requests in progress at the API, whose heads have 8 MiB.
+ * have, of 100 characters. Only the front proxy can send as much: the handshake fails for every other client. A user has
+ * at most 64 requests in progress at the API, whose heads have 8 MiB.
  */
-const headLimits = { bytes: 128 * 1024, headers: 1200 }
+const apiHeadLimits: HeadLimits = { bytes: 128 * 1024, headers: 1200 }
 
 export interface Certificate {
   readonly key: string
@@ -73,10 +89,21 @@ export interface Certificate {
 export interface ServerOptions extends Pick<AdmissionOptions, 'metrics' | 'log' | 'clock' | 'frontProxy'> {
   readonly certificate: Certificate
   readonly connections?: ConnectionLimits
+  readonly head?: HeadLimits
+  /** With more connections, clients speak HTTP/2. */
+  readonly http2Above?: number
   /** If present, requests take turns in this budget, in milliseconds, until their connection is trusted. */
   readonly requests?: Rate
   /** Adds what is served: `admissionRoutes`, or the API, which trusts the connections of sessions. */
   readonly routes: (app: FastifyInstance, trust: (socket: Socket) => void) => void
+}
+
+/** For each API of users. */
+export const forUsers: Pick<ServerOptions, 'head' | 'http2Above' | 'requests'> = {
+  head: apiHeadLimits,
+  // A third of those that are accepted.
+  http2Above: 200,
+  requests: apiRequests,
 }
 
 export interface WebhookServer {
@@ -94,10 +121,11 @@ export interface WebhookServer {
 
 /** Serves HTTPS on `port` (0: any free one) of `host`. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
-  const { certificate, metrics, log, clock, frontProxy } = options
+  const { certificate, metrics, log, clock, frontProxy, head = headLimits } = options
   const deadlines = createBodyDeadlines(options)
   let isDraining = false
   let current = certificate
+  const versions = createVersions(options.http2Above ?? usualConnections)
 
   const contextOf = (one: Certificate) => ({
     ...one,
@@ -107,23 +135,23 @@ export async function startServer(options: ServerOptions, port: number, host = '
   })
 
   const app = fastify({
+    http2: true,
+    http2SessionTimeout: idleSessionMs,
     https: {
       ...contextOf(certificate),
-      ...(frontProxy === undefined
-        ? {}
-        : { requestCert: true, rejectUnauthorized: true, maxHeaderSize: headLimits.bytes }),
-      // Node also counts the time before the first byte. A request that has begun to arrive has a deadline below.
-      headersTimeout: keepAliveTimeoutMs,
+      ...http2Options(head),
+      ALPNCallback: versions.choose,
+      ...http1Options(head),
+      ...(frontProxy === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),
     },
-    keepAliveTimeout: keepAliveTimeoutMs,
-    requestTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     // Whoever needs the query parses it: thousands of parameters take milliseconds.
     routerOptions: { querystringParser: () => ({}) },
     logger: false,
-  })
-  if (frontProxy !== undefined) app.server.maxHeadersCount = headLimits.headers
+    // Requests of both versions, with the interface of HTTP/1.1.
+  }) as unknown as FastifyInstance<HttpsServer>
+  app.server.maxHeadersCount = head.headers
   const { requests } = options
   const { trust } = guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
@@ -131,14 +159,16 @@ export async function startServer(options: ServerOptions, port: number, host = '
     deadlines: deadlines.handshake,
     clock,
     rejected: metrics.connectionRejected,
-    ...(requests === undefined ? {} : { requests: { budget: requests, mostHeadBytes: headLimits.bytes } }),
+    ...(requests === undefined ? {} : { requests: { budget: requests, mostHeadBytes: head.bytes } }),
   })
+
+  versions.watch(app.server)
 
   // The API server sends requests of one tenant on a connection on which those of another were answered.
   surviveBackpressure(app.server)
 
   app.addHook('onRequest', async (request, reply) => {
-    if (isDraining) reply.header('connection', 'close')
+    if (isDraining && streamOf(request.raw) === undefined) reply.header('connection', 'close')
     deadlines.expectBody(request.raw, pathOf(request.routeOptions.url))
   })
 
@@ -156,9 +186,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
   await app.listen({ port, host })
   const address = app.server.address()
-  const renewTrust = () => {
-    if (app.server instanceof HttpsServer) app.server.setSecureContext(contextOf(current))
-  }
+  const renewTrust = () => app.server.setSecureContext(contextOf(current))
   return {
     port: typeof address === 'object' && address ? address.port : port,
     use(next) {
@@ -168,6 +196,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     renewTrust,
     async drain(propagationMs) {
       isDraining = true
+      versions.leaveHttp2()
       await sleep(clock, propagationMs)
       let isClosed = false
       const closed = app.close().then(() => (isClosed = true))
@@ -178,6 +207,14 @@ export async function startServer(options: ServerOptions, port: number, host = '
     },
   }
 }
+
+const http1Options = ({ bytes }: HeadLimits) => ({
+  maxHeaderSize: bytes,
+  // Node also counts the time before the first byte. A request that has begun to arrive has a deadline of its own.
+  headersTimeout: keepAliveTimeoutMs,
+  keepAliveTimeout: keepAliveTimeoutMs,
+  requestTimeout: keepAliveTimeoutMs,
+})
 
 const authoritiesOf = (frontProxy: FrontProxy | undefined): string[] =>
   (frontProxy?.authorities ?? []).map((authority) => authority.toString())

@@ -17,6 +17,8 @@ export function watchUnused(server: Server, clock: Pick<Clock, 'monotonic'>, has
   const use = ({ socket }: IncomingMessage) => void unused.delete(socket)
   server
     .on('secureConnection', (socket) => {
+      // A session of HTTP/2 is closed by the server, and its client was told before.
+      if (socket.alpnProtocol === 'h2') return
       unused.set(socket, clock.monotonic())
       socket.once('close', () => unused.delete(socket))
     })

@@ -100,9 +100,7 @@ export function createApi(options: ApiOptions): Api {
 
   const paceDiscovery = async (user: User, message: IncomingMessage): Promise<void> => {
     if (discoveriesOf(tenantOf(user)).takeIfAny() || late >= mostLate) return
-    // While it waits, its head would take up to half a MiB.
-    message.rawHeaders = []
-    message.headers = {}
+    dropHeaders(message)
     late++
     await sleep(clock, lateMs)
     late--
@@ -236,6 +234,12 @@ export function createApi(options: ApiOptions): Api {
       })
     },
   }
+}
+
+/** While a request waits, they would take up to half a MiB. Those of HTTP/2 cannot be replaced. */
+function dropHeaders({ rawHeaders, headers }: IncomingMessage): void {
+  rawHeaders.length = 0
+  for (const name of Object.keys(headers)) delete headers[name]
 }
 
 const cutUrl = (message: IncomingMessage) => void (message.url = boundedUrl(message.url ?? ''))

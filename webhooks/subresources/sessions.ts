@@ -20,6 +20,7 @@ import {
 } from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
+import { streamOf } from '../http2.ts'
 import { userTenant } from '../tenant-requests.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
@@ -266,7 +267,7 @@ export function createSessions(options: SessionOptions): Sessions {
       const opened = await counted(user, wanted, auditID, reply.raw)
       reply.hijack()
       // The client has gone meanwhile, and emits no further event, or was refused to make room for others.
-      if (reply.raw.destroyed || reply.raw.headersSent) {
+      if ((streamOf(reply.request.raw) ?? reply.raw).destroyed || reply.raw.headersSent) {
         opened.place.leave()
         opened.socket.destroy()
         return undefined
@@ -274,7 +275,7 @@ export function createSessions(options: SessionOptions): Sessions {
       const headers = {
         'content-type': content.type,
         'x-content-type-options': 'nosniff',
-        connection: 'close',
+        ...(streamOf(reply.request.raw) === undefined ? { connection: 'close' } : {}),
         ...(opened.position === undefined ? {} : { [positionHeader]: formatPosition(opened.position) }),
       }
       reply.raw.writeHead(200, headers).flushHeaders()

@@ -1,0 +1,45 @@
+import { EventEmitter } from 'node:events'
+import { Server } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { createVersions } from './http2.ts'
+
+/** Versions of a server that has so many connections. */
+const versionsWith = (connections: number) => {
+  const versions = createVersions(2)
+  const server = new Server()
+  versions.watch(server)
+  const sockets = Array.from({ length: connections }, () => new EventEmitter())
+  for (const socket of sockets) server.emit('connection', socket)
+  return { versions, sockets }
+}
+const both = { protocols: ['h2', 'http/1.1'] }
+
+describe('a client that speaks both versions', () => {
+  test.each([
+    [2, 'http/1.1'],
+    [3, 'h2'],
+  ])('with %i connections of the server speaks %s', (connections, expected) => {
+    expect(versionsWith(connections).versions.choose(both)).toBe(expected)
+  })
+
+  test('speaks HTTP/1.1 again after connections were closed', () => {
+    const { versions, sockets } = versionsWith(3)
+    sockets[0]?.emit('close')
+    expect(versions.choose(both)).toBe('http/1.1')
+  })
+
+  test('speaks HTTP/1.1 while the server drains', () => {
+    const { versions } = versionsWith(3)
+    versions.leaveHttp2()
+    expect(versions.choose(both)).toBe('http/1.1')
+  })
+})
+
+test.each([
+  [1, 'h2'],
+  [3, 'http/1.1'],
+  [3, 'http/1.0'],
+])('with %i connections, a client that speaks only %s does', (connections, protocol) => {
+  const expected = protocol === 'http/1.0' ? undefined : protocol
+  expect(versionsWith(connections).versions.choose({ protocols: [protocol] })).toBe(expected)
+})

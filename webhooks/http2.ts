@@ -1,0 +1,81 @@
+import type { IncomingMessage } from 'node:http'
+import { constants, Http2ServerRequest, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
+import type { Server } from 'node:net'
+
+/**
+ * Of a stream: what a request may have sent before anything reads it. All requests that may be in progress, 256, can
+ * have as much unread on one connection.
+ */
+const streamWindow = 128 * 1024
+const connectionWindow = 256 * streamWindow
+
+/** Go dials for each request that finds all streams of its connections taken: more than one user has in flight. */
+const mostStreams = 4096
+
+/** No limit: for each request that a user aborts, the API server resets a stream of the connection that all share. */
+const unlimited = 2 ** 31 - 1
+
+/** @param head the most bytes and the most headers of a request */
+export const http2Options = (head: { readonly bytes: number; readonly headers: number }) => ({
+  // API servers can have HTTP/2 switched off, and requests to be upgraded come by HTTP/1.1.
+  allowHTTP1: true,
+  settings: {
+    initialWindowSize: streamWindow,
+    maxConcurrentStreams: mostStreams,
+    // A head of more than nine frames ends the connection, and clients send none above the limit below.
+    maxFrameSize: 64 * 1024,
+    // Each header counts 32 bytes more than by HTTP/1.1.
+    maxHeaderListSize: head.bytes + 32 * head.headers,
+  },
+  maxHeaderListPairs: head.headers,
+  // In MB. By default, 10: streams beyond are reset.
+  maxSessionMemory: 64,
+  maxSessionRejectedStreams: unlimited,
+  streamResetBurst: unlimited,
+  streamResetRate: unlimited,
+})
+
+/** The stream of a request; undefined by HTTP/1.1. */
+export const streamOf = (message: object): ServerHttp2Stream | undefined =>
+  message instanceof Http2ServerRequest ? message.stream : undefined
+
+/** Ends a request without a response: by HTTP/2 its stream, and otherwise its connection. */
+export function abort(message: Pick<IncomingMessage, 'socket'>): void {
+  const stream = streamOf(message)
+  if (stream === undefined) message.socket.destroy()
+  else stream.close(constants.NGHTTP2_CANCEL)
+}
+
+/** Which version of HTTP clients speak that can speak both. */
+export interface Versions {
+  /** The ALPN callback of TLS. */
+  readonly choose: (client: { readonly protocols: readonly string[] }) => string | undefined
+  /** To be called after the connections of the server are limited. */
+  readonly watch: (server: Server) => void
+  /** Its sessions end with requests on their way, so none begins anymore. */
+  readonly leaveHttp2: () => void
+}
+
+/**
+ * HTTP/2 while more than `most` connections are open: the aggregator opens one for each request in flight otherwise, and
+ * requests of all users wait for these behind those of one who has thousands in flight. Usually HTTP/1.1, because its
+ * connections lead to all replicas, and end without losing a request.
+ */
+export function createVersions(most: number): Versions {
+  let connections = 0
+  let isLeaving = false
+  return {
+    choose: ({ protocols }) => {
+      const preferred = connections > most && !isLeaving ? ['h2', 'http/1.1'] : ['http/1.1', 'h2']
+      return preferred.find((protocol) => protocols.includes(protocol))
+    },
+    watch(server) {
+      server.on('connection', (socket) => {
+        connections++
+        socket.once('close', () => connections--)
+      })
+      server.on('session', (session: ServerHttp2Session) => session.setLocalWindowSize(connectionWindow))
+    },
+    leaveHttp2: () => void (isLeaving = true),
+  }
+}
