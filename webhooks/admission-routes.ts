@@ -13,7 +13,7 @@ import { budgetMs, inTime } from './deadline.ts'
 import { discoveryOf, version } from './discovery.ts'
 import { createGate } from './gate.ts'
 import type { Limits, Pass } from './gate.ts'
-import { streamOf } from './http2.ts'
+import { dropHeaders, streamOf } from './http2.ts'
 import type { AdmissionMetrics } from './metrics.ts'
 import { loggedFor, logResult, spanAttributes } from './request-log.ts'
 import { notApiServer, notFound, sendStatus, timeout } from './respond.ts'
@@ -55,8 +55,7 @@ const documents = new Map(
  * makes the number in flight the most that there are in this time.
  */
 const lateMs = 2000
-/** Each takes 4 KiB. */
-const mostLate = 4096
+const mostLate = 2048
 
 /** Resolves when the request may be handled; undefined if that is now. */
 export type Turn = () => Promise<void> | undefined
@@ -100,7 +99,8 @@ const ended = new Error('the admission request has ended')
  */
 export const admissionRoutes = (options: AdmissionOptions) => (app: FastifyInstance) => {
   let late = 0
-  const beLate = async () => {
+  const beLate = async (message: IncomingMessage) => {
+    dropHeaders(message)
     late++
     await sleep(options.clock, lateMs)
     late--
@@ -111,7 +111,7 @@ export const admissionRoutes = (options: AdmissionOptions) => (app: FastifyInsta
       const document = documents.get(request.routeOptions.url ?? '')
       if (document !== undefined) return reply.type('application/json').send(document)
       // By HTTP/1.1, it would occupy a connection, and its body the window of the connection that all share.
-      if (streamOf(request.raw)?.endAfterHeaders === true && late < mostLate) await beLate()
+      if (streamOf(request.raw)?.endAfterHeaders === true && late < mostLate) await beLate(request.raw)
       return sendStatus(reply, notFound)
     })
     for (const path of documents.keys()) others.get(path, async () => undefined)

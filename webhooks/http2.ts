@@ -15,8 +15,15 @@ const mostStreams = 4096
 /** No limit: for each request that a user aborts, the API server resets a stream of the connection that all share. */
 const unlimited = 2 ** 31 - 1
 
-/** @param head the most bytes and the most headers of a request */
-export const http2Options = (head: { readonly bytes: number; readonly headers: number }) => ({
+/** When clients speak HTTP/2, and what they may send. */
+export interface Multiplexing {
+  /** With more connections than these. */
+  readonly above: number
+  /** The most bytes and the most headers of a request. */
+  readonly head: { readonly bytes: number; readonly headers: number }
+}
+
+export const http2Options = (head: Multiplexing['head']) => ({
   // API servers can have HTTP/2 switched off, and requests to be upgraded come by HTTP/1.1.
   allowHTTP1: true,
   settings: {
@@ -38,6 +45,14 @@ export const http2Options = (head: { readonly bytes: number; readonly headers: n
 /** The stream of a request; undefined by HTTP/1.1. */
 export const streamOf = (message: object): ServerHttp2Stream | undefined =>
   message instanceof Http2ServerRequest ? message.stream : undefined
+
+/**
+ * Frees the headers of a request that waits: 128 KiB of them take half a MiB. Those of HTTP/2 can only be emptied.
+ */
+export function dropHeaders({ rawHeaders, headers }: Pick<IncomingMessage, 'rawHeaders' | 'headers'>): void {
+  rawHeaders.length = 0
+  for (const name of Object.keys(headers)) delete headers[name]
+}
 
 /** Ends a request without a response: by HTTP/2 its stream, and otherwise its connection. */
 export function abort(message: Pick<IncomingMessage, 'socket'>): void {

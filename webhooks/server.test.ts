@@ -24,7 +24,7 @@ import {
   type AdmissionHandler,
   type AdmissionOptions,
 } from './admission-routes.ts'
-import { forUsers, startServer, type ServerOptions, type WebhookServer } from './server.ts'
+import { startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { writePatch } from './admission/patch.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import type { Owner, Turns } from '../runtime/turns.ts'
@@ -73,7 +73,7 @@ async function start(
     clock: systemClock,
     limits,
     ...more,
-    ...(allowH2 ? { http2Above: 0 } : {}),
+    ...(allowH2 ? { multiplexing: { above: 0, head: { bytes: 128 * 1024, headers: 1200 } } } : {}),
   }
   const certificate = await serverLeaf(authority)
   const server = await startServer({ certificate, routes: admissionRoutes(options), ...options }, 0, '127.0.0.1')
@@ -462,7 +462,7 @@ describe.each([
       uidHeaders: [],
       extraPrefixes: [],
     })
-    const begin = async (clock: Clock = systemClock, more: Partial<ServerOptions> = {}) => {
+    const begin = async (clock: Clock = systemClock) => {
       const proxy = await createAuthority(Date.now())
       const seen: string[] = []
       const running = await start(
@@ -471,7 +471,7 @@ describe.each([
           return { allowed: true }
         },
         defaultLimits,
-        { frontProxy: () => frontProxyOf(proxy), clock, ...more },
+        { frontProxy: () => frontProxyOf(proxy), clock },
       )
       return { ...running, proxy, seen }
     }
@@ -540,7 +540,7 @@ describe.each([
 
       /** The codes of the responses to admission requests on one connection, or of errors. */
       const send = async (...heads: readonly Headers[]) => {
-        const { server, authority, proxy } = await begin(systemClock, forUsers)
+        const { server, authority, proxy } = await begin()
         const { key, pem: cert } = await issueLeaf(proxy, ['front-proxy-client'], Date.now(), 'client')
         const tls = { ca: authority.pem, key, cert }
         const origin = `https://localhost:${server.port}`

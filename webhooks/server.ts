@@ -8,7 +8,7 @@ import { guardConnections } from '../runtime/guard.ts'
 import { surviveBackpressure } from '../runtime/paused-parser.ts'
 import { pathOf, type AdmissionOptions } from './admission-routes.ts'
 import { createBodyDeadlines } from './body-deadline.ts'
-import { createVersions, http2Options, streamOf } from './http2.ts'
+import { createVersions, http2Options, streamOf, type Multiplexing } from './http2.ts'
 import { failureOf, sendStatus } from './respond.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import { unusedMs, watchUnused } from './unused-connections.ts'
@@ -19,11 +19,11 @@ import { unusedMs, watchUnused } from './unused-connections.ts'
  * with what it has sent.
  */
 export const connectionLimits: ConnectionLimits = {
-  pending: 1024,
+  pending: 512,
   pendingPerAddress: 256,
   burst: 256,
   perSecond: 32,
-  proven: 2048,
+  proven: 768,
 }
 
 /**
@@ -58,27 +58,22 @@ const apiRequests: Rate = { perSecond: 125, burst: 250 }
  */
 const keepAliveTimeoutMs = 95_000
 
-/** For admission: the requests that an API server has in flight. */
-const usualConnections = 600
-
 /** Then its client speaks HTTP/1.1 again, unless there are still many connections. */
 const idleSessionMs = 10_000
 
-/** How large the head of a request may be. */
-export interface HeadLimits {
-  readonly bytes: number
-  readonly headers: number
-}
-
-/** The API server's own requests have a dozen headers. Users are in their bodies. */
-const headLimits: HeadLimits = { bytes: 16 * 1024, headers: 128 }
-
 /**
  * The API server sends the groups of a user in a header each: 1,015 groups, as many as an access token of Windows can
- * have, of 100 characters. Only the front proxy can send as much: the handshake fails for every other client. A user has
- * at most 64 requests in progress at the API, whose heads have 8 MiB.
+ * have, of 100 characters. Node's default is 16 KiB, and 1,000 headers. Only the front proxy can send as much: the
+ * handshake fails for every other client. A user has at most 64 requests in progress at the API, whose heads have 8 MiB.
  */
-const apiHeadLimits: HeadLimits = { bytes: 128 * 1024, headers: 1200 }
+const headLimits = { bytes: 128 * 1024, headers: 1200 }
+
+/**
+ * For admission. Two replicas have a hundred connections each if an API server has all of its 200 requests that write
+ * in flight. Its own requests have a dozen headers, and users are in their bodies; from others, thousands of heads
+ * arrive at once, and the native memory of each is freed late.
+ */
+const multiplexing: Multiplexing = { above: 128, head: { bytes: 8 * 1024, headers: 64 } }
 
 export interface Certificate {
   readonly key: string
@@ -89,9 +84,7 @@ export interface Certificate {
 export interface ServerOptions extends Pick<AdmissionOptions, 'metrics' | 'log' | 'clock' | 'frontProxy'> {
   readonly certificate: Certificate
   readonly connections?: ConnectionLimits
-  readonly head?: HeadLimits
-  /** With more connections, clients speak HTTP/2. */
-  readonly http2Above?: number
+  readonly multiplexing?: Multiplexing
   /** If present, requests take turns in this budget, in milliseconds, until their connection is trusted. */
   readonly requests?: Rate
   /** Adds what is served: `admissionRoutes`, or the API, which trusts the connections of sessions. */
@@ -99,10 +92,8 @@ export interface ServerOptions extends Pick<AdmissionOptions, 'metrics' | 'log' 
 }
 
 /** For each API of users. */
-export const forUsers: Pick<ServerOptions, 'head' | 'http2Above' | 'requests'> = {
-  head: apiHeadLimits,
-  // A third of those that are accepted.
-  http2Above: 200,
+export const forUsers: Pick<ServerOptions, 'multiplexing' | 'requests'> = {
+  multiplexing: { above: 128, head: headLimits },
   requests: apiRequests,
 }
 
@@ -121,11 +112,12 @@ export interface WebhookServer {
 
 /** Serves HTTPS on `port` (0: any free one) of `host`. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
-  const { certificate, metrics, log, clock, frontProxy, head = headLimits } = options
+  const { certificate, metrics, log, clock, frontProxy } = options
   const deadlines = createBodyDeadlines(options)
   let isDraining = false
   let current = certificate
-  const versions = createVersions(options.http2Above ?? usualConnections)
+  const { above, head } = options.multiplexing ?? multiplexing
+  const versions = createVersions(above)
 
   const contextOf = (one: Certificate) => ({
     ...one,
@@ -141,7 +133,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
       ...contextOf(certificate),
       ...http2Options(head),
       ALPNCallback: versions.choose,
-      ...http1Options(head),
+      ...http1Options,
       ...(frontProxy === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),
     },
     forceCloseConnections: 'idle',
@@ -151,7 +143,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     logger: false,
     // Requests of both versions, with the interface of HTTP/1.1.
   }) as unknown as FastifyInstance<HttpsServer>
-  app.server.maxHeadersCount = head.headers
+  app.server.maxHeadersCount = headLimits.headers
   const { requests } = options
   const { trust } = guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
@@ -159,7 +151,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     deadlines: deadlines.handshake,
     clock,
     rejected: metrics.connectionRejected,
-    ...(requests === undefined ? {} : { requests: { budget: requests, mostHeadBytes: head.bytes } }),
+    ...(requests === undefined ? {} : { requests: { budget: requests, mostHeadBytes: headLimits.bytes } }),
   })
 
   versions.watch(app.server)
@@ -208,13 +200,13 @@ export async function startServer(options: ServerOptions, port: number, host = '
   }
 }
 
-const http1Options = ({ bytes }: HeadLimits) => ({
-  maxHeaderSize: bytes,
+const http1Options = {
+  maxHeaderSize: headLimits.bytes,
   // Node also counts the time before the first byte. A request that has begun to arrive has a deadline of its own.
   headersTimeout: keepAliveTimeoutMs,
   keepAliveTimeout: keepAliveTimeoutMs,
   requestTimeout: keepAliveTimeoutMs,
-})
+}
 
 const authoritiesOf = (frontProxy: FrontProxy | undefined): string[] =>
   (frontProxy?.authorities ?? []).map((authority) => authority.toString())

@@ -10,6 +10,7 @@ import type { Logger } from '../../runtime/log.ts'
 import { limitRecords } from '../../runtime/record-limit.ts'
 import { BodyRejected, readBody } from '../body.ts'
 import { callerOf } from '../caller.ts'
+import { dropHeaders } from '../http2.ts'
 import { withRetryAfter } from '../respond.ts'
 import { createGate } from '../gate.ts'
 import type { Limits, Pass } from '../gate.ts'
@@ -234,12 +235,6 @@ export function createApi(options: ApiOptions): Api {
       })
     },
   }
-}
-
-/** While a request waits, they would take up to half a MiB. Those of HTTP/2 cannot be replaced. */
-function dropHeaders({ rawHeaders, headers }: IncomingMessage): void {
-  rawHeaders.length = 0
-  for (const name of Object.keys(headers)) delete headers[name]
 }
 
 const cutUrl = (message: IncomingMessage) => void (message.url = boundedUrl(message.url ?? ''))
