@@ -59,8 +59,8 @@ export const attachedAliasPrefix = 'ua-attached-'
 
 /** A VM can have as many. */
 export const mostAttached = 16
-/** Those that are being detached are not in the spec any more. */
-const mostReported = 2 * mostAttached
+/** Of the status: those that are being detached are not in the spec any more. */
+export const mostReported = 2 * mostAttached
 /** In bytes of UTF-8. A status can have 64 of them. */
 export const longestAttachmentMessage = 1024
 

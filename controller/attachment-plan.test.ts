@@ -258,6 +258,20 @@ describe('a volume that is not in the spec any more', () => {
   })
 })
 
+test('no volume gets a pod while the status has no room for more that the guest holds', () => {
+  const held = (count: number) =>
+    Array.from({ length: count }, (_, n) => ({
+      ...named,
+      name: `held-${n}`,
+      claimName: `held-${n}`,
+      podName: `held-${n}`,
+    }))
+  const detaching = held(32).map(({ name, claimName }) => ({ name, claimName, phase: 'Detaching' as const }))
+  const planWith = (count: number) =>
+    planned(vmWith([data], { attachmentPods: held(count), attachedVolumes: detaching })).filter((one) => one === create)
+  expect([planWith(31), planWith(32)]).toEqual([[create], []])
+})
+
 describe('a VM', () => {
   test.each<[string, VirtualMachineStatus, object, Partial<ObservedAttachments>, unknown[]]>([
     ['that has ended loses its pods', { phase: 'Succeeded' }, {}, { pods: [podOf()] }, ['delete p1']],

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { isSameAttachment, type AttachedVolume, type AttachmentPod } from '../api/attached-volume.ts'
+import { isSameAttachment, mostReported, type AttachedVolume, type AttachmentPod } from '../api/attached-volume.ts'
 import { shorten } from '../api/shorten.ts'
 import { isFinished, type VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { statusMessage } from '../runtime/condition.ts'
@@ -90,7 +90,10 @@ const isHeld = (vm: Vm, volume: AttachedVolume): boolean =>
 export function planAttachments(observed: ObservedAttachments): AttachmentAction[] {
   const { vm, pods } = observed
   const wanted = wantedOf(observed)
-  const staying = wanted.map((volume) => follow(observed, volume))
+  const isNew = (volume: AttachedVolume) => entryOf(vm, volume) === undefined
+  // A guest can hold volumes that are to be detached, and with more entries the status could not be written.
+  let room = mostReported - entriesOf(vm).length
+  const staying = wanted.map((volume) => (isNew(volume) && room-- <= 0 ? {} : follow(observed, volume)))
   const leaving = entriesOf(vm)
     .filter((entry) => !wanted.some((volume) => isSameAttachment(volume, entry)))
     .map((entry) => release(observed, entry))

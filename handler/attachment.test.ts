@@ -252,3 +252,16 @@ test.each<[string, AttachedVolumeStatus[], AttachedVolumeStatus[], string[]]>([
     expected,
   )
 })
+
+test('a volume for which the status has no room beside those that the guest holds is not reported yet', () => {
+  const held = (count: number) =>
+    Array.from({ length: count }, (_, n) => ({ name: `held-${n}`, claimName: `held-${n}` }))
+  const namesWith = (count: number) =>
+    attachedVolumesOf(
+      vmWith([data], { attachmentPods: held(count).map((one) => ({ ...entry, ...one })) }),
+      report(held(count).map((one) => ({ ...attached, ...one }))),
+      sockets(),
+    ).map(({ name }) => name)
+  const names = held(32).map(({ name }) => name)
+  expect([namesWith(31), namesWith(32)]).toEqual([['data', ...names.slice(0, 31)], names])
+})

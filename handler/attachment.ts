@@ -2,6 +2,7 @@ import {
   longestAttachmentMessage,
   isSameAttachment,
   mostAttached,
+  mostReported,
   type AttachedVolume,
   type AttachedVolumeStatus,
   type AttachmentPod,
@@ -100,10 +101,20 @@ export function attachedVolumesOf(
   )
   const others = entries.filter(({ name }) => gone.has(name) && !all.some((one) => one.name === name))
   const detached = others.map(({ name, claimName }) => ({ name, claimName, phase: 'Detaching' as const }))
-  return [...all, ...detached].map((one) => {
+  return withinLimit([...all, ...detached], entries).map((one) => {
     const endedPodUID = gone.get(one.name)
     return endedPodUID === undefined ? one : { ...one, endedPodUID }
   })
+}
+
+/** Without those for which the status has no room, which have no pod yet: it could not be written with more. */
+function withinLimit(
+  volumes: readonly AttachedVolumeStatus[],
+  entries: readonly AttachmentPod[],
+): readonly AttachedVolumeStatus[] {
+  let excess = volumes.length - mostReported
+  if (excess <= 0) return volumes
+  return volumes.filter((volume) => entries.some(({ name }) => name === volume.name) || excess-- <= 0)
 }
 
 const leavingStatus = ({ name, claimName, dev, bus, reason, message }: VolumeReport): AttachedVolumeStatus => ({

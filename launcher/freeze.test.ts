@@ -127,6 +127,16 @@ test('a guest whose agent freezes it late is thawed once the agent answers', asy
   expect(callsOf('domain_fsthaw')).toBe(2)
 })
 
+test('a guest that another request has frozen is not thawed for one that failed', async () => {
+  fake.refuseNext('domain_fsfreeze', refusal)
+  fake.refuseNext('domain_fsthaw', refusal)
+  await freeze('one')
+  await freeze('two')
+  await clock.advance(20_000)
+  await thaw('two')
+  expect([state(), callsOf('domain_fsthaw')]).toEqual(['Thawed', 2])
+})
+
 test('thawing is repeated until it succeeds, less and less often', async () => {
   await freeze('one')
   fake.refuseNext('domain_fsthaw', refusal)

@@ -104,13 +104,20 @@ export class GuestFreeze {
    * nothing before that, so this is repeated until it succeeds.
    */
   async #undo(frozen: Frozen): Promise<void> {
-    const { thaw, clock, log } = this.#options
+    const { thaw, log } = this.#options
     try {
       await thaw(frozen.dom)
     } catch (error) {
       log.warn({ id: frozen.id, err: error }, 'could not thaw a guest that may be frozen; retrying')
-      if (this.#frozen === frozen) clock.after(this.#backOff.next(), () => void this.#undo(frozen))
+      this.#retry(frozen, () => this.#undo(frozen))
     }
+  }
+
+  /** Unless the guest is frozen by another request then, which would lose what it has frozen. */
+  #retry(frozen: Frozen, run: () => Promise<void>): void {
+    this.#options.clock.after(this.#backOff.next(), () => {
+      if (this.#frozen === frozen) void run()
+    })
   }
 
   #end(frozen: Frozen, end: 'requested' | 'expired'): void {
@@ -122,7 +129,7 @@ export class GuestFreeze {
   }
 
   async #thaw(frozen: Frozen): Promise<void> {
-    const { thaw, clock, log } = this.#options
+    const { thaw, log } = this.#options
     if (frozen.state !== 'Thawing') this.#become(frozen, 'Thawing')
     try {
       const filesystems = await thaw(frozen.dom)
@@ -134,7 +141,7 @@ export class GuestFreeze {
       log.warn({ id: frozen.id, err: error }, 'could not thaw the guest; retrying')
       const why = error instanceof Error ? error.message : String(error)
       this.#become(frozen, 'Thawing', `the guest cannot be thawed yet, which is tried again: ${why}`)
-      if (this.#frozen === frozen) clock.after(this.#backOff.next(), () => void this.#thaw(frozen))
+      this.#retry(frozen, () => this.#thaw(frozen))
     }
   }
 

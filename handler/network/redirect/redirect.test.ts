@@ -64,3 +64,14 @@ test('the tap has the queues of the interface, and its network the MAC address o
   expect(script).toContain('user 107 group 107 vnet_hdr multi_queue\n')
   expect(script).toContain('ip link set dev net1 address 52:54:00:00:00:01\n')
 })
+
+test('a guest takes no part in the protocols of switches', () => {
+  const script = addScript(tap, network)
+  const before = script.slice(0, script.indexOf('fwd to "net1"'))
+  expect(before.match(/^ *ether .* drop$/gm)?.map((line) => line.trim())).toEqual([
+    'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00 drop',
+    'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:20 drop',
+    'ether daddr { 01:00:0c:cc:cc:cc, 01:00:0c:cc:cc:cd } drop',
+    'ether type { 0x8808, 0x8809, 0x88cc } drop',
+  ])
+})

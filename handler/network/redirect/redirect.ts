@@ -108,6 +108,18 @@ const serverSteps = (dev: string, server: string, table: number): string[] => [
   `[ -n "$(ip rule show from ${server})" ] || ip rule add pref 30 from ${server} lookup ${table}`,
 ]
 
+/**
+ * Frames with which switches agree on their topology and VLANs, wherever they are sent to: a switch can disable the port
+ * of a node from which they arrive. IEEE's and those of registration (MVRP), Cisco's (CDP, VTP, UDLD, PVST+), and by
+ * their types LLDP, pause frames and link aggregation.
+ */
+const protocolsOfSwitches = [
+  'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00',
+  'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:20',
+  'ether daddr { 01:00:0c:cc:cc:cc, 01:00:0c:cc:cc:cd }',
+  'ether type { 0x8808, 0x8809, 0x88cc }',
+]
+
 /** Declared before they are deleted, so that they can be replaced in one transaction, whether they exist or not. */
 function rulesOf(dev: string, mac: string, name: string, isServed: boolean): string {
   const [table, ofPod] = [`table netdev ${prefix}-${dev}`, `table ip ${prefix}-${dev}`]
@@ -126,7 +138,7 @@ ${table} {
   chain guest {
     type filter hook ingress device "${dev}" priority 0
     policy drop
-    ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00 drop
+    ${protocolsOfSwitches.join(' drop\n    ')} drop
     ${isServed ? toLauncher : ''}
     ether saddr ${mac} fwd to "${name}"
   }
