@@ -68,3 +68,11 @@ test('values that presets add count', () => {
     ['object-size', 'spec'],
   ])
 })
+
+test.each([
+  ['has grown beyond the limit', 1024 * 1024, 1024 * 1024 + 1, ['metadata']],
+  ['exceeds the limit, but has not grown', 1024 * 1024 + 2, 1024 * 1024 + 1, []],
+  ['has grown below the limit', 1000 * 1024, 1024 * 1024, []],
+])('a stored VM that %s', (_, before, after, fields) => {
+  expect(objectSizeCauses(vmOf(after), vmOf(before)).map(({ field }) => field)).toEqual(fields)
+})

@@ -7,6 +7,7 @@ import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { attachedVolumeCauses, withAttachedVolumesOf } from '../../completion/attached-volume.ts'
 import { labelsSizeCauses } from '../../completion/labels-size.ts'
 import { keptMedia, mediaCauses, withMediaOf } from '../../completion/media.ts'
+import { objectSizeCauses } from '../../completion/object-size.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
 import { completeRequest } from './complete-request.ts'
@@ -161,6 +162,8 @@ function validateStored(request: AdmissionRequest, stored: VirtualMachine, isTru
   // The spec was checked above, as was the metadata.
   const vm = object as unknown as VirtualMachine
   const reserved = [
+    // The last change is that of a finalizer.
+    ...(isBeingDeleted(request) ? [] : objectSizeCauses(vm, stored)),
     ...labelsSizeCauses(vm.metadata.labels, stored.metadata.labels),
     ...checkReserved(vm, stored),
     ...enforcedCauses(object['metadata'], stored, recordedOrigins(stored)),
