@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { connect, constants, createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { readBody } from './body.ts'
@@ -46,4 +49,24 @@ test('a body that is too large is read to its end', async () => {
 test('a body that costs much more than it has bytes is not read further', async () => {
   const { body, isWholeRead } = await read(times(1000, 'x'))
   expect([body, isWholeRead]).toEqual(['BodyRejected: the body is overloaded', false])
+})
+
+test.each([
+  ['before its body has arrived', ''],
+  ['in the middle of its body', '{"a":'],
+])('a request that is aborted %s by HTTP/2 has no body', async (_, sent) => {
+  const { promise: read, resolve } = Promise.withResolvers<string>()
+  const pass = createGate({ requests: 1, bytes: 1024 * kib }).enter()
+  if (pass === undefined) throw new Error('no place')
+  const server = createServer((request) => resolve(readBody(request, kib, pass).catch(String)))
+  server.listen(0)
+  await once(server, 'listening')
+  const session = connect(`http://localhost:${(server.address() as AddressInfo).port}`)
+  const stream = session.request({ ':method': 'POST' }).on('error', () => {})
+  if (sent !== '') stream.write(sent)
+  await once(server, 'stream')
+  stream.close(constants.NGHTTP2_CANCEL)
+  expect(await read).toBe('MalformedBody: the request was aborted')
+  session.close()
+  server.close()
 })

@@ -2,6 +2,7 @@ import { heapCostOf } from '../api/heap-cost.ts'
 import { joinChunks } from '../runtime/joined-chunks.ts'
 import { costOf } from '../runtime/untrusted-response.ts'
 import type { Pass } from './gate.ts'
+import { streamOf } from './http2.ts'
 
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
 export const maxBodyBytes = 7 * 1024 * 1024
@@ -24,9 +25,9 @@ const maxSurcharge = 256 * 1024
  * Reads a body as text. Each chunk counts with the heap that it takes once it is parsed, and at least 1 KiB, because a
  * user decides in which pieces the API server forwards a body. A rejected body is still read to its end and dropped,
  * because a client may miss a response that arrives while it sends. The caller limits the time. But one that costs much
- * more than it has bytes is not read further, and its connection is closed: each record takes 4 µs of CPU time.
+ * more than it has bytes is not read further, and its connection, or stream, is closed: each record takes 4 µs of CPU.
  *
- * @throws BodyRejected
+ * @throws BodyRejected, and MalformedBody if it was aborted by HTTP/2; by HTTP/1.1, Node throws
  */
 export async function readBody(payload: AsyncIterable<unknown>, maxBytes: number, pass: Pass): Promise<string> {
   const joined = joinChunks()
@@ -43,8 +44,17 @@ export async function readBody(payload: AsyncIterable<unknown>, maxBytes: number
     if (rejection === undefined) joined.add(chunk)
     else joined.clear()
   }
+  if (!(await isWhole(payload))) throw new MalformedBody('the request was aborted')
   if (rejection !== undefined) throw new BodyRejected(rejection)
   return joined.text()
+}
+
+/** By HTTP/2, the body of an aborted request ends as a whole one does, and its stream is closed only then. */
+async function isWhole(payload: object): Promise<boolean> {
+  const stream = streamOf(payload)
+  if (stream === undefined || stream.endAfterHeaders) return true
+  await new Promise(setImmediate)
+  return !stream.closed
 }
 
 /** @throws MalformedBody */

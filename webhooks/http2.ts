@@ -51,7 +51,8 @@ export const streamOf = (message: object): ServerHttp2Stream | undefined =>
  */
 export function dropHeaders({ rawHeaders, headers }: Pick<IncomingMessage, 'rawHeaders' | 'headers'>): void {
   rawHeaders.length = 0
-  for (const name of Object.keys(headers)) delete headers[name]
+  // The method and the path are among them.
+  for (const name of Object.keys(headers)) if (!name.startsWith(':')) delete headers[name]
 }
 
 /** Ends a request without a response: by HTTP/2 its stream, and otherwise its connection. */

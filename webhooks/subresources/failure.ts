@@ -1,5 +1,5 @@
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
-import { BodyRejected } from '../body.ts'
+import { BodyRejected, MalformedBody } from '../body.ts'
 import { SessionRefusal } from './session-client.ts'
 
 /** The members of a `metav1.Status` with status Failure. */
@@ -43,6 +43,7 @@ export function statusOf(error: unknown): Failure {
     const message = `the body must be at most ${maxBodyBytes} bytes`
     return error.reason === 'overloaded' ? tooMany : { code: 413, reason: 'RequestEntityTooLarge', message }
   }
+  if (error instanceof MalformedBody) return { code: 400, reason: 'BadRequest', message: error.message }
   const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
   if (typeof code === 'number' && code >= 400 && code < 500) {
     return { code, reason: 'BadRequest', message: error instanceof Error ? error.message : 'malformed' }
