@@ -284,6 +284,7 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
     if (why !== undefined) throw new UnselectedVm(why)
   }
 
+  /** Has no deadline: a VM that this pass has deleted can be gone before the next one, and its claims would stay. */
   const bindAll = async (group: Group, { boundVms }: GroupMemory, all: readonly Vm[]): Promise<undefined> => {
     const unbound = all.filter(({ metadata }) => !boundVms.has(metadata.uid))
     if (unbound.length === 0) return undefined

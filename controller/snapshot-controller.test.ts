@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import type { SnapshotStatus } from '../api/snapshot.ts'
 import { createEventRecorder } from '../runtime/events.ts'
@@ -380,4 +381,26 @@ test.each([
   expect(vmStatus(server)).not.toContain('"thaw":true')
   for (const name of names) taken(`nightly-${name}`)
   await awaits(() => status('nightly').phase === 'Ready' || vmStatus(server).includes('"thaw":true'))
+})
+
+test('the VolumeSnapshots of a snapshot are read four at a time', async () => {
+  const { server, snapshot, run, status, awaits, taken, has } = await setUp()
+  run({ phase: 'Running' })
+  const names = Array.from({ length: 10 }, (_, index) => `claim-${index}`)
+  const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+  server.put(vms, { ...server.find(vms, 'default', 'web')!, spec: { domain: {}, volumes } })
+  const { fault } = server
+  let reading = 0
+  let most = 0
+  server.fault = (request) => {
+    if (request.method !== 'GET' || !request.path.includes('/volumesnapshots/')) return fault?.(request)
+    reading++
+    most = Math.max(most, reading)
+    return { heldUntil: delay(20).then(() => void reading--) }
+  }
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => names.every((name) => has(`nightly-${name}`)))
+  for (const name of names) taken(`nightly-${name}`)
+  await awaits(() => status('nightly').phase === 'Ready')
+  expect(most).toBe(4)
 })
