@@ -4,13 +4,15 @@ import { originOf } from '../../completion/origins.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
+import { writePatch } from '../../webhooks/admission/patch.ts'
 import { createMayAccess } from '../../webhooks/admission/permission.ts'
+import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
 import { createTenantRequests } from '../../webhooks/tenant-requests.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { runKubectl, type Output } from './kubectl.ts'
-import { startOtherWebhook, startWebhooks } from './webhooks.ts'
+import { startMutatingWebhook, startOtherWebhook, startWebhooks } from './webhooks.ts'
 import type { TestWebhooks } from './webhooks.ts'
 
 let api: TestApiServer
@@ -411,6 +413,40 @@ spec:
     await apply(declining('declines-2'))
     expect((await read('vm', 'declines-2')).spec.domain.devices.serials).toBe(undefined)
   })
+})
+
+test('refuses a VM of which another webhook, called last, has replaced what a preset enforces', async () => {
+  const strength =
+    "  strength: Enforce\n  selector: {matchLabels: {written-over: 'yes'}}\n  domain: {title: enforced}\n"
+  const head = 'apiVersion: virtset.io/v1alpha1\nkind: VirtualMachinePreset\nmetadata: {name: enforced}\nspec:\n'
+  await apply(head + strength)
+  await known('default/enforced')
+  let calls = 0
+  const replaceTitle = ({ object }: AdmissionRequest): AdmissionResult => {
+    calls++
+    const isThere = JSON.stringify(object).includes('"title":"other"')
+    const patch = isThere ? [] : [{ op: 'add' as const, path: '/spec/domain/title', value: 'other' }]
+    return { allowed: true, patch: writePatch(patch) }
+  }
+  const rule = { apiGroups: ['virtset.io'], apiVersions: ['*'], operations: ['CREATE'], resources: ['virtualmachines'] }
+  const other = await startMutatingWebhook(api, replaceTitle, { rule, label: 'written-over' })
+  try {
+    const again = '[{"op":"add","path":"/webhooks/0/reinvocationPolicy","value":"IfNeeded"}]'
+    await kubectl('', 'patch', 'mutatingwebhookconfiguration', 'zz-other', '--type=json', '-p', again)
+    const create = () => apply(vmWith('over', '', ', labels: {written-over: "yes"}'), '--dry-run=server')
+    await until(async () => {
+      calls = 0
+      await create()
+      // Once beside ours, and again after ours was called again.
+      return calls === 2
+    })
+    const { code, err } = await create()
+    expect([code, err]).toEqual([1, expect.stringContaining('is not what preset "default/enforced" enforces')])
+  } finally {
+    await kubectl('', 'delete', 'mutatingwebhookconfiguration', 'zz-other')
+    await kubectl('', 'delete', 'vmp', 'enforced')
+    await other.drain(0)
+  }
 })
 
 test('completes a disk that another webhook adds, and preserves the provenance', async () => {

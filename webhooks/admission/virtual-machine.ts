@@ -21,6 +21,7 @@ import { withoutRemovedItems } from './removed-items.ts'
 import { isSameJson } from './same-json.ts'
 import { nothingRecorded, recordedOrigins, restoreSpec } from './update.ts'
 import type { AdmissionRequest, AdmissionResult } from './request.ts'
+import { writtenOver } from './written-over.ts'
 
 const mutate: Handle = (request, engine, trust, permissions) => {
   const stored = storedVm(request)
@@ -34,8 +35,10 @@ const validate: Handle = (request, engine, trust, permissions) => {
   const isTrusted = trust.controllers.includes(request.user.username)
   if (stored !== undefined) return validateStored(request, stored, isTrusted)
   if (engine.wasCompletedHere(request)) return validateCompleted(request, isTrusted)
-  const { faults, causes } = completeRequest(request, engine, permissions, isTrusted)
-  return faults.length + causes.length > 0 ? refuse([...faults, ...causes]) : { allowed: true }
+  const { faults, causes, vm } = completeRequest(request, engine, permissions, isTrusted)
+  const over = vm === undefined ? [] : writtenOver(request.object, vm.completed)
+  const all = [...faults, ...causes, ...over]
+  return all.length > 0 ? refuse(all) : { allowed: true }
 }
 
 /** A stored VM is not completed again. */
