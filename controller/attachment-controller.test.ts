@@ -294,3 +294,28 @@ test('slow creations are left to the next pass, also if pods are refused', async
   expect(counts.filter((count) => count > 2)).toEqual([])
   expect(server.objects(podsPath).filter(({ metadata }) => metadata.name !== podName).length).toBe(4)
 })
+
+test('volumes behind others that are refused slowly are tried before those are tried again', async () => {
+  const { clock, server, put, status, entry } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
+  for (const name of names) {
+    const metadata = { namespace: 'default', name }
+    server.put(claimsPath, { metadata, spec: { resources: { requests: { storage: '1Gi' } } } })
+  }
+  const tried: string[] = []
+  server.fault = ({ method, path, body }) => {
+    if (method !== 'POST' || !path.endsWith('/pods')) return undefined
+    const name = names.find((one) => attachmentPodName(storedVm(), one) === (body as Pod).metadata.name) ?? ''
+    tried.push(name)
+    const refusal = { code: 403, reason: 'Forbidden', message: 'exceeded quota' }
+    return name === 'g' ? undefined : { heldUntil: clock.advance(10_000), status: 403, body: refusal }
+  }
+  const attachedVolumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+  put({ spec: { ...storedVm().spec, attachedVolumes }, status: status() })
+  await until(() => tried.length > 30 || tried.includes('g'))
+  // The first is tried until the status has its entry: only then its refusal is remembered.
+  const others = tried.filter((name) => name !== 'a')
+  expect(others.slice(0, others.indexOf('g') + 1)).toEqual(['b', 'c', 'd', 'e', 'f', 'g'])
+  expect(tried.slice(tried.indexOf('b'), tried.indexOf('g'))).not.toContain('a')
+})

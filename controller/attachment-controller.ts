@@ -118,7 +118,8 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const target = { resource: virtualMachines, object: observed.vm }
     const refused: RefusedPod[] = []
     const deadline = createPassDeadline(clock)
-    await loop.perform(target, planAttachments(observed), (action) => act(observed, action, refused, deadline))
+    const actions = inTurns(observed.vm, planAttachments(observed))
+    await loop.perform(target, actions, (action) => act(observed, action, refused, deadline))
     await loop.perform(target, refusedAttachments(observed.vm, refused), (action) =>
       act(observed, action, [], deadline),
     )
@@ -126,6 +127,16 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const known = new Set((observed.vm.status?.attachmentPods ?? []).map(({ podName }) => podName))
     for (const { entry } of refused)
       if (known.has(entry.podName)) refusedPods.note(observed.vm, refusedMs, entry.podName)
+  }
+
+  /**
+   * The creations that were refused longest ago, or never, come first. Refusals can take so long that the first volumes
+   * may be tried again before the last ones have been tried.
+   */
+  const inTurns = (vm: Vm, actions: readonly AttachmentAction[]): readonly AttachmentAction[] => {
+    const turnOf = (action: AttachmentAction): number =>
+      action.do === 'createAttachmentPod' ? refusedPods.untilMs(vm, action.entry.podName) : -1
+    return actions.toSorted((one, other) => turnOf(one) - turnOf(other))
   }
 
   const observe = async (vm: Vm): Promise<ObservedAttachments | undefined> => {

@@ -11,7 +11,7 @@ test('a refused pod is not created again before its time', async () => {
   expect(refused.leftMs(vm('a'))).toBe(0)
   refused.note(vm('a'), 5000)
   await clock.advance(2000)
-  expect([refused.leftMs(vm('a')), refused.leftMs(vm('b'))]).toEqual([3000, 0])
+  expect([refused.leftMs(vm('a')), refused.untilMs(vm('a')), refused.untilMs(vm('b'))]).toEqual([3000, 5000, 0])
   await clock.advance(3000)
   expect(refused.leftMs(vm('a'))).toBe(0)
 })

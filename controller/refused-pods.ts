@@ -11,6 +11,8 @@ export interface RefusedPods {
   note(vm: VirtualMachine, afterMs: number, podName?: string): void
   /** Zero or less: the pod may be written. */
   leftMs(vm: VirtualMachine, podName?: string): number
+  /** When it may be written, by the monotonic clock, also if that has passed; 0 for one that was not refused. */
+  untilMs(vm: VirtualMachine, podName?: string): number
   /** Forgets all pods of this VM. */
   forget(uid: string): void
 }
@@ -26,6 +28,7 @@ export function createRefusedPods(clock: Pick<Clock, 'monotonic'>): RefusedPods 
     const known = refused.get(uid)
     return known?.generation === generation ? known : undefined
   }
+  const untilMs = (vm: VirtualMachine, podName = ''): number => find(vm)?.untilMs.get(podName) ?? 0
   return {
     note(vm, afterMs, podName = '') {
       const { uid = '', generation } = vm.metadata
@@ -34,10 +37,8 @@ export function createRefusedPods(clock: Pick<Clock, 'monotonic'>): RefusedPods 
       refused.set(uid, known)
       known.untilMs.set(podName, clock.monotonic() + afterMs)
     },
-    leftMs(vm, podName = '') {
-      const untilMs = find(vm)?.untilMs.get(podName)
-      return untilMs === undefined ? 0 : untilMs - clock.monotonic()
-    },
+    leftMs: (vm, podName) => untilMs(vm, podName) - clock.monotonic(),
+    untilMs,
     forget: (uid) => void refused.delete(uid),
   }
 }
