@@ -1,9 +1,9 @@
 import { request } from 'node:https'
-import { text } from 'node:stream/consumers'
 import type { IncomingMessage } from 'node:http'
 import { WebSocket } from 'ws'
 import type { Access } from '../runtime/access.ts'
 import { ApiError, ApiUnreachable, statusOf } from '../runtime/api-error.ts'
+import { boundedText } from '../runtime/bounded-text.ts'
 import { parsePosition, positionHeader, type ConsolePosition } from '../runtime/session-api.ts'
 
 /** How an open session ended. */
@@ -30,6 +30,8 @@ export interface Receiver {
 }
 
 const openMs = 30_000
+/** A Status with the most causes that virtset lists is smaller. */
+const maxRefusalBytes = 1024 * 1024
 /** Beyond that, a sender waits. */
 const maxWaitingBytes = 512 * 1024
 
@@ -106,9 +108,13 @@ async function readAll(response: IncomingMessage, receiver: Receiver): Promise<v
 const positionIn = ({ headers }: IncomingMessage): ConsolePosition | undefined =>
   parsePosition(String(headers[positionHeader] ?? ''))
 
+/** Its text is left out if it is longer: the cluster can be hostile. @throws Error if the connection is lost */
+export const refusalText = async (response: IncomingMessage): Promise<string> =>
+  (await boundedText(response, maxRefusalBytes)) ?? ''
+
 async function refusalOf(path: string, response: IncomingMessage): Promise<Error> {
   try {
-    const body = await text(response)
+    const body = await refusalText(response)
     return new ApiError(
       `GET ${path}`,
       statusOf(response.statusCode ?? 0, body.startsWith('{') ? JSON.parse(body) : body),

@@ -1,10 +1,10 @@
 import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { Duplex } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { WebSocketServer } from 'ws'
 import type { Access } from '../runtime/access.ts'
+import { refusalText } from './attachment.ts'
 import { errorText } from './failure.ts'
 
 type Headers = { readonly [name: string]: string }
@@ -105,7 +105,7 @@ export async function proxyUpgrade(
     outgoing
       .once('upgrade', (answer, cluster, first) => join(answer, browser, head, cluster, first))
       .once('response', (answer) => {
-        text(answer).then(
+        refusalText(answer).then(
           (body) => refuse(answer.statusCode ?? 502, messageIn(body)),
           (error) => refuse(502, errorText(error)),
         )
