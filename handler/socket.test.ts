@@ -50,7 +50,14 @@ test('connects to the socket that the launcher listens on', async () => {
   expect(String(data)).toBe('launcher')
 })
 
+test('without the directory of all pods, nothing is known of the volume', async () => {
+  await expect(hasSocketVolume(root, uid)).rejects.toThrow('ENOENT')
+  await expect(hasSocketVolume(join(root, 'missing'), uid)).rejects.toThrow('ENOENT')
+  await expect(hasAttachmentVolume(root, uid)).rejects.toThrow('ENOENT')
+})
+
 test('the volume of the socket is there until the kubelet removes it', async () => {
+  await mkdir(join(root, 'pods'))
   expect(await hasSocketVolume(root, uid)).toBe(false)
   await mkdir(volume(), { recursive: true })
   expect(await hasSocketVolume(root, uid)).toBe(true)

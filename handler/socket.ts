@@ -1,5 +1,6 @@
 import { constants, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
 import { attachmentSocketName, attachmentSocketVolume } from '../api/attachment-path.ts'
 import { attachedSocketDirectory, launcherSocketName } from '../runtime/launcher-api.ts'
 
@@ -31,16 +32,18 @@ export async function openLauncherSocket(kubeletRoot: string, podUID: string): P
  * Whether the kubelet still holds the volume of the socket, which it removes only after the containers of the pod have
  * ended. The directories above it belong to root, and are not mounted into the pod.
  */
-export async function hasSocketVolume(kubeletRoot: string, podUID: string): Promise<boolean> {
-  const handle = await walk(kubeletRoot, podUID, socketVolume, 'directory')
-  await handle?.close()
-  return handle !== undefined
-}
+export const hasSocketVolume = (kubeletRoot: string, podUID: string): Promise<boolean> =>
+  hasVolume(kubeletRoot, podUID, socketVolume)
 
 /** The same for a pod that serves a claim to a launcher. */
-export async function hasAttachmentVolume(kubeletRoot: string, podUID: string): Promise<boolean> {
-  const handle = await walk(kubeletRoot, podUID, attachmentVolume, 'directory')
+export const hasAttachmentVolume = (kubeletRoot: string, podUID: string): Promise<boolean> =>
+  hasVolume(kubeletRoot, podUID, attachmentVolume)
+
+/** @throws if the directory of all pods is missing: then nothing shows that the containers have ended */
+async function hasVolume(kubeletRoot: string, podUID: string, steps: readonly string[]): Promise<boolean> {
+  const handle = await walk(kubeletRoot, podUID, steps, 'directory')
   await handle?.close()
+  if (handle === undefined) await fs.access(join(kubeletRoot, 'pods'))
   return handle !== undefined
 }
 
@@ -141,11 +144,14 @@ async function stepInto(from: FileHandle, name: string, wanted: Wanted): Promise
   const readable = wanted === 'file' ? constants.O_RDONLY | constants.O_NONBLOCK : O_PATH
   const handle = await open(`${pathOf(from)}/${name}`, readable | constants.O_NOFOLLOW)
   if (handle === undefined) return undefined
-  const stat = await handle.stat()
-  const isWanted = { directory: stat.isDirectory(), socket: stat.isSocket(), file: stat.isFile() }[wanted]
-  if (isWanted) return handle
-  await handle.close()
-  return undefined
+  let isWanted = false
+  try {
+    const stat = await handle.stat()
+    isWanted = { directory: stat.isDirectory(), socket: stat.isSocket(), file: stat.isFile() }[wanted]
+    return isWanted ? handle : undefined
+  } finally {
+    if (!isWanted) await handle.close()
+  }
 }
 
 async function open(path: string, flags: number): Promise<FileHandle | undefined> {

@@ -35,8 +35,8 @@ export const http2Options = (head: Multiplexing['head']) => ({
     maxHeaderListSize: head.bytes + 32 * head.headers,
   },
   maxHeaderListPairs: head.headers,
-  // In MB. By default, 10: streams beyond are reset.
-  maxSessionMemory: 64,
+  // In MB. By default, 10: new streams are reset while responses are to be sent. What waits is limited by the gates.
+  maxSessionMemory: 1024,
   maxSessionRejectedStreams: unlimited,
   streamResetBurst: unlimited,
   streamResetRate: unlimited,
