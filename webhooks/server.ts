@@ -58,9 +58,6 @@ const apiRequests: Rate = { perSecond: 125, burst: 250 }
  */
 const keepAliveTimeoutMs = 95_000
 
-/** Then its client speaks HTTP/1.1 again, unless there are still many connections. */
-const idleSessionMs = 10_000
-
 /**
  * The API server sends the groups of a user in a header each: 1,015 groups, as many as an access token of Windows can
  * have, of 100 characters. Node's default is 16 KiB, and 1,000 headers. Only the front proxy can send as much: the
@@ -128,7 +125,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
   const app = fastify({
     http2: true,
-    http2SessionTimeout: idleSessionMs,
+    http2SessionTimeout: keepAliveTimeoutMs,
     https: {
       ...contextOf(certificate),
       ...http2Options(head),
