@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants, Http2ServerRequest, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import type { Server } from 'node:net'
 
@@ -37,6 +37,7 @@ export const http2Options = (head: Multiplexing['head']) => ({
   maxHeaderListPairs: head.headers,
   // In MB. By default, 10: new streams are reset while responses are to be sent. What waits is limited by the gates.
   maxSessionMemory: 1024,
+  maxSessionInvalidFrames: unlimited,
   maxSessionRejectedStreams: unlimited,
   streamResetBurst: unlimited,
   streamResetRate: unlimited,
@@ -91,6 +92,12 @@ export function createVersions(most: number): Versions {
         socket.once('close', () => connections--)
       })
       server.on('session', (session: ServerHttp2Session) => session.setLocalWindowSize(connectionWindow))
+      // Otherwise Node responds by itself, and throws if the stream was reset together with its head.
+      server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
+        if (streamOf(message)?.destroyed === true) return
+        response.writeContinue()
+        server.emit('request', message, response)
+      })
     },
     leaveHttp2: () => void (isLeaving = true),
   }

@@ -742,3 +742,46 @@ describe.each([
     expect(unused.destroyed).toBe(true)
   }, 30_000)
 })
+
+describe('a request that is reset together with its head', () => {
+  const frame = (type: number, flags: number, id: number, payload: Buffer) => {
+    const head = Buffer.alloc(9)
+    head.writeUIntBE(payload.length, 0, 3)
+    head.writeUInt8(type, 3)
+    head.writeUInt8(flags, 4)
+    head.writeUInt32BE(id, 5)
+    return Buffer.concat([head, payload])
+  }
+  /** Literals that are not indexed (RFC 7541, 6.2.2). */
+  const fieldsOf = (fields: readonly (readonly [string, string])[]) =>
+    Buffer.concat(
+      fields.flat().map((text, at) => Buffer.from([...(at % 2 === 0 ? [0] : []), text.length, ...Buffer.from(text)])),
+    )
+
+  test.each<[string, readonly (readonly [string, string])[]]>([
+    ['and waits for 100 Continue', [['expect', '100-continue']]],
+    ['and announces a body', []],
+  ])('%s ends nothing, and takes no place', async (_, more) => {
+    allowH2 = true
+    const one = { requests: 1, bytes: 64 * 1024 }
+    const { server, authority, post } = await start(() => ({ allowed: true }), one)
+    const socket = connect({ port: server.port, servername: 'localhost', ca: authority.pem, ALPNProtocols: ['h2'] })
+    closing.push(async () => socket.destroy())
+    await once(socket, 'secureConnect')
+    socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0, Buffer.alloc(0))]))
+    await once(socket, 'data')
+    const head = fieldsOf([
+      [':method', 'POST'],
+      [':scheme', 'https'],
+      [':authority', 'localhost'],
+      [':path', '/mutate'],
+      ...more,
+    ])
+    const [endOfHeaders, cancel] = [4, Buffer.from([0, 0, 0, 8])]
+    for (const id of [1, 3, 5]) socket.write(Buffer.concat([frame(1, endOfHeaders, id, head), frame(3, 0, id, cancel)]))
+    const ping = once(socket, 'data')
+    socket.write(frame(6, 0, 0, Buffer.alloc(8)))
+    await ping
+    expect((await post('/mutate', reviewOf({}))).body).toEqual(allowed)
+  })
+})

@@ -157,8 +157,11 @@ export async function startServer(options: ServerOptions, port: number, host = '
   surviveBackpressure(app.server)
 
   app.addHook('onRequest', async (request, reply) => {
+    // Reset together with its head, it emits no `close` that would give a place back.
+    if (streamOf(request.raw)?.destroyed === true) return reply.hijack()
     if (isDraining && streamOf(request.raw) === undefined) reply.header('connection', 'close')
     deadlines.expectBody(request.raw, pathOf(request.routeOptions.url))
+    return undefined
   })
 
   app.setErrorHandler((error, request, reply) => {
