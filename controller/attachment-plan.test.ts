@@ -267,9 +267,14 @@ test('no volume gets a pod while the status has no room for more that the guest 
       podName: `held-${n}`,
     }))
   const detaching = held(32).map(({ name, claimName }) => ({ name, claimName, phase: 'Detaching' as const }))
-  const planWith = (count: number) =>
-    planned(vmWith([data], { attachmentPods: held(count), attachedVolumes: detaching })).filter((one) => one === create)
+  const planWith = (count: number, before: readonly AttachedVolume[] = []) =>
+    planned(vmWith([...before, data], { attachmentPods: held(count), attachedVolumes: detaching })).filter(
+      (one) => one === create,
+    )
   expect([planWith(31), planWith(32)]).toEqual([[create], []])
+  // It waits until its name is free, and has no entry.
+  const waiting = { name: 'held-0', persistentVolumeClaim: { claimName: 'other' } }
+  expect(planWith(31, [waiting])).toEqual([create])
 })
 
 describe('a VM', () => {

@@ -90,10 +90,14 @@ const isHeld = (vm: Vm, volume: AttachedVolume): boolean =>
 export function planAttachments(observed: ObservedAttachments): AttachmentAction[] {
   const { vm, pods } = observed
   const wanted = wantedOf(observed)
-  const isNew = (volume: AttachedVolume) => entryOf(vm, volume) === undefined
   // A guest can hold volumes that are to be detached, and with more entries the status could not be written.
   let room = mostReported - entriesOf(vm).length
-  const staying = wanted.map((volume) => (isNew(volume) && room-- <= 0 ? {} : follow(observed, volume)))
+  const staying = wanted.map((volume): Step => {
+    if (entryOf(vm, volume) !== undefined) return follow(observed, volume)
+    const step = room > 0 ? follow(observed, volume) : {}
+    if (step.entry !== undefined) room--
+    return step
+  })
   const leaving = entriesOf(vm)
     .filter((entry) => !wanted.some((volume) => isSameAttachment(volume, entry)))
     .map((entry) => release(observed, entry))
