@@ -28,7 +28,7 @@ export function objectSizeCauses(vm: VirtualMachine, stored?: VirtualMachine): r
       suggestion:
         stored === undefined
           ? 'shorten its texts and lists, or those of the presets that select it'
-          : 'shorten its annotations, owners and finalizers',
+          : 'shorten its annotations, owners and finalizers, or apply it with fewer field managers',
     },
   ]
 }
