@@ -6,10 +6,9 @@ import { sleep, timestamp, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { createLanes, type Lanes } from '../runtime/lanes.ts'
-import { InvalidLauncherResponse, type DomainReport, type VolumeRequest } from '../runtime/launcher-api.ts'
+import { InvalidLauncherResponse, type DomainReport } from '../runtime/launcher-api.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
-import type { TapAddress } from '../runtime/network-api.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
@@ -294,16 +293,19 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   async function perform(round: Round, before: Vm, observation: Observation): Promise<void> {
+    const { launcher } = round
     let vm = before
     for (const action of plan(vm, observation, new Date(clock.now()).toISOString())) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
+      let failure: Observation | undefined
       switch (action.do) {
         case 'startGuest': {
           if (mustWaitToSend(round, vm) || taps.mustWait(round)) return undefined
           const prepared = await taps.prepare(round, vm)
           if (prepared === 'pending') return undefined
-          const failure = 'kind' in prepared ? prepared : await sendAddresses(round, prepared)
-          if (failure !== undefined) return perform(round, vm, failure)
+          if ('kind' in prepared) failure = prepared
+          else if (prepared.length > 0) failure = await failureOf(round, () => launcher.putNetwork(prepared))
+          if (failure !== undefined) break
           await sendCapabilities(round, vm)
           // Its launcher may have withheld the responses so far for seconds.
           const cached = vms.store.get(round.key)
@@ -318,32 +320,31 @@ export function startHandler(options: HandlerOptions): Handler {
         }
         case 'changeMedia': {
           if (mustWaitToSend(round, vm)) break
-          const failure = await withWhole(vm, (whole) => changeMedia(round, whole))
-          if (failure !== undefined) return perform(round, vm, failure)
+          const change = async (whole: Vm) => {
+            await sendTo(round, whole)
+            noteAccepted(round, whole)
+          }
+          failure = await withWhole(vm, (whole) => failureOf(round, () => change(whole), 'to change media'))
           break
         }
-        case 'attachVolumes': {
-          const failure = await attachVolumes(round, action.volumes)
-          if (failure !== undefined) return perform(round, vm, failure)
+        case 'attachVolumes':
+          failure = await failureOf(round, () => launcher.putVolumes(action.volumes), 'to attach volumes')
           break
-        }
-        case 'shutDownGuest': {
-          const failure = await shutDown(round, action.gracePeriodSeconds)
-          if (failure !== undefined) return perform(round, vm, failure)
+        case 'shutDownGuest':
+          failure = await failureOf(round, () => launcher.shutdown(action.gracePeriodSeconds))
           break
-        }
         case 'freezeGuest':
-        case 'thawGuest': {
-          const failure = await freezeOrThaw(round, action)
-          if (failure !== undefined) return perform(round, vm, failure)
+          failure = await failureOf(round, () => launcher.freeze(action.id), 'to freeze the guest')
           break
-        }
+        case 'thawGuest':
+          failure = await failureOf(round, () => launcher.thaw(action.id), 'to thaw the guest')
+          break
         case 'releaseLauncher':
           stopFollowing(round.entry)
           // The VM before its end: less of a finished one is in the cache.
           void taps.release(round, before)
           // The launcher exits by itself after some seconds, so an error changes nothing.
-          await round.launcher
+          await launcher
             .final()
             .catch((error: unknown) => logFailure(round.key, error, 'could not release the launcher'))
           break
@@ -358,6 +359,7 @@ export function startHandler(options: HandlerOptions): Handler {
         case 'requeueAfter':
           queue.addAfter(round.key, action.afterMs)
       }
+      if (failure !== undefined) return perform(round, vm, failure)
     }
   }
 
@@ -369,20 +371,6 @@ export function startHandler(options: HandlerOptions): Handler {
       if (text !== undefined) await launcher.putCapabilities(text)
     } catch (error) {
       log.debug({ vm: key, err: error }, 'could not send the capabilities of the node')
-    }
-  }
-
-  /** The failure to be planned for, if there was one. */
-  async function sendAddresses(
-    { launcher, entry }: Round,
-    addresses: readonly TapAddress[],
-  ): Promise<Observation | undefined> {
-    if (addresses.length === 0) return undefined
-    try {
-      await launcher.putNetwork(addresses)
-      return undefined
-    } catch (error) {
-      return failureOf(entry, error)
     }
   }
 
@@ -408,65 +396,32 @@ export function startHandler(options: HandlerOptions): Handler {
           : {}),
       }
     } catch (error) {
-      return failureOf(entry, error)
+      return observationOf(entry, error)
     }
   }
 
-  /** An event of the launcher follows. A refusal changes nothing: the guest has just ended, or is being started. */
-  async function attachVolumes(
-    { key, launcher, entry }: Round,
-    volumes: readonly VolumeRequest[],
+  /**
+   * The failure of a request to be planned for, if there was one.
+   * @param refusable what the launcher can refuse without a change: the guest has just ended, or is being started, and
+   *   an event of the launcher follows
+   */
+  async function failureOf(
+    { key, entry }: Round,
+    request: () => Promise<void>,
+    refusable?: string,
   ): Promise<Observation | undefined> {
     try {
-      await launcher.putVolumes(volumes)
+      await request()
       return undefined
     } catch (error) {
-      if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
-      logFailure(key, error, 'the launcher refused to attach volumes')
-      return undefined
-    }
-  }
-
-  /** The failure to be planned for, if there was one. */
-  async function shutDown({ launcher, entry }: Round, gracePeriodSeconds: number): Promise<Observation | undefined> {
-    try {
-      await launcher.shutdown(gracePeriodSeconds)
-      return undefined
-    } catch (error) {
-      return failureOf(entry, error)
-    }
-  }
-
-  /** An event of the launcher follows. A refusal changes nothing: the guest has just ended, or is being started. */
-  async function freezeOrThaw(
-    { key, launcher, entry }: Round,
-    action: { readonly do: 'freezeGuest' | 'thawGuest'; readonly id: string },
-  ): Promise<Observation | undefined> {
-    try {
-      await (action.do === 'freezeGuest' ? launcher.freeze(action.id) : launcher.thaw(action.id))
-      return undefined
-    } catch (error) {
-      if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
-      logFailure(key, error, 'the launcher refused a request for a snapshot', { action: action.do })
-      return undefined
-    }
-  }
-
-  async function changeMedia(round: Round, vm: Vm): Promise<Observation | undefined> {
-    const { key, entry } = round
-    try {
-      await sendTo(round, vm)
-      noteAccepted(round, vm)
-      return undefined
-    } catch (error) {
-      if (!(error instanceof LauncherRefusal)) return failureOf(entry, error)
-      logFailure(key, error, 'the launcher refused to change media')
+      if (refusable === undefined || !(error instanceof LauncherRefusal)) return observationOf(entry, error)
+      logFailure(key, error, `the launcher refused ${refusable}`)
       return undefined
     }
   }
 
   /** @throws any error that is not the launcher's */
-  function failureOf(entry: Tracked, error: unknown): Observation {
+  function observationOf(entry: Tracked, error: unknown): Observation {
     if (error instanceof LauncherAbsent) {
       entry.absentSince ??= clock.monotonic()
       return { kind: 'absent', absentForMs: since(entry.absentSince) }
