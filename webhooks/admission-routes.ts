@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
-import { sleep, type Clock } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
 import { createOneByOne } from '../runtime/one-by-one.ts'
@@ -13,7 +13,8 @@ import { budgetMs, inTime } from './deadline.ts'
 import { discoveryOf, version } from './discovery.ts'
 import { createGate } from './gate.ts'
 import type { Limits, Pass } from './gate.ts'
-import { dropHeaders, streamOf } from './http2.ts'
+import { streamOf } from './http2.ts'
+import { createLateResponses } from './late-response.ts'
 import type { AdmissionMetrics } from './metrics.ts'
 import { loggedFor, logResult, spanAttributes } from './request-log.ts'
 import { notApiServer, notFound, sendStatus, timeout } from './respond.ts'
@@ -50,11 +51,7 @@ const documents = new Map(
   ]),
 )
 
-/**
- * What does not exist is requested by users with rights in all API groups, thousands of times at once. A late response
- * makes the number in flight the most that there are in this time.
- */
-const lateMs = 2000
+/** What does not exist is requested by users with rights in all API groups, thousands of times at once. */
 const mostLate = 2048
 
 /** Resolves when the request may be handled; undefined if that is now. */
@@ -98,20 +95,14 @@ const ended = new Error('the admission request has ended')
  * all API groups can send any other request, which is therefore answered before anything of it is read.
  */
 export const admissionRoutes = (options: AdmissionOptions) => (app: FastifyInstance) => {
-  let late = 0
-  const beLate = async (message: IncomingMessage) => {
-    dropHeaders(message)
-    late++
-    await sleep(options.clock, lateMs)
-    late--
-  }
+  const beLate = createLateResponses(mostLate, options.clock)
   void app.register(reviewRoutes(options))
   void app.register(async (others) => {
     others.addHook('onRequest', async (request, reply) => {
       const document = documents.get(request.routeOptions.url ?? '')
       if (document !== undefined) return reply.type('application/json').send(document)
       // By HTTP/1.1, it would occupy a connection, and its body the window of the connection that all share.
-      if (streamOf(request.raw)?.endAfterHeaders === true && late < mostLate) await beLate(request.raw)
+      if (streamOf(request.raw)?.endAfterHeaders === true) await beLate(request.raw)
       return sendStatus(reply, notFound)
     })
     for (const path of documents.keys()) others.get(path, async () => undefined)

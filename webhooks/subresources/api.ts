@@ -3,14 +3,14 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createBuckets, type Rate } from '../../runtime/bucket.ts'
-import { sleep, type Clock } from '../../runtime/clock.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
 import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { limitRecords } from '../../runtime/record-limit.ts'
 import { BodyRejected, readBody } from '../body.ts'
 import { callerOf } from '../caller.ts'
-import { dropHeaders } from '../http2.ts'
+import { createLateResponses } from '../late-response.ts'
 import { withRetryAfter } from '../respond.ts'
 import { createGate } from '../gate.ts'
 import type { Limits, Pass } from '../gate.ts'
@@ -76,12 +76,8 @@ const mostTenants = 4096
 
 /**
  * To refuse a document takes as long as to send it: what takes time is the head of the request, up to a millisecond. So
- * a document that comes too often comes late, and the API server's limit of a user's requests in flight becomes a rate:
- * of 120, 60 per second. The API server gives up discovery after 5 s, connecting included.
+ * a document that is read too often comes late. Half of the connections, so that these requests cannot take all of them.
  */
-const lateMs = 2000
-
-/** Half of the connections, so that requests that wait cannot take all of them. */
 const defaultMostLate = 320
 
 /**
@@ -97,14 +93,10 @@ export function createApi(options: ApiOptions): Api {
   const namespaces = createShares(share)
   const admitted = new WeakMap<IncomingMessage, Admitted>()
   const discoveriesOf = createBuckets(discovery, mostTenants, clock)
-  let late = 0
+  const beLate = createLateResponses(mostLate, clock)
 
   const paceDiscovery = async (user: User, message: IncomingMessage): Promise<void> => {
-    if (discoveriesOf(tenantOf(user)).takeIfAny() || late >= mostLate) return
-    dropHeaders(message)
-    late++
-    await sleep(clock, lateMs)
-    late--
+    if (!discoveriesOf(tenantOf(user)).takeIfAny()) await beLate(message)
   }
 
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
