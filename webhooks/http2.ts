@@ -63,6 +63,18 @@ export function abort(message: Pick<IncomingMessage, 'socket'>): void {
   else stream.close(constants.NGHTTP2_CANCEL)
 }
 
+/**
+ * Responds to `Expect: 100-continue`. Node would do so by itself, and throws if a stream was reset together with its
+ * head.
+ */
+export function acceptExpectations(server: Server): void {
+  server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
+    if (streamOf(message)?.destroyed === true) return
+    response.writeContinue()
+    server.emit('request', message, response)
+  })
+}
+
 /** Which version of HTTP clients speak that can speak both. */
 export interface Versions {
   /** The ALPN callback of TLS. */
@@ -92,12 +104,6 @@ export function createVersions(most: number): Versions {
         socket.once('close', () => connections--)
       })
       server.on('session', (session: ServerHttp2Session) => session.setLocalWindowSize(connectionWindow))
-      // Otherwise Node responds by itself, and throws if the stream was reset together with its head.
-      server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
-        if (streamOf(message)?.destroyed === true) return
-        response.writeContinue()
-        server.emit('request', message, response)
-      })
     },
     leaveHttp2: () => void (isLeaving = true),
   }

@@ -8,7 +8,7 @@ import { guardConnections } from '../runtime/guard.ts'
 import { surviveBackpressure } from '../runtime/paused-parser.ts'
 import { pathOf, type AdmissionOptions } from './admission-routes.ts'
 import { createBodyDeadlines } from './body-deadline.ts'
-import { createVersions, http2Options, streamOf, type Multiplexing } from './http2.ts'
+import { acceptExpectations, createVersions, http2Options, streamOf, type Multiplexing } from './http2.ts'
 import { failureOf, sendStatus } from './respond.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import { unusedMs, watchUnused } from './unused-connections.ts'
@@ -152,6 +152,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
   })
 
   versions.watch(app.server)
+  acceptExpectations(app.server)
 
   // The API server sends requests of one tenant on a connection on which those of another were answered.
   surviveBackpressure(app.server)
