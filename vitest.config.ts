@@ -2,6 +2,14 @@ import { availableParallelism } from 'node:os'
 
 import { defineConfig } from 'vitest/config'
 
+const onCluster = {
+  setupFiles: ['test/seed.ts'],
+  testTimeout: 600_000,
+  hookTimeout: 900_000,
+  // Concurrent tests of a file wait for other processes.
+  maxConcurrency: 8,
+}
+
 /** `unit` only needs Node; the others need what they are named after, which `make test` provides. */
 export default defineConfig({
   test: {
@@ -62,14 +70,19 @@ export default defineConfig({
       },
       {
         test: {
+          // Tests that replace or break parts of the cluster, one file after the other.
           name: 'cluster',
-          setupFiles: ['test/seed.ts'],
-          include: ['test/cluster/**/*.test.ts'],
-          testTimeout: 600_000,
-          hookTimeout: 900_000,
+          include: ['test/cluster/*.test.ts'],
           fileParallelism: false,
-          // Concurrent tests of a file wait for other processes.
-          maxConcurrency: 8,
+          ...onCluster,
+        },
+      },
+      {
+        test: {
+          // Tests that only use the cluster.
+          name: 'cluster-parallel',
+          include: ['test/cluster/parallel/*.test.ts'],
+          ...onCluster,
         },
       },
       {

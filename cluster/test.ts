@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 
 import { ensureBinaries, ensureTool } from './binaries.ts'
@@ -77,27 +78,33 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       KUBECONFIG: kubeconfigOf(settings),
       VIRTSET_STATE: settings.state,
     })
-  const part = (name: string, prefix: readonly string[], ...projects: readonly string[]) => {
-    const blob = `--outputFile.blob=${join(blobs, name)}.json`
+  const part = (projects: readonly string[], prefix: readonly string[] = [], ...options: readonly string[]) => {
+    const blob = `--outputFile.blob=${join(blobs, projects.join('-'))}.json`
     const selection = projects.map((each) => `--project=${each}`)
-    return vitest(prefix, 'run', '--reporter=default', '--reporter=blob', blob, ...selection)
+    return vitest(prefix, 'run', '--reporter=default', '--reporter=blob', blob, ...selection, ...options)
   }
+  // Most tests with servers or guests wait for half of their time.
+  const waiting = `--maxWorkers=${2 * Math.max(2, availableParallelism())}`
   // Before the cluster starts, because even an idle one takes a third of two CPUs.
-  const parts = [await part('servers', [], 'apiserver', 'libvirt', 'dist')]
+  const parts = [await part(['apiserver', 'libvirt', 'dist'], [], waiting)]
   // These use all CPUs, and assert that others still get their share.
-  parts.push(await part('overload', [], 'overload'))
+  parts.push(await part(['overload']))
   await bringUpWithVirtset(progress, settings, true)
-  // Tests on the cluster run sequentially and mostly wait, so the checks and the tests that need no server run in the
-  // meantime. Others would miss their deadlines on few CPUs.
+  // Tests on the cluster mostly wait, so the checks and the tests that need no server run in the meantime. Others would
+  // miss their deadlines on few CPUs.
+  const runCluster = async () => {
+    parts.push(await part(['cluster-parallel'], [], waiting))
+    parts.push(await part(['cluster']))
+  }
   const failedChecks: string[] = []
   const runUnit = async () => {
     for (const [title, ...command] of checks) {
       const status = await runBeside([...inBackground(), bin(command[0]), ...command.slice(1)], directory, environment)
       if (status !== 0) failedChecks.push(title)
     }
-    return part('unit', inBackground(), 'unit')
+    parts.push(await part(['unit'], inBackground()))
   }
-  parts.push(...(await Promise.all([part('cluster', [], 'cluster'), runUnit()])))
+  await Promise.all([runCluster(), runUnit()])
   const whole = await vitest(
     [],
     `--merge-reports=${blobs}`,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { openCluster, type TestCluster, type VirtualMachine } from './cluster.ts'
-import { linuxVolume } from './example-images.ts'
-import { deaf, presets } from './vms.ts'
+import { openCluster, type TestCluster, type VirtualMachine } from '../cluster.ts'
+import { linuxVolume } from '../example-images.ts'
+import { deaf, presets } from '../vms.ts'
 
 let cluster: TestCluster
 

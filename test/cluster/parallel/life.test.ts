@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { guestGreeting } from '../../cluster/guest.ts'
-import { openCluster, processesOfPod, type VirtualMachine, type TestCluster } from './cluster.ts'
-import { deaf, guest, presets } from './vms.ts'
+import { guestGreeting } from '../../../cluster/guest.ts'
+import { openCluster, processesOfPod, type VirtualMachine, type TestCluster } from '../cluster.ts'
+import { deaf, guest, presets } from '../vms.ts'
 
 let cluster: TestCluster
 beforeAll(async () => {

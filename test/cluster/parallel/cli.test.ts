@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { kubeconfigAccess } from '../../runtime/access.ts'
-import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
-import { examples, presetsIn } from '../cli/examples.ts'
-import { samplePairs } from '../cli/pairs.ts'
-import { resultOfCluster, resultOfOutput, withoutIdentity, type Result } from '../cli/persisted.ts'
-import { runVm } from '../cli/world.ts'
-import { openCluster, type TestCluster } from './cluster.ts'
+import { kubeconfigAccess } from '../../../runtime/access.ts'
+import { createKubeClient, type KubeClient } from '../../../runtime/kube.ts'
+import { examples, presetsIn } from '../../cli/examples.ts'
+import { samplePairs } from '../../cli/pairs.ts'
+import { resultOfCluster, resultOfOutput, withoutIdentity, type Result } from '../../cli/persisted.ts'
+import { runVm } from '../../cli/world.ts'
+import { openCluster, type TestCluster } from '../cluster.ts'
 
 /**
  * Offline completion equals that of the installed webhooks. VMs are created as dry runs: they pass all of admission,

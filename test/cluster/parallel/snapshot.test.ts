@@ -3,11 +3,11 @@ import { join, resolve } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { run } from '../../cluster/command.ts'
-import type { SnapshotStatus } from '../../api/snapshot.ts'
-import { openCluster, type Console, type TestCluster } from './cluster.ts'
-import { linuxVolume } from './example-images.ts'
-import { deaf, presets } from './vms.ts'
+import { run } from '../../../cluster/command.ts'
+import type { SnapshotStatus } from '../../../api/snapshot.ts'
+import { openCluster, type Console, type TestCluster } from '../cluster.ts'
+import { linuxVolume } from '../example-images.ts'
+import { deaf, presets } from '../vms.ts'
 
 /** The claims are of the CSI driver in `cluster/csi`, whose volumes and snapshots are files of the same content. */
 let cluster: TestCluster
@@ -16,7 +16,11 @@ let shell: Console
 
 beforeAll(async () => {
   cluster = await openCluster()
-  await cluster.kubectl('apply', '-f', resolve(import.meta.dirname, '../../manifests/examples/preset-guest-agent.yaml'))
+  await cluster.kubectl(
+    'apply',
+    '-f',
+    resolve(import.meta.dirname, '../../../manifests/examples/preset-guest-agent.yaml'),
+  )
   await cluster.apply(...presets, await linux(), claim('data-deaf'), withoutAgent)
   await vm('start', 'linux')
 })
@@ -27,7 +31,7 @@ const resources = (storage: string) => ({ requests: { storage } })
 /** XFS, which the storage uses, is not smaller than 300 MiB. */
 const fileSystem = { storageClassName, resources: resources('320Mi') }
 const impatient = { terminationGracePeriodSeconds: 0 }
-const kubectlVm = resolve(import.meta.dirname, '../../cli/main.ts')
+const kubectlVm = resolve(import.meta.dirname, '../../../cli/main.ts')
 const vm = (...words: string[]) => run([process.execPath, kubectlVm, ...words, '-n', cluster.namespace])
 
 const claim = (name: string) => ({

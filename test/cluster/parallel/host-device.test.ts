@@ -2,11 +2,11 @@ import { existsSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { createPlugin } from '../../handler/device-plugin/plugin.ts'
-import { register } from '../../handler/device-plugin/registration.ts'
-import { startDraDriver } from '../dra-driver.ts'
-import { openCluster, type TestCluster, type VirtualMachine } from './cluster.ts'
-import { deaf } from './vms.ts'
+import { createPlugin } from '../../../handler/device-plugin/plugin.ts'
+import { register } from '../../../handler/device-plugin/registration.ts'
+import { startDraDriver } from '../../dra-driver.ts'
+import { openCluster, type TestCluster, type VirtualMachine } from '../cluster.ts'
+import { deaf } from '../vms.ts'
 
 /**
  * Devices that a device plugin and a DRA driver of a vendor offer to the real kubelet. This process is both; there are no

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { openCluster, processesOfPod, type TestCluster } from './cluster.ts'
-import { linuxVolume } from './example-images.ts'
-import { deaf, presets } from './vms.ts'
+import { openCluster, processesOfPod, type TestCluster } from '../cluster.ts'
+import { linuxVolume } from '../example-images.ts'
+import { deaf, presets } from '../vms.ts'
 
 let cluster: TestCluster
 /** The directory on the host of a volume that every node can use. */

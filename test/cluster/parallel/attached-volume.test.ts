@@ -3,10 +3,10 @@ import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { run } from '../../cluster/command.ts'
-import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from './cluster.ts'
-import { linuxVolume } from './example-images.ts'
-import { deaf, presets } from './vms.ts'
+import { run } from '../../../cluster/command.ts'
+import { openCluster, processesOfPod, type TestCluster, type VirtualMachine } from '../cluster.ts'
+import { linuxVolume } from '../example-images.ts'
+import { deaf, presets } from '../vms.ts'
 
 let cluster: TestCluster
 /** The directory on the host for persistent volumes. */

@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openCluster, type VirtualMachine, type TestCluster } from './cluster.ts'
-import { deaf } from './vms.ts'
+import { openCluster, type VirtualMachine, type TestCluster } from '../cluster.ts'
+import { deaf } from '../vms.ts'
 
 let cluster: TestCluster
 beforeAll(async () => {
@@ -23,7 +23,7 @@ function config(name: string): object {
   }
 }
 
-const main = resolve(import.meta.dirname, '../../cli/main.ts')
+const main = resolve(import.meta.dirname, '../../../cli/main.ts')
 const vm = (...rest: string[]) => promisify(execFile)(process.execPath, [main, ...rest, '-n', cluster.namespace])
 
 test.concurrent('kubectl vm starts, stops and starts again; the second VM has the changed template and the same hardware addresses', async () => {

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
-import { guestGreeting } from '../../cluster/guest.ts'
-import { openCluster, podDirectory, type TestCluster, type VirtualMachine } from './cluster.ts'
-import { demoDisk } from './example-images.ts'
-import { deaf, presets } from './vms.ts'
+import { guestGreeting } from '../../../cluster/guest.ts'
+import { openCluster, podDirectory, type TestCluster, type VirtualMachine } from '../cluster.ts'
+import { demoDisk } from '../example-images.ts'
+import { deaf, presets } from '../vms.ts'
 
 let cluster: TestCluster
 /** The image that is a disk with the demo guest. */
