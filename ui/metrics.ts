@@ -4,7 +4,7 @@ import type { GuestMetrics } from '../api/guest-metrics.ts'
 import { request, subresourcePath } from './api.ts'
 import { Refused, textOf } from './failure.ts'
 import { html } from './html.ts'
-import { bytesText, linesOf, shareText, withSample, type Sample } from './usage.ts'
+import { bytesText, guestMetricsOf, linesOf, shareText, withSample, type Sample } from './usage.ts'
 
 interface MetricsProps {
   readonly namespace: string
@@ -35,7 +35,7 @@ function useUsage({ namespace, name }: MetricsProps): Usage {
       let nextMs = isFirst ? secondMs : intervalMs
       try {
         if (document.hidden) return
-        const metrics = (await request('GET', path)) as GuestMetrics
+        const metrics = guestMetricsOf(await request('GET', path))
         isFirst = false
         if (!isStopped) {
           setUsage(({ samples, last }) => ({
