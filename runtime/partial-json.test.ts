@@ -12,7 +12,7 @@ function expected(value: unknown, parts: Parts): unknown {
     const [most, ofItem] = parts as readonly [number, Parts]
     return Array.isArray(value) ? value.slice(0, most).map((item: unknown) => expected(item, ofItem)) : value
   }
-  if (Array.isArray(value)) return value.map((item: unknown) => expected(item, parts))
+  if (Array.isArray(value)) return value.map((item: unknown) => (Array.isArray(item) ? item : expected(item, parts)))
   if (!isRecord(value)) return value
   const { '*': others = false, ...named } = parts as { readonly [member: string]: Parts }
   const partOf = (key: string): Parts => (Object.hasOwn(named, key) ? (named[key] ?? false) : others)
@@ -24,6 +24,13 @@ function expected(value: unknown, parts: Parts): unknown {
 }
 
 describe('a parser of parts', () => {
+  it('parses arrays that are nested ten thousand times', () => {
+    let inner = parse(`[${'['.repeat(10_000)}${']'.repeat(10_000)}]`, { a: true })
+    let depth = 0
+    for (; Array.isArray(inner); depth++) inner = inner[0]
+    expect(depth).toBe(10_001)
+  })
+
   it.each<[string, unknown, Parts, unknown]>([
     ['the members that are named', { a: 1, b: { c: [2], d: 3 }, e: 4 }, { b: { c: true } }, { b: { c: [2] } }],
     ['all others than those that are named', { a: 1, b: 2 }, { '*': true, a: false }, { b: 2 }],

@@ -1,6 +1,6 @@
 /**
  * Which parts of a JSON value are parsed: of an object, those of the members that are named, and of all others those of
- * `*`. Of an array, these parts of each item, or of the first ones only.
+ * `*`. Of an array, these parts of each item, or of the first ones only; an item that is an array itself is parsed whole.
  */
 export type Parts = boolean | ObjectParts | readonly [most: number, ofItem: Parts]
 
@@ -86,7 +86,9 @@ function cut(json: Buffer, parts: Level): number {
         return false
       }
       if (!isFirst) json[to++] = comma
-      value(level.item ?? level)
+      // Of arrays in arrays nothing is named. They can be nested more deeply than calls can be.
+      if (level.item === undefined && json[at] === openBracket) keep(valueEnd(json, at))
+      else value(level.item ?? level)
       return true
     })
   }
