@@ -14,8 +14,8 @@ interface AttachedVolumesOptions {
   /** Whether the running guest has a device with this alias. */
   readonly hasDevice: (dom: DomainRef, alias: string) => Promise<boolean>
   /**
-   * Where the guest has mounted the disk with this target; undefined if no agent can tell.
-   * @throws AgentBusy if it will be able to tell later
+   * Where the guest has mounted the disk with this target; undefined if it has no agent.
+   * @throws AgentBusy if the agent does not tell
    */
   readonly readMounts: (dom: DomainRef, target: string) => Promise<readonly string[] | undefined>
   /** The sockets of the pods that serve the claims. */

@@ -1,7 +1,9 @@
+import { shorten } from '../api/shorten.ts'
 import type { AgentState } from '../runtime/guest-info.ts'
 import { AgentBusy } from './attached-volumes.ts'
 import { agentReturnMinutes } from './guest-agent.ts'
 import { AgentUnresponsive } from './libvirt/agent-errors.ts'
+import { LibvirtError } from './libvirt/errors.ts'
 
 interface Agent {
   /** Undefined without a channel. */
@@ -10,13 +12,16 @@ interface Agent {
   readonly isFrozen: boolean
 }
 
+/** Characters of what an agent states, or libvirt for it. */
+const longestReason = 256
+
 /**
- * Where a disk is mounted, by the agent; undefined if there is none that can tell.
- * @param read throws AgentUnresponsive
- * @throws AgentBusy if the agent cannot tell now, and the disk may be mounted
+ * Where a disk is mounted, by the agent; undefined if there is none.
+ * @param read throws AgentUnresponsive, or LibvirtError if the agent does not answer this question
+ * @throws AgentBusy if the agent does not tell, and the disk may be mounted
  */
 export async function mountsOf(
-  read: () => Promise<readonly string[] | undefined>,
+  read: () => Promise<readonly string[]>,
   { state, mayReturn, isFrozen }: Agent,
 ): Promise<readonly string[] | undefined> {
   if (isFrozen) throw new AgentBusy('the guest is frozen for a snapshot')
@@ -28,6 +33,8 @@ export async function mountsOf(
     return await read()
   } catch (error) {
     if (error instanceof AgentUnresponsive) throw new AgentBusy('the agent in the guest does not answer')
-    throw error
+    if (!(error instanceof LibvirtError)) throw error
+    const reason = shorten(error.message, longestReason)
+    throw new AgentBusy(`the agent in the guest does not report its file systems: ${reason}`)
   }
 }

@@ -63,14 +63,13 @@ const longestMountPoint = 128
 
 /**
  * Where the guest has mounted file systems on the disk with this target, also on parts and combinations of it.
- * Undefined if no agent answers the question.
- * @throws AgentUnresponsive, ConnectionLost
+ * @throws AgentUnresponsive, LibvirtError if the agent refuses the question or does not know it, ConnectionLost
  */
 export async function readMounts(
   connection: Pick<Connection, 'call'>,
   dom: DomainRef,
   target: string,
-): Promise<readonly string[] | undefined> {
+): Promise<readonly string[]> {
   try {
     await connection.call('domain_agent_set_response_timeout', { dom, timeout: agentTimeoutSeconds, flags: 0 })
     const reply = await connection.call('domain_get_guest_info', { dom, types: filesystems, flags: 0 }, deadlineMs)
@@ -85,8 +84,7 @@ export async function readMounts(
   } catch (error) {
     if (isAgentLate(error))
       throw new AgentUnresponsive('the agent did not answer the question for its file systems', { cause: error })
-    if (!(error instanceof LibvirtError)) throw error
-    return undefined
+    throw error
   }
 }
 
