@@ -885,6 +885,15 @@ describe('a launcher pod', () => {
     ...barePod(name),
     metadata: { ...barePod(name).metadata, ...metadata },
   })
+  const withVariable = (name: string) => ({
+    ...barePod('p'),
+    spec: { containers: ['first', 'second'].map((one) => ({ name: one, image: 'i', env: [{ name, value: 'a' }] })) },
+  })
+  const ownVariable = 'a pod with the variable VIRTSET_VM_UID or VIRTSET_ATTACHED_TO'
+  const mirrorPod = (metadata: object) => ({
+    metadata: { annotations: { 'kubernetes.io/config.mirror': 'a' }, ...metadata },
+    spec: { ...barePod('p').spec, nodeName: 'node1' },
+  })
 
   /** The name of a launcher pod, or of a pod that a user created. */
   async function podOf(isLauncher: boolean): Promise<string> {
@@ -914,6 +923,26 @@ describe('a launcher pod', () => {
       ownAttachment,
     ],
     ['a user creates one with an empty label', podWith({ labels: unnamed }), jane, 403, ownLabel],
+    ['a user creates one with its variable', withVariable('VIRTSET_VM_UID'), jane, 403, ownVariable],
+    ['a user creates one with that of a claim', withVariable('VIRTSET_ATTACHED_TO'), jane, 403, ownVariable],
+    ['a user creates one with another variable', withVariable('VM_UID'), jane, 201, ''],
+    // KubeVirt's pods have such names.
+    ['a user creates one with such a name', podWith({}, 'virt-launcher-a-b'), jane, 201, ''],
+    ['a node creates a mirror pod', mirrorPod({ name: 'static' }), jane, 201, ''],
+    [
+      'a node creates a mirror pod with such a name',
+      mirrorPod({ name: 'virt-launcher-a-b' }),
+      jane,
+      403,
+      'a mirror pod cannot have the name',
+    ],
+    [
+      'a node has such a name generated for one',
+      mirrorPod({ generateName: 'virt-volume-a-' }),
+      jane,
+      403,
+      'a mirror pod cannot have the name',
+    ],
     ['a user creates one with the owner', podWith({ ownerReferences: [vm()] }), jane, 403, ownOwner],
     [
       'a user creates one whose owner does not control it',
