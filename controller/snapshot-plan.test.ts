@@ -303,10 +303,22 @@ describe('the VolumeSnapshots', () => {
   })
 
   const devices = (one: object) => ({ ...thawed, spec: { ...thawed.spec, domain: { devices: one } } })
+  const persistentVolumeClaim = { claimName: 'data' }
+  const attachedAs = (phase: 'Attaching' | 'Attached') => ({
+    ...thawed,
+    spec: { ...thawed.spec, attachedVolumes: [{ name: 'data', persistentVolumeClaim }] },
+    status: { ...thawed.status, attachedVolumes: [{ name: 'data', claimName: 'data', phase }] },
+  })
+  test('are ready, with that of an attached volume that the frozen guest has', () => {
+    const [first] = planned(begun, attachedAs('Attached'), { volumeSnapshots: taken(ready) })
+    expect(first?.at(-1)).toBe('Quiesced=True GuestFrozen')
+  })
+
   const shared = devices({ filesystems: [{ type: 'volume', source: { volume: 'data' }, target: { dir: 'd' } }] })
   test.each<[string, ReturnType<typeof vmWith>]>([
     ['a shared file system', shared],
     ['a disk that other guests write', devices({ disks: [{ source: { volume: 'data' }, shareable: {} }] })],
+    ['an attached volume that the guest does not have', attachedAs('Attaching')],
     ['a disk that is never flushed', devices({ disks: [{ source: { volume: 'data' }, driver: { cache: 'unsafe' } }] })],
   ])('are ready, and a frozen guest does not cover %s: the volume is named', (_, vm) => {
     const [first] = planSnapshot(observed(begun, vm, { volumeSnapshots: taken(ready) }))
