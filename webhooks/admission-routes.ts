@@ -101,8 +101,12 @@ export const admissionRoutes = (options: AdmissionOptions) => (app: FastifyInsta
     others.addHook('onRequest', async (request, reply) => {
       const document = documents.get(request.routeOptions.url ?? '')
       if (document !== undefined) return reply.type('application/json').send(document)
-      // By HTTP/1.1, it would occupy a connection, and its body the window of the connection that all share.
-      if (streamOf(request.raw)?.endAfterHeaders === true) await beLate(request.raw)
+      // By HTTP/1.1, it would occupy a connection.
+      if (streamOf(request.raw) !== undefined) {
+        // Node would store its body until the response.
+        request.raw.resume()
+        await beLate(request.raw)
+      }
       return sendStatus(reply, notFound)
     })
     for (const path of documents.keys()) others.get(path, async () => undefined)

@@ -9,7 +9,7 @@ const versionsWith = (connections: number) => {
   const server = new Server()
   versions.watch(server)
   const sockets = Array.from({ length: connections }, () => new EventEmitter())
-  for (const socket of sockets) server.emit('connection', socket)
+  for (const socket of sockets) server.emit('secureConnection', socket)
   return { versions, sockets }
 }
 const both = { protocols: ['h2', 'http/1.1'] }
@@ -25,6 +25,14 @@ describe('a client that speaks both versions', () => {
   test('speaks HTTP/1.1 again after connections were closed', () => {
     const { versions, sockets } = versionsWith(3)
     sockets[0]?.emit('close')
+    expect(versions.choose(both)).toBe('http/1.1')
+  })
+
+  test('speaks HTTP/1.1 while only clients that are not proven have connections', () => {
+    const versions = createVersions(2)
+    const server = new Server()
+    versions.watch(server)
+    for (let count = 0; count < 3; count++) server.emit('connection', new EventEmitter())
     expect(versions.choose(both)).toBe('http/1.1')
   })
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants, Http2ServerRequest, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
-import type { Server } from 'node:net'
+import type { Server, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 
 /**
  * Of a stream: what a request may have sent before anything reads it. All requests that may be in progress, 256, can
@@ -29,7 +30,8 @@ export const http2Options = (head: Multiplexing['head']) => ({
   settings: {
     initialWindowSize: streamWindow,
     maxConcurrentStreams: mostStreams,
-    // A head of more than nine frames ends the connection, and clients send none above the limit below.
+    // A head of more than nine frames ends the connection. Go sends none above the limit below, except in the first
+    // requests of a connection, and in frames of 16 KiB then: that ends connections that have just begun.
     maxFrameSize: 64 * 1024,
     // Each header counts 32 bytes more than by HTTP/1.1.
     maxHeaderListSize: head.bytes + 32 * head.headers,
@@ -63,15 +65,35 @@ export function abort(message: Pick<IncomingMessage, 'socket'>): void {
   else stream.close(constants.NGHTTP2_CANCEL)
 }
 
+/** Those that Fastify routes. */
+const methods = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
+
 /**
- * Responds to `Expect: 100-continue`. Node would do so by itself, and throws if a stream was reset together with its
- * head.
+ * Lets routes and their limits see each request. By themselves, Node and Fastify respond at once to CONNECT, to a method
+ * that they do not know, which by HTTP/2 can be any text, and to expectations. Such a request becomes one with a method
+ * that nothing at its path has.
  */
-export function acceptExpectations(server: Server): void {
+export function deliverEach(server: Server): void {
+  server.prependListener('request', (message: IncomingMessage) => {
+    if (!methods.has(message.method ?? '')) message.method = 'OPTIONS'
+    // Otherwise Fastify takes it for one without a body: by HTTP/2, no other header has to announce that.
+    if (streamOf(message)?.endAfterHeaders === false) message.headers['content-type'] ??= 'application/octet-stream'
+  })
+  // Node would respond by itself, and throw if the stream was reset together with its head.
   server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
     if (streamOf(message)?.destroyed === true) return
     response.writeContinue()
     server.emit('request', message, response)
+  })
+  server.on('checkExpectation', (message: IncomingMessage, response: ServerResponse) => {
+    server.emit('request', message, response)
+  })
+  server.on('connect', (message: IncomingMessage, client: ServerResponse | Duplex) => {
+    if (streamOf(message) === undefined) return void client.destroy()
+    // It has none.
+    message.url = '/apis'
+    server.emit('request', message, client)
+    return undefined
   })
 }
 
@@ -79,7 +101,6 @@ export function acceptExpectations(server: Server): void {
 export interface Versions {
   /** The ALPN callback of TLS. */
   readonly choose: (client: { readonly protocols: readonly string[] }) => string | undefined
-  /** To be called after the connections of the server are limited. */
   readonly watch: (server: Server) => void
   /** Its sessions end with requests on their way, so none begins anymore. */
   readonly leaveHttp2: () => void
@@ -99,11 +120,16 @@ export function createVersions(most: number): Versions {
       return preferred.find((protocol) => protocols.includes(protocol))
     },
     watch(server) {
-      server.on('connection', (socket) => {
+      // Those of clients that are not proven count nothing.
+      server.on('secureConnection', (socket: Socket) => {
         connections++
         socket.once('close', () => connections--)
       })
-      server.on('session', (session: ServerHttp2Session) => session.setLocalWindowSize(connectionWindow))
+      server.on('session', (session: ServerHttp2Session) => {
+        session.setLocalWindowSize(connectionWindow)
+        // With a listener, pings keep a session open whose streams are silent.
+        session.on('ping', () => {})
+      })
     },
     leaveHttp2: () => void (isLeaving = true),
   }

@@ -73,7 +73,7 @@ async function start(
     clock: systemClock,
     limits,
     ...more,
-    ...(allowH2 ? { multiplexing: { above: 0, head: { bytes: 128 * 1024, headers: 1200 } } } : {}),
+    ...(allowH2 ? { multiplexing: { above: -1, head: { bytes: 128 * 1024, headers: 1200 } } } : {}),
   }
   const certificate = await serverLeaf(authority)
   const server = await startServer({ certificate, routes: admissionRoutes(options), ...options }, 0, '127.0.0.1')
@@ -741,6 +741,49 @@ describe.each([
     await Promise.all([server.drain(0), once(unused, 'close')])
     expect(unused.destroyed).toBe(true)
   }, 30_000)
+})
+
+describe('by HTTP/2, a request', () => {
+  /** With the head of a request, and pieces of its body. @returns the status, once there is one */
+  async function open(clock: Clock) {
+    allowH2 = true
+    const running = await start(() => ({ allowed: true }), defaultLimits, { clock: closable(clock) })
+    const session = connectHttp2(`https://localhost:${running.server.port}`, { ca: running.authority.pem })
+    closing.push(async () => session.destroy())
+    const send = (head: object, ...pieces: readonly string[]) => {
+      const seen: { code?: unknown } = {}
+      const stream = session.request({ ...head }, { endStream: pieces.length === 0 })
+      stream.on('response', (headers) => (seen.code = headers[':status'])).resume()
+      for (const piece of pieces) stream.write(piece)
+      if (pieces.length > 0) stream.end()
+      return seen
+    }
+    return { ...running, send }
+  }
+
+  test('to which nothing responds gets a late response, whatever its method, and with a body', async () => {
+    const clock = fakeClock()
+    const { send, post } = await open(clock)
+    const methods = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PROPFIND', 'FOO']
+    const sent = [
+      ...methods.map((method) => send({ ':method': method, ':path': '/nothing' })),
+      send({ ':method': 'CONNECT', ':authority': 'localhost' }),
+      send({ ':method': 'GET', ':path': '/nothing', expect: 'a' }),
+      send({ ':method': 'POST', ':path': '/nothing' }, 'a', 'b'),
+      send({ ':method': 'POST', ':path': '/nothing', expect: '100-continue' }, 'a'),
+    ]
+    expect((await post('/mutate', reviewOf({}))).code).toBe(200)
+    expect(sent.filter(({ code }) => code !== undefined)).toEqual([])
+    await clock.advance(2000)
+    await until(() => sent.every(({ code }) => code === 404))
+  })
+
+  test('has a body without a header that announces it', async () => {
+    const { send } = await open(systemClock)
+    const review = reviewOf({})
+    const seen = send({ ':method': 'POST', ':path': '/mutate' }, review.slice(0, 9), review.slice(9))
+    expect(await until(() => seen.code)).toBe(200)
+  })
 })
 
 describe('a request that is reset together with its head', () => {

@@ -5,10 +5,11 @@ import type { Rate } from '../runtime/bucket.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { guardConnections } from '../runtime/guard.ts'
+import { createLimitedLog } from '../runtime/limited-log.ts'
 import { surviveBackpressure } from '../runtime/paused-parser.ts'
 import { pathOf, type AdmissionOptions } from './admission-routes.ts'
 import { createBodyDeadlines } from './body-deadline.ts'
-import { acceptExpectations, createVersions, http2Options, streamOf, type Multiplexing } from './http2.ts'
+import { createVersions, deliverEach, http2Options, streamOf, type Multiplexing } from './http2.ts'
 import { failureOf, sendStatus } from './respond.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import { unusedMs, watchUnused } from './unused-connections.ts'
@@ -110,6 +111,7 @@ export interface WebhookServer {
 /** Serves HTTPS on `port` (0: any free one) of `host`. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
   const { certificate, metrics, log, clock, frontProxy } = options
+  const limitedLog = createLimitedLog(log, clock)
   const deadlines = createBodyDeadlines(options)
   let isDraining = false
   let current = certificate
@@ -152,7 +154,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
   })
 
   versions.watch(app.server)
-  acceptExpectations(app.server)
+  deliverEach(app.server)
 
   // The API server sends requests of one tenant on a connection on which those of another were answered.
   surviveBackpressure(app.server)
@@ -169,8 +171,8 @@ export async function startServer(options: ServerOptions, port: number, host = '
     const path = pathOf(request.routeOptions.url)
     const { code, rejection, reason, message } = failureOf(error)
     metrics.rejected(path, rejection)
-    if (code >= 500) log.error({ err: error, path }, 'an admission request failed')
-    else log.warn({ path, reason: rejection, message }, 'an admission request was rejected')
+    if (code >= 500) limitedLog(path, { err: error, path }, 'an admission request failed', 'error')
+    else limitedLog(path, { path, reason: rejection, message }, 'an admission request was rejected', 'warn')
     return sendStatus(reply, { code, reason, message })
   })
 

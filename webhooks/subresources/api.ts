@@ -189,7 +189,7 @@ export function createApi(options: ApiOptions): Api {
           const user = callerOf(request.raw, frontProxy(), clock.now())
           if (user === undefined) return send(reply, unauthorized)
           // Fastify does not read their bodies, and Node would store them until the response.
-          if (['GET', 'HEAD', 'TRACE'].includes(request.method)) request.raw.resume()
+          if (['GET', 'HEAD'].includes(request.method)) request.raw.resume()
           // Clients do without the whole API if they cannot discover it, so it takes no place of their tenant's share.
           const found = route(api, request.method, request.url)
           if (found.kind === 'document') {

@@ -3,6 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { type Duplex, duplexPair, PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import fastify from 'fastify'
 import { Registry } from 'prom-client'
 import { afterEach, expect, test } from 'vitest'
@@ -383,26 +384,47 @@ test('a permission is not reviewed again after its session has ended', async () 
   expect(checked.length).toBe(2)
 })
 
-test('a client of a log that reads nothing is disconnected after a minute', async () => {
-  const { clock, guests, lines, read } = await start()
+/** A log of which the client reads nothing, although the guest prints. */
+async function unreadLog() {
+  const started = await start()
+  const { guests, lines, read } = started
   const opening = read()
   await until(() => guests.length === 1)
   const guest = guests[0]
   guest?.write('x'.repeat(8192))
   const response = await opening
   response.pause()
-  let isOver = false
-  guest?.on('close', () => (isOver = true)).on('error', () => {})
+  guest?.on('error', () => {})
+  let drained = 0
   const more = () => {
+    drained++
     for (let count = 0; count < 400 && guest?.write(Buffer.alloc(65_536)) === true; count++) continue
   }
   guest?.on('drain', more)
   more()
+  // Until the buffers on the way are full.
+  for (let before = 0; before < drained; await sleep(100)) before = drained
+  return { ...started, guest, isOver: () => lines.some(({ msg }) => msg === 'a session has ended') }
+}
+
+test('a client of a log that reads nothing is disconnected after a minute', async () => {
+  const { clock, guest, lines, isOver } = await unreadLog()
+  let isClosed = false
+  guest?.on('close', () => (isClosed = true))
   await until(
-    () => isOver || lines.some(({ msg }) => msg === 'a session has ended'),
+    () => isClosed || isOver(),
     () => clock.advance(10_000),
   )
   expect(lines.at(-1)).toMatchObject({ msg: 'a session has ended', kind: 'log' })
+})
+
+test('a client of a log that reads nothing delays the end of the sessions by five seconds', async () => {
+  const { clock, sessions, isOver } = await unreadLog()
+  sessions.end()
+  await clock.advance(4000)
+  expect(isOver()).toBe(false)
+  await clock.advance(1000)
+  await until(isOver)
 })
 
 test.each([

@@ -29,7 +29,7 @@ import type { SessionMetrics } from './session-metrics.ts'
 import { createSessionPlaces, tooMany, type SessionLimits, type SessionPlace } from './session-places.ts'
 import { accessOfSession, type SessionRequest } from './session-request.ts'
 import { tenantOf } from './tenant.ts'
-import { bridge, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
+import { bridge, closeMs, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
 
 export interface SessionOptions {
   readonly kube: Pick<KubeClient, 'get'>
@@ -347,6 +347,11 @@ function stream(
   const end = (why: Ending) => {
     ending = why
     guest.destroy()
+    // It may read nothing of what is to be sent before the end.
+    client.once(
+      'close',
+      clock.after(closeMs, () => client.destroy()),
+    )
   }
   readPaced(
     guest,
