@@ -5,6 +5,7 @@ import type { VolumeReport, VolumeRequest } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import type { DomainRef } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import type { GuestDisk } from './libvirt/guest-info.ts'
 
 interface AttachedVolumesOptions {
   /** Attaches a disk to the running guest. @throws LibvirtError */
@@ -14,10 +15,10 @@ interface AttachedVolumesOptions {
   /** Whether the running guest has a device with this alias. */
   readonly hasDevice: (dom: DomainRef, alias: string) => Promise<boolean>
   /**
-   * Where the guest has mounted the disk with this target; undefined if it has no agent.
+   * Where the guest has mounted a disk; undefined if it has no agent.
    * @throws AgentBusy if the agent does not tell
    */
-  readonly readMounts: (dom: DomainRef, target: string) => Promise<readonly string[] | undefined>
+  readonly readMounts: (dom: DomainRef, disk: GuestDisk) => Promise<readonly string[] | undefined>
   /** The sockets of the pods that serve the claims. */
   readonly sockets: AttachedSockets
   readonly clock: Clock
@@ -202,7 +203,7 @@ export class AttachedVolumes {
       return false
     }
     if (!current.isUnplugging) {
-      const inUse = await this.#useOf(dom, current.request.dev)
+      const inUse = await this.#useOf(dom, current.request)
       if (inUse !== undefined) return wait('VolumeInUse', inUse)
     }
     let refusal: string | undefined
@@ -230,9 +231,9 @@ export class AttachedVolumes {
   }
 
   /** Why the guest uses a disk, in words. */
-  async #useOf(dom: DomainRef, target: string): Promise<string | undefined> {
+  async #useOf(dom: DomainRef, disk: GuestDisk): Promise<string | undefined> {
     try {
-      const mounts = (await this.#options.readMounts(dom, target)) ?? []
+      const mounts = (await this.#options.readMounts(dom, disk)) ?? []
       return mounts.length === 0
         ? undefined
         : `the guest has mounted it at ${mounts.join(', ')}; it is detached once it is unmounted`

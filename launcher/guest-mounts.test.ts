@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { mountsOf } from './guest-mounts.ts'
-import { AgentUnresponsive } from './libvirt/agent-errors.ts'
+import { AgentUnclear, AgentUnresponsive } from './libvirt/agent-errors.ts'
 import { LibvirtError } from './libvirt/errors.ts'
 
 type Agent = Parameters<typeof mountsOf>[1]
@@ -15,6 +15,7 @@ const returning = 'AgentBusy: the agent in the guest has disconnected, and has 5
 test.each<[string, Agent, () => Promise<readonly string[]>, unknown]>([
   ['an agent that answers', connected, mounted, ['/data']],
   ['an agent that refuses the question', connected, refusing('it is disabled'), `${refuses}it is disabled`],
+  ['an agent whose answer is not clear', connected, () => Promise.reject(new AgentUnclear('a')), 'AgentBusy: a'],
   ['an agent that refuses at length', connected, refusing('x'.repeat(300)), `${refuses}${'x'.repeat(255)}…`],
   ['an agent that does not answer', connected, late, 'AgentBusy: the agent in the guest does not answer'],
   ['an agent that did not answer before', { ...connected, state: 'unresponsive' }, mounted, ['/data']],

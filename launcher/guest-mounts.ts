@@ -2,7 +2,7 @@ import { shorten } from '../api/shorten.ts'
 import type { AgentState } from '../runtime/guest-info.ts'
 import { AgentBusy } from './attached-volumes.ts'
 import { agentReturnMinutes } from './guest-agent.ts'
-import { AgentUnresponsive } from './libvirt/agent-errors.ts'
+import { AgentUnclear, AgentUnresponsive } from './libvirt/agent-errors.ts'
 import { LibvirtError } from './libvirt/errors.ts'
 
 interface Agent {
@@ -17,7 +17,7 @@ const longestReason = 256
 
 /**
  * Where a disk is mounted, by the agent; undefined if there is none.
- * @param read throws AgentUnresponsive, or LibvirtError if the agent does not answer this question
+ * @param read throws AgentUnclear, AgentUnresponsive, or LibvirtError if the agent does not answer this question
  * @throws AgentBusy if the agent does not tell, and the disk may be mounted
  */
 export async function mountsOf(
@@ -33,6 +33,7 @@ export async function mountsOf(
     return await read()
   } catch (error) {
     if (error instanceof AgentUnresponsive) throw new AgentBusy('the agent in the guest does not answer')
+    if (error instanceof AgentUnclear) throw new AgentBusy(error.message)
     if (!(error instanceof LibvirtError)) throw error
     const reason = shorten(error.message, longestReason)
     throw new AgentBusy(`the agent in the guest does not report its file systems: ${reason}`)

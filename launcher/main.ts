@@ -114,8 +114,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       attach: (dom, xml) => attachDevice(client, dom, xml),
       detach: (dom, alias) => detachDevice(client, dom, alias),
       hasDevice: async (dom, alias) => (await readXml(client, dom))?.includes(`<alias name='${alias}'/>`) ?? false,
-      readMounts: (dom, target) =>
-        mountsOf(() => client.apart((connection) => readMounts(connection, dom, target)), {
+      readMounts: (dom, disk) =>
+        mountsOf(() => client.apart((connection) => readMounts(connection, dom, disk)), {
           state: agent.report.agent,
           mayReturn: agent.mayReturn,
           isFrozen: guestFreeze.isActive,

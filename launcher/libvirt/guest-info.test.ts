@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Connection } from './connection.ts'
 import { LibvirtError } from './errors.ts'
-import { readMounts } from './guest-info.ts'
+import { readMounts, type GuestDisk } from './guest-info.ts'
 import { errorCodes } from './protocol.ts'
 
 const dom = { name: 'one', uuid: Buffer.alloc(16), id: 1 }
@@ -12,9 +12,57 @@ const refusing = (code: number): Pick<Connection, 'call'> => ({
   },
 })
 
+/** The answer of an agent: mount points, and of each of their disks what is reported. */
+type Mounts = readonly (readonly [string, ...{ alias?: string; serial?: string }[]])[]
+const answering = (mounts: Mounts) => {
+  const fields = mounts.flatMap(([mountpoint, ...disks], index) => [
+    [`fs.${index}.mountpoint`, mountpoint] as const,
+    [`fs.${index}.disk.count`, disks.length] as const,
+    ...disks.flatMap((disk, at) =>
+      Object.entries(disk).map(([key, value]) => [`fs.${index}.disk.${at}.${key}`, value] as const),
+    ),
+  ])
+  const params = [['fs.count', mounts.length] as const, ...fields].map(([field, value]) => ({ field, value }))
+  const call: Pick<Connection, 'call'>['call'] = async (procedure) =>
+    (procedure === 'domain_get_guest_info' ? { params } : {}) as never
+  return { call }
+}
+const root = ['/', { alias: 'vda' }] as const
+const linux = { serial: '0QEMU_QEMU_HARDDISK_DATA' }
+const disk = { dev: 'sda', serial: 'DATA' }
+const unclear = 'AgentUnclear: the agent in the guest does not report clearly on which disk it has mounted'
+
+test.each<[string, Mounts, GuestDisk, unknown]>([
+  ['nothing is mounted on it', [root], disk, []],
+  ['its alias is reported', [root, ['/data', { alias: 'sda' }]], disk, ['/data']],
+  ['it is one of several disks', [root, ['/data', { alias: 'vdb' }, { alias: 'sda' }]], disk, ['/data']],
+  ['only its serial number is reported', [root, ['/data', linux]], disk, ['/data']],
+  ['only that of another disk is reported', [['/', { serial: 'ROOT' }]], disk, []],
+  [
+    'neither is reported',
+    [
+      ['/', {}],
+      ['/data', {}],
+    ],
+    disk,
+    `${unclear} /, /data`,
+  ],
+  ['it has no serial number', [root, ['/data', linux]], { dev: 'sda' }, `${unclear} /data`],
+  ['a file system is on no disk', [root, ['/loop']], disk, []],
+  ['there are 256 file systems', Array.from({ length: 256 }, () => root), disk, []],
+  [
+    'there are more',
+    Array.from({ length: 257 }, () => root),
+    disk,
+    'AgentUnclear: the agent in the guest reports more than 256 file systems',
+  ],
+])('where a disk is mounted if %s', async (_, mounts, wanted, expected) => {
+  expect(await readMounts(answering(mounts), dom, wanted).catch(String)).toEqual(expected)
+})
+
 test.each([
   ['an agent that refuses does not report that nothing is mounted', 1, 'guest-get-fsinfo is disabled'],
   ['nor does one that does not answer', errorCodes.agentUnresponsive, 'did not answer the question'],
 ])('%s', async (_, code, expected) => {
-  await expect(readMounts(refusing(code), dom, 'sda')).rejects.toThrow(expected)
+  await expect(readMounts(refusing(code), dom, { dev: 'sda' })).rejects.toThrow(expected)
 })

@@ -1,5 +1,5 @@
 import { shorten } from '../../api/shorten.ts'
-import { AgentUnresponsive, isAgentLate } from './agent-errors.ts'
+import { AgentUnclear, AgentUnresponsive, isAgentLate } from './agent-errors.ts'
 import type { Connection } from './connection.ts'
 import type { DomainRef } from './domain.ts'
 import { LibvirtError } from './errors.ts'
@@ -60,32 +60,64 @@ const maxFilesystems = 256
 const maxDisks = 64
 /** Characters of a mount point in a message. */
 const longestMountPoint = 128
+/** Mount points in a message. */
+const mostNamed = 4
+
+/** How a guest can recognize a disk. */
+export interface GuestDisk {
+  /** The target, such as `sda`. */
+  readonly dev: string
+  readonly serial?: string
+}
 
 /**
- * Where the guest has mounted file systems on the disk with this target, also on parts and combinations of it.
- * @throws AgentUnresponsive, LibvirtError if the agent refuses the question or does not know it, ConnectionLost
+ * Where the guest has mounted file systems on a disk, also on parts and combinations of it. libvirt recognizes a disk by
+ * its PCI address, and the guest can number buses differently, such as behind a bridge: then only a serial number shows
+ * that a file system is on another disk.
+ * @throws AgentUnclear if it may be mounted, AgentUnresponsive, LibvirtError if the agent refuses the question or does
+ *   not know it, ConnectionLost
  */
 export async function readMounts(
   connection: Pick<Connection, 'call'>,
   dom: DomainRef,
-  target: string,
+  disk: GuestDisk,
 ): Promise<readonly string[]> {
   try {
     await connection.call('domain_agent_set_response_timeout', { dom, timeout: agentTimeoutSeconds, flags: 0 })
     const reply = await connection.call('domain_get_guest_info', { dom, types: filesystems, flags: 0 }, deadlineMs)
-    const params = paramsOf(reply.params)
-    return upTo(params.get('fs.count'), maxFilesystems).flatMap((index) => {
-      const mountPoint = params.get(`fs.${index}.mountpoint`)
-      const isOnDisk = upTo(params.get(`fs.${index}.disk.count`), maxDisks).some(
-        (disk) => params.get(`fs.${index}.disk.${disk}.alias`) === target,
-      )
-      return isOnDisk && typeof mountPoint === 'string' ? [shorten(mountPoint, longestMountPoint)] : []
-    })
+    return mountsIn(paramsOf(reply.params), disk)
   } catch (error) {
     if (isAgentLate(error))
       throw new AgentUnresponsive('the agent did not answer the question for its file systems', { cause: error })
     throw error
   }
+}
+
+function mountsIn(params: Params, disk: GuestDisk): readonly string[] {
+  const count = params.get('fs.count')
+  if (typeof count === 'number' && count > maxFilesystems)
+    throw new AgentUnclear(`the agent in the guest reports more than ${maxFilesystems} file systems`)
+  const found = upTo(count, maxFilesystems).map((index) => {
+    const on = upTo(params.get(`fs.${index}.disk.count`), maxDisks).map((at) =>
+      isOn(params, `fs.${index}.disk.${at}`, disk),
+    )
+    const mountPoint = params.get(`fs.${index}.mountpoint`)
+    return { mountPoint: typeof mountPoint === 'string' ? shorten(mountPoint, longestMountPoint) : 'a file system', on }
+  })
+  const mounts = found.flatMap(({ mountPoint, on }) => (on.includes('this') ? [mountPoint] : []))
+  const unclear = found.flatMap(({ mountPoint, on }) => (on.includes('unknown') ? [mountPoint] : []))
+  if (mounts.length > 0 || unclear.length === 0) return mounts
+  const named = unclear.slice(0, mostNamed).join(', ')
+  throw new AgentUnclear(`the agent in the guest does not report clearly on which disk it has mounted ${named}`)
+}
+
+function isOn(params: Params, path: string, { dev, serial }: GuestDisk): 'this' | 'another' | 'unknown' {
+  const alias = params.get(`${path}.alias`)
+  if (typeof alias === 'string') return alias === dev ? 'this' : 'another'
+  const reported = params.get(`${path}.serial`)
+  if (serial === undefined || typeof reported !== 'string') return 'unknown'
+  // Linux puts the model before it.
+  return reported.endsWith(serial) ? 'this' : 'another'
 }
 
 const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {
