@@ -13,7 +13,7 @@ const refusing = (code: number): Pick<Connection, 'call'> => ({
 })
 
 /** The answer of an agent: mount points, and of each of their disks what is reported. */
-type Mounts = readonly (readonly [string, ...{ alias?: string; serial?: string }[]])[]
+type Mounts = readonly (readonly [string, ...{ alias?: string; serial?: string; device?: string }[]])[]
 const answering = (mounts: Mounts) => {
   const fields = mounts.flatMap(([mountpoint, ...disks], index) => [
     [`fs.${index}.mountpoint`, mountpoint] as const,
@@ -29,7 +29,7 @@ const answering = (mounts: Mounts) => {
 }
 const root = ['/', { alias: 'vda' }] as const
 const linux = { serial: '0QEMU_QEMU_HARDDISK_DATA' }
-const disk = { dev: 'sda', serial: 'DATA' }
+const disk = { dev: 'sda', bus: 'scsi', serial: 'DATA' }
 const unclear = 'AgentUnclear: the agent in the guest does not report clearly on which disk it has mounted'
 
 test.each<[string, Mounts, GuestDisk, unknown]>([
@@ -47,7 +47,7 @@ test.each<[string, Mounts, GuestDisk, unknown]>([
     disk,
     `${unclear} /, /data`,
   ],
-  ['it has no serial number', [root, ['/data', linux]], { dev: 'sda' }, `${unclear} /data`],
+  ['it has no serial number', [root, ['/data', linux]], { dev: 'sda', bus: 'scsi' }, `${unclear} /data`],
   ['a file system is on no disk', [root, ['/loop']], disk, []],
   ['there are 256 file systems', Array.from({ length: 256 }, () => root), disk, []],
   [
@@ -64,5 +64,5 @@ test.each([
   ['an agent that refuses does not report that nothing is mounted', 1, 'guest-get-fsinfo is disabled'],
   ['nor does one that does not answer', errorCodes.agentUnresponsive, 'did not answer the question'],
 ])('%s', async (_, code, expected) => {
-  await expect(readMounts(refusing(code), dom, { dev: 'sda' })).rejects.toThrow(expected)
+  await expect(readMounts(refusing(code), dom, { dev: 'sda', bus: 'scsi' })).rejects.toThrow(expected)
 })

@@ -67,13 +67,14 @@ const mostNamed = 4
 export interface GuestDisk {
   /** The target, such as `sda`. */
   readonly dev: string
+  readonly bus: string
   readonly serial?: string
 }
 
 /**
  * Where the guest has mounted file systems on a disk, also on parts and combinations of it. libvirt recognizes a disk by
- * its PCI address, and the guest can number buses differently, such as behind a bridge: then only a serial number shows
- * that a file system is on another disk.
+ * its PCI address, and the guest can number buses differently, such as behind a bridge: then only the driver of Linux or
+ * a serial number shows that a file system is on another disk.
  * @throws AgentUnclear if it may be mounted, AgentUnresponsive, LibvirtError if the agent refuses the question or does
  *   not know it, ConnectionLost
  */
@@ -111,9 +112,12 @@ function mountsIn(params: Params, disk: GuestDisk): readonly string[] {
   throw new AgentUnclear(`the agent in the guest does not report clearly on which disk it has mounted ${named}`)
 }
 
-function isOn(params: Params, path: string, { dev, serial }: GuestDisk): 'this' | 'another' | 'unknown' {
+function isOn(params: Params, path: string, { dev, bus, serial }: GuestDisk): 'this' | 'another' | 'unknown' {
   const alias = params.get(`${path}.alias`)
   if (typeof alias === 'string') return alias === dev ? 'this' : 'another'
+  const device = params.get(`${path}.device`)
+  const node = typeof device === 'string' ? /^\/dev\/([sv])d[a-z]/.exec(device)?.[1] : undefined
+  if (node !== undefined && (node === 'v') !== (bus === 'virtio')) return 'another'
   const reported = params.get(`${path}.serial`)
   if (serial === undefined || typeof reported !== 'string') return 'unknown'
   // Linux puts the model before it.

@@ -153,34 +153,60 @@ echo "$(cat /data/word 2>/dev/null) $(cat /sys/block/sda/device/vpd_pg80 2>/dev/
 echo word >/data/word
 sync`
 
+const exec = (command: string) => ({ exec: { command: ['/bin/sh', '-c', command] }, timeoutSeconds: 60 })
+
+/** A Linux whose probes mount the disk, unmount it, and look for it. */
+async function startLinux(devices: VirtualMachineSpec['domain']['devices']) {
+  const machine = vm(
+    {
+      readinessProbe: exec(mount),
+      startupProbe: exec('! grep -q " /data " /proc/mounts || umount /data'),
+      livenessProbe: exec('ls /dev/sda'),
+      volumes: [{ name: 'root', image: { reference: 'disks/linux:1' } }],
+    },
+    {
+      serials: [{ type: 'pty' }],
+      channels: [{ type: 'unix', target: { type: 'virtio', name: 'org.qemu.guest_agent.0' } }],
+      controllers: [{ type: 'scsi', model: 'virtio-scsi' }],
+      disks: [{ type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } }],
+      ...devices,
+    },
+  )
+  const launcher = await launcherOf(machine)
+  const inGuest = (name: string) =>
+    new Promise<readonly [unknown, string]>((resolve) => {
+      const program = join(import.meta.dirname, '../../images/launcher/guest-probe')
+      const env = { ...process.env, VIRTSET_SOCKET_DIR: dirname(launcher.socket) }
+      execFile(program, [name], { env }, (error, stdout) => resolve([error?.code ?? 0, stdout]))
+    })
+  await launcher.reported('its agent is connected', ({ agent }) => agent === 'connected', bootMs)
+  return { launcher, inGuest }
+}
+
+test(
+  'a mounted disk stays although the guest numbers its buses differently from libvirt',
+  async () => {
+    const [first = ''] = podUIDs
+    // It is behind a bridge, which the guest numbers before the controller of the disk.
+    const { launcher, inGuest } = await startLinux({ watchdogs: [{ model: 'i6300esb', action: 'reset' }] })
+    const pod = await podFor(first)
+    await pod.place(launcher)
+    await request(launcher, [requestFor('one', first)], 'one Attached')
+    await eventually('the guest has mounted it', async () => (await inGuest('readinessProbe'))[0] === 0, bootMs)
+    const inUse = await request(launcher, [], 'one Detaching VolumeInUse')
+    expect(inUse.volumes?.[0]?.message).toContain('does not report clearly on which disk it has mounted /data;')
+    await eventually('the guest has unmounted it', async () => (await inGuest('startupProbe'))[0] === 0, bootMs)
+    await reported(launcher)
+  },
+  bootMs,
+)
+
 test(
   'Linux sees the disk, keeps it while it is mounted, continues when another pod serves it, and loses it',
   async () => {
     const [first = '', second = ''] = podUIDs
-    const exec = (command: string) => ({ exec: { command: ['/bin/sh', '-c', command] }, timeoutSeconds: 60 })
-    const machine = vm(
-      {
-        readinessProbe: exec(mount),
-        startupProbe: exec('! grep -q " /data " /proc/mounts || umount /data'),
-        livenessProbe: exec('ls /dev/sda'),
-        volumes: [{ name: 'root', image: { reference: 'disks/linux:1' } }],
-      },
-      {
-        serials: [{ type: 'pty' }],
-        channels: [{ type: 'unix', target: { type: 'virtio', name: 'org.qemu.guest_agent.0' } }],
-        controllers: [{ type: 'scsi', model: 'virtio-scsi' }],
-        disks: [{ type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } }],
-      },
-    )
-    const launcher = await launcherOf(machine)
-    const inGuest = (name: string) =>
-      new Promise<readonly [unknown, string]>((resolve) => {
-        const program = join(import.meta.dirname, '../../images/launcher/guest-probe')
-        const env = { ...process.env, VIRTSET_SOCKET_DIR: dirname(launcher.socket) }
-        execFile(program, [name], { env }, (error, stdout) => resolve([error?.code ?? 0, stdout]))
-      })
+    const { launcher, inGuest } = await startLinux({})
     const hasNoDisk = async () => /exited with status .*\/dev\/sda/.test((await inGuest('livenessProbe'))[1])
-    await launcher.reported('its agent is connected', ({ agent }) => agent === 'connected', bootMs)
     await eventually('the guest has no disk yet', hasNoDisk, bootMs)
     const pod = await podFor(first)
     await pod.place(launcher)
