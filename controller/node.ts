@@ -1,5 +1,6 @@
 import type { ObjectMeta } from '../api/object.ts'
-import { resource } from '../runtime/resource.ts'
+import type { Rate } from '../runtime/bucket.ts'
+import { identity, resource } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { PodCondition } from './pod.ts'
@@ -12,7 +13,26 @@ export interface Node {
   readonly status?: { readonly conditions?: readonly PodCondition[] }
 }
 
-export const nodes = resource<Node>({ group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false })
+/** A kubelet can write ten megabytes of JSON to the status of its Node. */
+export const nodes = resource<Node>({
+  group: '',
+  version: 'v1',
+  plural: 'nodes',
+  kind: 'Node',
+  namespaced: false,
+  read: {
+    apiVersion: true,
+    kind: true,
+    metadata: identity,
+    status: { conditions: [64, { type: true, status: true }] },
+  },
+})
+
+/**
+ * As often as it likes: finding these parts of ten megabytes takes 30 ms. A kubelet reports every five minutes, and what
+ * changes; of a thousand nodes, three a second.
+ */
+export const nodeEvents: Rate = { perSecond: 20, burst: 2000 }
 
 /**
  * The state of the node of a VM. `unready`: its kubelet reports that it cannot run pods, for example because the

@@ -11,6 +11,9 @@ import { labelsAnnotation, maxCopied } from './pod-labels.ts'
 import { pods, type Container, type ContainerState, type ContainerStatus, type Pod } from './pod.ts'
 import type { PodCondition, PodStatus } from './pod.ts'
 
+/** A kubelet can write a megabyte of these. A pod has one of each container, and few conditions. */
+const firstOfStatus = [64, true] as const
+
 /** Pods without the labels, annotations and owners that others add. */
 export const readPods = resource<Pod>({
   ...pods,
@@ -26,7 +29,14 @@ export const readPods = resource<Pod>({
       ownerReferences: firstOwners,
     },
     spec: true,
-    status: true,
+    status: {
+      phase: true,
+      reason: true,
+      message: true,
+      podIP: true,
+      conditions: firstOfStatus,
+      containerStatuses: firstOfStatus,
+    },
   },
 })
 

@@ -7,6 +7,7 @@ import { timestamp } from '../runtime/clock.ts'
 import type { DeleteOptions } from '../runtime/kube.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
+import { withoutManagedFields } from '../runtime/partial-json.ts'
 import { keyOf, refOf, resource, unchanged, virtualMachines } from '../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
@@ -30,7 +31,7 @@ import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createPodFailures } from './pod-failure.ts'
-import { nodes, slimNode, stateOf } from './node.ts'
+import { nodeEvents, nodes, slimNode, stateOf } from './node.ts'
 import type { Node } from './node.ts'
 import { isTerminal, sortPods } from './own-pod.ts'
 import { relabelling } from './pod-labels.ts'
@@ -80,7 +81,11 @@ interface VmController {
 }
 
 const { accepts: _accepts, ...kind } = virtualMachines
-const cachedVms = resource<CachedVm>(kind)
+/** The live domain, which a launcher reports, can have a megabyte. */
+const cachedVms = resource<CachedVm>({
+  ...kind,
+  read: { ...withoutManagedFields, status: { '*': true, domain: false } },
+})
 
 /** A config records at once that its restart has created a VM. */
 const awaitedMs = 1000
@@ -109,7 +114,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     status?.phase === undefined ||
     status.phase === 'Pending' ||
     vms.store.byIndex('uid', metadata.labels?.[vmUidLabel] ?? '').some(awaitsStart)
-  const nodeCache = startReflector({ kube, resource: nodes, log, clock, slim: slimNode })
+  const nodeCache = startReflector({ kube, resource: nodes, log, clock, slim: slimNode, eventRate: nodeEvents })
   const podCache = startReflector({
     kube,
     resource: readPods,
