@@ -50,6 +50,17 @@ export const streamOf = (message: object): ServerHttp2Stream | undefined =>
   message instanceof Http2ServerRequest ? message.stream : undefined
 
 /**
+ * Whether a request has been reset, by HTTP/2 possibly together with its head. Nothing is to be sent then, and what has
+ * arrived is dropped.
+ */
+export function isReset(message: object): boolean {
+  const stream = streamOf(message)
+  if (stream === undefined || !(stream.closed || stream.destroyed)) return false
+  stream.destroy()
+  return true
+}
+
+/**
  * Frees the headers of a request that waits: 128 KiB of them take half a MiB. Those of HTTP/2 can only be emptied.
  */
 export function dropHeaders({ rawHeaders, headers }: Pick<IncomingMessage, 'rawHeaders' | 'headers'>): void {
@@ -81,7 +92,7 @@ export function deliverEach(server: Server): void {
   })
   // Node would respond by itself, and throw if the stream was reset together with its head.
   server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
-    if (streamOf(message)?.destroyed === true) return
+    if (isReset(message)) return
     response.writeContinue()
     server.emit('request', message, response)
   })

@@ -801,10 +801,13 @@ describe('a request that is reset together with its head', () => {
       fields.flat().map((text, at) => Buffer.from([...(at % 2 === 0 ? [0] : []), text.length, ...Buffer.from(text)])),
     )
 
-  test.each<[string, readonly (readonly [string, string])[]]>([
-    ['and waits for 100 Continue', [['expect', '100-continue']]],
-    ['and announces a body', []],
-  ])('%s ends nothing, and takes no place', async (_, more) => {
+  const [noError, cancelled] = [Buffer.alloc(4), Buffer.from([0, 0, 0, 8])]
+  test.each<[string, Buffer, readonly (readonly [string, string])[]]>([
+    ['and waits for 100 Continue', cancelled, [['expect', '100-continue']]],
+    ['without an error, and waits for 100 Continue', noError, [['expect', '100-continue']]],
+    ['and announces a body', cancelled, []],
+    ['without an error, and announces a body', noError, []],
+  ])('%s ends nothing, and takes no place', async (_, code, more) => {
     allowH2 = true
     const one = { requests: 1, bytes: 64 * 1024 }
     const { server, authority, post } = await start(() => ({ allowed: true }), one)
@@ -820,8 +823,8 @@ describe('a request that is reset together with its head', () => {
       [':path', '/mutate'],
       ...more,
     ])
-    const [endOfHeaders, cancel] = [4, Buffer.from([0, 0, 0, 8])]
-    for (const id of [1, 3, 5]) socket.write(Buffer.concat([frame(1, endOfHeaders, id, head), frame(3, 0, id, cancel)]))
+    const endOfHeaders = 4
+    for (const id of [1, 3, 5]) socket.write(Buffer.concat([frame(1, endOfHeaders, id, head), frame(3, 0, id, code)]))
     const ping = once(socket, 'data')
     socket.write(frame(6, 0, 0, Buffer.alloc(8)))
     await ping

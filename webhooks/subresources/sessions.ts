@@ -20,7 +20,7 @@ import {
 } from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
-import { streamOf } from '../http2.ts'
+import { isReset, streamOf } from '../http2.ts'
 import { userTenant } from '../tenant-requests.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
@@ -267,7 +267,7 @@ export function createSessions(options: SessionOptions): Sessions {
       const opened = await counted(user, wanted, auditID, reply.raw)
       reply.hijack()
       // The client has gone meanwhile, and emits no further event, or was refused to make room for others.
-      if ((streamOf(reply.request.raw) ?? reply.raw).destroyed || reply.raw.headersSent) {
+      if (isReset(reply.request.raw) || reply.raw.destroyed || reply.raw.headersSent) {
         opened.place.leave()
         opened.socket.destroy()
         return undefined
@@ -344,14 +344,16 @@ function stream(
   const { promise: running, resolve } = Promise.withResolvers<Bridged>()
   let fromGuest = 0
   let ending = usual
+  /** It may read nothing of what is to be sent before the end. */
+  const disconnectAfter = (ms: number) =>
+    client.once(
+      'close',
+      clock.after(ms, () => client.destroy()),
+    )
   const end = (why: Ending) => {
     ending = why
     guest.destroy()
-    // It may read nothing of what is to be sent before the end.
-    client.once(
-      'close',
-      clock.after(closeMs, () => client.destroy()),
-    )
+    disconnectAfter(closeMs)
   }
   readPaced(
     guest,
@@ -369,10 +371,14 @@ function stream(
       return drained.promise
     },
   )
-  guest.on('error', () => {}).once('close', () => client.end())
-  guest.once('end', () => client.end())
+  const finish = () => {
+    client.end()
+    disconnectAfter(stalledMs)
+  }
+  guest.on('error', () => {}).once('close', finish)
+  guest.once('end', finish)
   // The end can arrive together with the response that began the session.
-  if (guest.destroyed || guest.readableEnded) client.end()
+  if (guest.destroyed || guest.readableEnded) finish()
   client.on('error', () => {})
   client.once('close', () => {
     guest.destroy()
