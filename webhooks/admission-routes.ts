@@ -53,6 +53,8 @@ const documents = new Map(
 
 /** What does not exist is requested by users with rights in all API groups, thousands of times at once. */
 const mostLate = 2048
+/** Bytes. */
+const smallBody = 4096
 
 /** Resolves when the request may be handled; undefined if that is now. */
 export type Turn = () => Promise<void> | undefined
@@ -103,8 +105,8 @@ export const admissionRoutes = (options: AdmissionOptions) => (app: FastifyInsta
       if (document !== undefined) return reply.type('application/json').send(document)
       // By HTTP/1.1, it would occupy a connection.
       if (streamOf(request.raw) !== undefined) {
-        // Node would store its body until the response.
-        request.raw.resume()
+        // A body that is not read has a deadline, and reading one without end would take all of the CPU.
+        if (Number(request.headers['content-length']) <= smallBody) request.raw.resume()
         await beLate(request.raw)
       }
       return sendStatus(reply, notFound)

@@ -4,11 +4,11 @@ import type { Server, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 
 /**
- * Of a stream: what a request may have sent before anything reads it. All requests that may be in progress, 256, can
- * have as much unread on one connection.
+ * Of a stream: what a request may have sent before anything reads it. More would be held by thousands of requests to
+ * which nothing responds, on one connection.
  */
-const streamWindow = 128 * 1024
-const connectionWindow = 256 * streamWindow
+const streamWindow = 32 * 1024
+const connectionWindow = 2048 * streamWindow
 
 /** Go dials for each request that finds all streams of its connections taken: more than one user has in flight. */
 const mostStreams = 4096

@@ -744,7 +744,7 @@ describe.each([
 })
 
 describe('by HTTP/2, a request', () => {
-  /** With the head of a request, and pieces of its body. @returns the status, once there is one */
+  /** `send` sends a head, and pieces of a body. Its result has the status or `reset` in `code` later. */
   async function open(clock: Clock) {
     allowH2 = true
     const running = await start(() => ({ allowed: true }), defaultLimits, { clock: closable(clock) })
@@ -754,6 +754,7 @@ describe('by HTTP/2, a request', () => {
       const seen: { code?: unknown } = {}
       const stream = session.request({ ...head }, { endStream: pieces.length === 0 })
       stream.on('response', (headers) => (seen.code = headers[':status'])).resume()
+      stream.on('close', () => (seen.code ??= 'reset'))
       for (const piece of pieces) stream.write(piece)
       if (pieces.length > 0) stream.end()
       return seen
@@ -761,21 +762,26 @@ describe('by HTTP/2, a request', () => {
     return { ...running, send }
   }
 
-  test('to which nothing responds gets a late response, whatever its method, and with a body', async () => {
+  test('to which nothing responds gets a late response, whatever its method, or is reset with its body', async () => {
     const clock = fakeClock()
     const { send, post } = await open(clock)
     const methods = ['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PROPFIND', 'FOO']
-    const sent = [
+    const late = [
       ...methods.map((method) => send({ ':method': method, ':path': '/nothing' })),
       send({ ':method': 'CONNECT', ':authority': 'localhost' }),
       send({ ':method': 'GET', ':path': '/nothing', expect: 'a' }),
+      send({ ':method': 'POST', ':path': '/nothing', 'content-length': '2' }, 'a', 'b'),
+    ]
+    const reset = [
       send({ ':method': 'POST', ':path': '/nothing' }, 'a', 'b'),
       send({ ':method': 'POST', ':path': '/nothing', expect: '100-continue' }, 'a'),
+      send({ ':method': 'POST', ':path': '/nothing', 'content-length': '5000' }, 'a'.repeat(5000)),
     ]
     expect((await post('/mutate', reviewOf({}))).code).toBe(200)
-    expect(sent.filter(({ code }) => code !== undefined)).toEqual([])
-    await clock.advance(2000)
-    await until(() => sent.every(({ code }) => code === 404))
+    await clock.advance(1000)
+    expect([...late, ...reset].filter(({ code }) => code !== undefined)).toEqual([])
+    await clock.advance(1000)
+    await until(() => late.every(({ code }) => code === 404) && reset.every(({ code }) => code === 'reset'))
   })
 
   test('has a body without a header that announces it', async () => {
