@@ -30,6 +30,7 @@ const answering = (mounts: Mounts) => {
 const root = ['/', { alias: 'vda' }] as const
 const linux = { serial: '0QEMU_QEMU_HARDDISK_DATA' }
 const disk = { dev: 'sda', bus: 'scsi', serial: 'DATA' }
+const long = { dev: 'vdb', bus: 'virtio', serial: 'x'.repeat(36) }
 const unclear = 'AgentUnclear: the agent in the guest does not report clearly on which disk it has mounted'
 
 test.each<[string, Mounts, GuestDisk, unknown]>([
@@ -38,6 +39,11 @@ test.each<[string, Mounts, GuestDisk, unknown]>([
   ['it is one of several disks', [root, ['/data', { alias: 'vdb' }, { alias: 'sda' }]], disk, ['/data']],
   ['only its serial number is reported', [root, ['/data', linux]], disk, ['/data']],
   ['only that of another disk is reported', [['/', { serial: 'ROOT' }]], disk, []],
+  ['the device of another one has the driver of virtio', [['/', { device: '/dev/vda1' }]], disk, []],
+  ['or does not have it', [['/', { device: '/dev/sda' }]], { dev: 'vdb', bus: 'virtio' }, []],
+  ['or has that of NVMe', [['/', { device: '/dev/nvme0n1p1' }]], { dev: 'sda', bus: 'scsi' }, []],
+  ['its driver is the same', [['/data', { device: '/dev/sda' }]], { dev: 'sda', bus: 'scsi' }, `${unclear} /data`],
+  ['its serial number was cut', [['/data', { serial: 'x'.repeat(20) }]], long, ['/data']],
   [
     'neither is reported',
     [

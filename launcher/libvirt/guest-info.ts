@@ -62,6 +62,7 @@ const maxDisks = 64
 const longestMountPoint = 128
 /** Mount points in a message. */
 const mostNamed = 4
+const longestVirtioSerial = 20
 
 /** How a guest can recognize a disk. */
 export interface GuestDisk {
@@ -116,12 +117,12 @@ function isOn(params: Params, path: string, { dev, bus, serial }: GuestDisk): 't
   const alias = params.get(`${path}.alias`)
   if (typeof alias === 'string') return alias === dev ? 'this' : 'another'
   const device = params.get(`${path}.device`)
-  const node = typeof device === 'string' ? /^\/dev\/([sv])d[a-z]/.exec(device)?.[1] : undefined
-  if (node !== undefined && (node === 'v') !== (bus === 'virtio')) return 'another'
+  const driver = typeof device === 'string' ? /^\/dev\/(sd|vd|nvme)[a-z\d]/.exec(device)?.[1] : undefined
+  if (driver !== undefined && driver !== (bus === 'virtio' ? 'vd' : 'sd')) return 'another'
   const reported = params.get(`${path}.serial`)
   if (serial === undefined || typeof reported !== 'string') return 'unknown'
-  // Linux puts the model before it.
-  return reported.endsWith(serial) ? 'this' : 'another'
+  // Linux puts the model before it, and virtio transmits its beginning.
+  return reported.endsWith(bus === 'virtio' ? serial.slice(0, longestVirtioSerial) : serial) ? 'this' : 'another'
 }
 
 const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {

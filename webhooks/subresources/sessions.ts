@@ -344,16 +344,20 @@ function stream(
   const { promise: running, resolve } = Promise.withResolvers<Bridged>()
   let fromGuest = 0
   let ending = usual
+  let isClosed = false
+  /** For what is to be sent when the guest has ended. */
+  let lastMs = stalledMs
+  let cancel = () => {}
   /** It may read nothing of what is to be sent before the end. */
-  const disconnectAfter = (ms: number) =>
-    client.once(
-      'close',
-      clock.after(ms, () => client.destroy()),
-    )
+  const disconnectAfter = (ms: number) => {
+    cancel()
+    if (!isClosed) cancel = clock.after(ms, () => client.destroy())
+  }
   const end = (why: Ending) => {
     ending = why
+    lastMs = closeMs
     guest.destroy()
-    disconnectAfter(closeMs)
+    disconnectAfter(lastMs)
   }
   readPaced(
     guest,
@@ -363,7 +367,7 @@ function stream(
       if (fromGuest > maxBytes) client.destroy()
       if (client.write(chunk)) return undefined
       const drained = Promise.withResolvers<void>()
-      const cancel = clock.after(stalledMs, () => client.destroy())
+      disconnectAfter(stalledMs)
       client.once('drain', () => {
         cancel()
         drained.resolve()
@@ -373,7 +377,7 @@ function stream(
   )
   const finish = () => {
     client.end()
-    disconnectAfter(stalledMs)
+    disconnectAfter(lastMs)
   }
   guest.on('error', () => {}).once('close', finish)
   guest.once('end', finish)
@@ -381,6 +385,8 @@ function stream(
   if (guest.destroyed || guest.readableEnded) finish()
   client.on('error', () => {})
   client.once('close', () => {
+    isClosed = true
+    cancel()
     guest.destroy()
     resolve({ ...ending, toGuest: 0, fromGuest })
   })
