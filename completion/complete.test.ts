@@ -245,6 +245,18 @@ test('a cluster preset grants a value, even if the user has set the same', () =>
   expect(run(same, [bridge]).outcome).toBe('completed')
 })
 
+test.each<[string, 'Default' | 'Enforce', number, string]>([
+  ['more than a preset enforces', 'Enforce', 4, 'refused'],
+  ['what a preset enforces', 'Enforce', 2, 'completed'],
+  ['more than a preset states', 'Default', 4, 'completed'],
+])('the NUMA nodes of a guest have %s', (_, strength, gibibytes, expected) => {
+  const memory = { unit: 'GiB', value: 2 } as const
+  const limit = preset('limit', { strength, domain: { memory } })
+  const cells = [{ id: 0, cpus: '0', memory: gibibytes, unit: 'GiB' }]
+  const outcome = run(vmWith({ memory, vcpu: { value: 1 }, cpu: { numa: { cells } } }), [limit])
+  expect(outcome.outcome).toBe(expected)
+})
+
 test('reports a preset conflict together with an independent rule', () => {
   const one = preset('one', { domain: { vcpu: { value: 1 } } }, 'default')
   const two = preset('two', { domain: { vcpu: { value: 2 } } }, 'default')

@@ -395,6 +395,10 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
       originWithin(valueAtPath(injection.vm, path) ?? valueAtPath(vm, path), path, leafOrigin),
     ),
     ...(allowHostReach ? { isGranted: () => true } : { isGranted: grants.isGranted, isStated: grants.isStated }),
+    isEnforced: (path: string) =>
+      injection.participants.some(
+        ({ preset }) => preset.strength === 'Enforce' && valueAtPath(preset.content, path) !== undefined,
+      ),
     without,
     isInPod: options.isStored !== true,
     ...(isMacTaken === undefined ? {} : { isMacTaken }),

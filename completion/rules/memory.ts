@@ -6,6 +6,8 @@ import { numberOf } from '../defaults/reading.ts'
 import { duplicate, forbidden, invalid, missingCapability, notFound, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
+type MemoryDevice = NonNullable<NonNullable<Domain['devices']>['memories']>[number]
+
 /** In KiB: libvirt stores bytes in 63 bits. */
 const maxMemory = 9_007_199_254_740_991n
 
@@ -45,6 +47,29 @@ const amountsOf = ({ memory, maxMemory, currentMemory, cpu, devices }: Domain): 
     amount(target?.size),
   ]),
 ]
+
+/** `memory` alone does not decide how much a guest has: libvirt replaces it by the sum. */
+const memoryEnforced: Rule = {
+  id: 'memory-enforced',
+  description: 'If a preset enforces `memory`, the NUMA nodes and memory devices of the guest must have exactly that.',
+  about: ['cells'],
+  *check({ domain, isEnforced }) {
+    const cells = domain.cpu?.numa?.cells ?? []
+    if (cells.length === 0 || isEnforced?.('spec.domain.memory.value') !== true) return
+    const parts = [...cells.map(({ memory }) => memory), ...(domain.devices?.memories ?? []).map(sizeOfDevice)]
+    const sum = parts.reduce<bigint>((total, size) => total + (integerOf(size) ?? 0n), 0n)
+    const enforced = amount(domain.memory)
+    if (sum === enforced) return
+    const message = `must have, with the memory devices, the ${enforced} KiB of memory that a preset enforces; they have ${sum} KiB`
+    yield forbidden('spec.domain.cpu.numa.cells', undefined, message)
+  },
+  example: example(
+    { memory: { unit: 'GiB', value: 1 }, cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 2, unit: 'GiB' }] } } },
+    { memory: { unit: 'GiB', value: 2 }, cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 2, unit: 'GiB' }] } } },
+  ),
+}
+
+const sizeOfDevice = ({ target }: MemoryDevice) => target?.size?.value
 
 const memorySize: Rule = {
   id: 'memory-size',
@@ -228,6 +253,7 @@ const memoryTune: Rule = {
 
 export const memoryRules: readonly Rule[] = [
   memoryGiven,
+  memoryEnforced,
   memorySize,
   memoryDemandRule,
   maxMemoryRule,

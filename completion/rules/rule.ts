@@ -12,6 +12,8 @@ export interface RuleContext {
   readonly isGranted: (path: string) => boolean
   /** Whether a cluster preset itself states the value; as `isGranted` if absent. */
   readonly isStated?: (path: string) => boolean
+  /** Whether a preset of strength Enforce states the value; if absent, none does. */
+  readonly isEnforced?: (path: string) => boolean
   /** Paths of values that were removed because they are invalid by themselves. */
   readonly without?: readonly string[]
   /** Whether the domain will run in a launcher pod. If absent, only what libvirt itself requires is checked. */

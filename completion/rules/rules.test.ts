@@ -7,10 +7,11 @@ import { minimal, prepare } from '../../test/rule-table.ts'
 import { checkRules, rules } from './rules.ts'
 import { warnings } from './warnings.ts'
 
-/** A spec with libvirt's defaults; only values from defaults may reach the host. */
+/** A spec with libvirt's defaults; only values from defaults may reach the host. Memory is enforced where it is stated. */
 function prepared({ domain, ...more }: VirtualMachineSpec): ReturnType<typeof prepare> {
   const [spec, context] = prepare(domain, more)
-  return [spec, { ...context, isGranted: (path) => context.originOf(path).by === 'default' }]
+  const isEnforced = () => domain.memory !== undefined
+  return [spec, { ...context, isGranted: (path) => context.originOf(path).by === 'default', isEnforced }]
 }
 
 /** The ids of the rules that a spec violates. */
