@@ -404,7 +404,7 @@ async function unreadLog() {
   more()
   // Until the buffers on the way are full.
   for (let before = 0; before < drained; await sleep(100)) before = drained
-  return { ...started, guest, isOver: () => lines.some(({ msg }) => msg === 'a session has ended') }
+  return { ...started, guest, response, isOver: () => lines.some(({ msg }) => msg === 'a session has ended') }
 }
 
 test('a client of a log that reads nothing is disconnected after a minute', async () => {
@@ -416,6 +416,19 @@ test('a client of a log that reads nothing is disconnected after a minute', asyn
     () => clock.advance(10_000),
   )
   expect(lines.at(-1)).toMatchObject({ msg: 'a session has ended', kind: 'log' })
+})
+
+test('nothing waits for a log that has ended, or whose client has left without reading it', async () => {
+  const ended = await start()
+  ended.state.hasEnded = true
+  await text(await ended.read())
+  const left = await unreadLog()
+  left.response.destroy()
+  for (const { clock, lines } of [ended, left]) {
+    await until(() => lines.some(({ msg }) => msg === 'a session has ended'))
+    await settle()
+    expect(clock.pending()).toBe(0)
+  }
 })
 
 test('a client of a log that reads nothing delays the end of the sessions by five seconds', async () => {
