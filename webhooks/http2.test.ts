@@ -1,16 +1,17 @@
 import { EventEmitter } from 'node:events'
-import { Server } from 'node:net'
+import { Server, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { createVersions } from './http2.ts'
+import { fakeClock, type FakeClock } from '../test/fake-clock.ts'
+import { calmMs, createVersions } from './http2.ts'
 
 /** Versions of a server that has so many connections. */
-const versionsWith = (connections: number) => {
-  const versions = createVersions(2)
+const versionsWith = (connections: number, clock?: FakeClock) => {
+  const versions = createVersions(2, clock)
   const server = new Server()
   versions.watch(server)
   const sockets = Array.from({ length: connections }, () => new EventEmitter())
   for (const socket of sockets) server.emit('secureConnection', socket)
-  return { versions, sockets }
+  return { versions, sockets, server }
 }
 const both = { protocols: ['h2', 'http/1.1'] }
 
@@ -40,6 +41,48 @@ describe('a client that speaks both versions', () => {
     const { versions } = versionsWith(3)
     versions.leaveHttp2()
     expect(versions.choose(both)).toBe('http/1.1')
+  })
+})
+
+describe('sessions of HTTP/2', () => {
+  class Session extends EventEmitter {
+    isClosed = false
+    setLocalWindowSize() {}
+    close() {
+      this.isClosed = true
+    }
+  }
+  const busy = (clock = fakeClock()) => {
+    const { versions, sockets, server } = versionsWith(3, clock)
+    const session = new Session()
+    server.emit('session', session)
+    return { versions, sockets, server, session, clock }
+  }
+
+  test('end half a minute after there are fewer connections, and new ones are of HTTP/1.1', async () => {
+    const { versions, sockets, session, clock } = busy()
+    await clock.advance(calmMs)
+    sockets[0]?.emit('close')
+    await clock.advance(calmMs - 1)
+    expect(session.isClosed).toBe(false)
+    await clock.advance(1)
+    expect([session.isClosed, versions.choose(both)]).toEqual([true, 'http/1.1'])
+  })
+
+  test('go on if there are many again', async () => {
+    const { sockets, server, session, clock } = busy()
+    sockets[0]?.emit('close')
+    await clock.advance(calmMs - 1)
+    server.emit('secureConnection', new EventEmitter())
+    await clock.advance(calmMs)
+    expect(session.isClosed).toBe(false)
+  })
+
+  test('end although as many users have sessions of their own', async () => {
+    const { versions, sockets, session, clock } = busy()
+    versions.discount(sockets[0] as Socket)
+    await clock.advance(calmMs)
+    expect(session.isClosed).toBe(true)
   })
 })
 

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { constants, Http2ServerRequest, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import type { Server, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { Clock } from '../runtime/clock.ts'
 
 /**
  * Of a stream: what a request may have sent before anything reads it. More would be held by thousands of requests to
@@ -18,6 +19,8 @@ const unlimited = 2 ** 31 - 1
 
 /** When clients speak HTTP/2, and what they may send. */
 export interface Multiplexing {
+  /** Whether they speak it only until there are fewer connections again. */
+  readonly isTemporary?: boolean
   /** With more connections than these. */
   readonly above: number
   /** The most bytes and the most headers of a request. */
@@ -113,35 +116,64 @@ export interface Versions {
   /** The ALPN callback of TLS. */
   readonly choose: (client: { readonly protocols: readonly string[] }) => string | undefined
   readonly watch: (server: Server) => void
+  /** A connection serves one session of a user from now on. */
+  readonly discount: (socket: Socket) => void
   /** Its sessions end with requests on their way, so none begins anymore. */
   readonly leaveHttp2: () => void
 }
 
+/** How long there must not be more connections than the most before sessions of HTTP/2 are ended. */
+export const calmMs = 30_000
+
 /**
  * HTTP/2 while more than `most` connections are open: the aggregator opens one for each request in flight otherwise, and
  * requests of all users wait for these behind those of one who has thousands in flight. Usually HTTP/1.1, because its
- * connections lead to all replicas, and end without losing a request.
+ * connections lead to all replicas, accept larger heads, and end without losing a request.
+ *
+ * @param clock if present, sessions of HTTP/2 end when there are fewer connections again; otherwise, when they are idle
  */
-export function createVersions(most: number): Versions {
-  let connections = 0
+export function createVersions(most: number, clock?: Pick<Clock, 'after'>): Versions {
+  const connections = new Set<Socket>()
+  const sessions = new Set<ServerHttp2Session>()
   let isLeaving = false
+  let keep: (() => void) | undefined
+  const isMany = () => connections.size > most
+  const review = () => {
+    if (isMany() || sessions.size === 0) {
+      keep?.()
+      keep = undefined
+    } else {
+      keep ??= clock?.after(calmMs, () => {
+        keep = undefined
+        for (const session of sessions) session.close()
+      })
+    }
+  }
+  const discount = (socket: Socket) => {
+    if (connections.delete(socket)) review()
+  }
   return {
     choose: ({ protocols }) => {
-      const preferred = connections > most && !isLeaving ? ['h2', 'http/1.1'] : ['http/1.1', 'h2']
+      const preferred = isMany() && !isLeaving ? ['h2', 'http/1.1'] : ['http/1.1', 'h2']
       return preferred.find((protocol) => protocols.includes(protocol))
     },
     watch(server) {
       // Those of clients that are not proven count nothing.
       server.on('secureConnection', (socket: Socket) => {
-        connections++
-        socket.once('close', () => connections--)
+        connections.add(socket)
+        socket.once('close', () => discount(socket))
+        review()
       })
       server.on('session', (session: ServerHttp2Session) => {
         session.setLocalWindowSize(connectionWindow)
         // With a listener, pings keep a session open whose streams are silent.
         session.on('ping', () => {})
+        sessions.add(session)
+        session.once('close', () => sessions.delete(session))
+        review()
       })
     },
+    discount,
     leaveHttp2: () => void (isLeaving = true),
   }
 }

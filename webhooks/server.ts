@@ -91,7 +91,10 @@ export interface ServerOptions extends Pick<AdmissionOptions, 'metrics' | 'log' 
 }
 
 /** For each API of users. */
-export const forUsers: Pick<ServerOptions, 'requests'> = { requests: apiRequests }
+export const forUsers: Pick<ServerOptions, 'multiplexing' | 'requests'> = {
+  multiplexing: { ...multiplexing, isTemporary: true },
+  requests: apiRequests,
+}
 
 export interface WebhookServer {
   readonly port: number
@@ -113,8 +116,8 @@ export async function startServer(options: ServerOptions, port: number, host = '
   const deadlines = createBodyDeadlines(options)
   let isDraining = false
   let current = certificate
-  const { above, head } = options.multiplexing ?? multiplexing
-  const versions = createVersions(above)
+  const { above, head, isTemporary = false } = options.multiplexing ?? multiplexing
+  const versions = createVersions(above, isTemporary ? clock : undefined)
 
   const contextOf = (one: Certificate) => ({
     ...one,
@@ -174,7 +177,10 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return sendStatus(reply, { code, reason, message })
   })
 
-  options.routes(app, trust)
+  options.routes(app, (socket) => {
+    trust(socket)
+    versions.discount(socket)
+  })
   const closeUnused = watchUnused(app.server, clock, app.server.listenerCount('upgrade') > 0)
 
   await app.listen({ port, host })

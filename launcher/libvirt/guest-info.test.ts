@@ -57,6 +57,12 @@ test.each<[string, Mounts, GuestDisk, unknown]>([
   ['a file system is on no disk', [root, ['/loop']], disk, []],
   ['there are 256 file systems', Array.from({ length: 256 }, () => root), disk, []],
   [
+    'one is on 65 disks',
+    [['/', ...Array.from({ length: 65 }, () => ({ alias: 'vda' }))]],
+    disk,
+    'AgentUnclear: the agent in the guest reports a file system on more than 64 disks',
+  ],
+  [
     'there are more',
     Array.from({ length: 257 }, () => root),
     disk,

@@ -100,6 +100,9 @@ function mountsIn(params: Params, disk: GuestDisk): readonly string[] {
   if (typeof count === 'number' && count > maxFilesystems)
     throw new AgentUnclear(`the agent in the guest reports more than ${maxFilesystems} file systems`)
   const found = upTo(count, maxFilesystems).map((index) => {
+    const disks = params.get(`fs.${index}.disk.count`)
+    if (typeof disks === 'number' && disks > maxDisks)
+      throw new AgentUnclear(`the agent in the guest reports a file system on more than ${maxDisks} disks`)
     const on = upTo(params.get(`fs.${index}.disk.count`), maxDisks).map((at) =>
       isOn(params, `fs.${index}.disk.${at}`, disk),
     )
