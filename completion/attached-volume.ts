@@ -52,7 +52,8 @@ const lettersOf = (index: number): string => {
  */
 export function withAttachedVolumesOf(sent: unknown, stored: VirtualMachineSpec): VirtualMachineSpec {
   const given = isRecord(sent) ? sent['attachedVolumes'] : undefined
-  const { attachedVolumes: before = [], ...rest } = stored
+  const { attachedVolumes: _stored, ...rest } = stored
+  const before = attachedVolumesOf(stored)
   if (given === undefined || given === null) return before.length === 0 ? stored : rest
   if (!Array.isArray(given) || given.length > mostAttached || !given.every(isAttachedVolume)) {
     // Not of this type: validation refuses it.
@@ -65,6 +66,10 @@ export function withAttachedVolumesOf(sent: unknown, stored: VirtualMachineSpec)
   })
   return fillAttachedVolumes({ ...rest, attachedVolumes })
 }
+
+/** Anything but a list was stored without the webhooks. */
+const attachedVolumesOf = ({ attachedVolumes = [] }: VirtualMachineSpec): readonly AttachedVolume[] =>
+  Array.isArray(attachedVolumes) ? attachedVolumes : []
 
 const isAttachedVolume = (value: unknown): value is AttachedVolume =>
   isRecord(value) &&
@@ -79,7 +84,7 @@ const isTextIn =
 
 /** Causes for attached volumes that an update adds or changes. */
 export function attachedVolumeCauses(spec: VirtualMachineSpec, stored: VirtualMachineSpec): Cause[] {
-  const before = new Map((stored.attachedVolumes ?? []).map((one) => [one.name, JSON.stringify(sorted(one))]))
+  const before = new Map(attachedVolumesOf(stored).map((one) => [one.name, JSON.stringify(sorted(one))]))
   const given = spec.attachedVolumes ?? []
   const isOld = ({ name }: AttachedVolume) => before.has(name)
   const changed = given.flatMap((one, index): Cause[] =>

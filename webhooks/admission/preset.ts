@@ -12,7 +12,8 @@ const checkWith =
     if (isReleased(request)) return { allowed: true }
     const parsed = parsePreset(request.object)
     if ('causes' in parsed) return refuse(parsed.causes)
-    const { causes, warnings } = engine.checkPreset(parsed.preset, permissions, isCompared)
+    const kind = request.kind === 'ClusterVirtualMachinePreset' ? request.kind : 'VirtualMachinePreset'
+    const { causes, warnings } = engine.checkPreset({ ...parsed.preset, kind }, permissions, isCompared)
     return causes.length > 0 ? refuse(causes, warnings) : { allowed: true, warnings }
   }
 
