@@ -69,6 +69,14 @@ describe('sessions of HTTP/2', () => {
     expect([session.isClosed, versions.choose(both)]).toEqual([true, 'http/1.1'])
   })
 
+  test('that have ended are not waited for', async () => {
+    const { sockets, session, clock } = busy()
+    sockets[0]?.emit('close')
+    expect(clock.pending()).toBe(1)
+    session.emit('close')
+    expect(clock.pending()).toBe(0)
+  })
+
   test('go on if there are many again', async () => {
     const { sockets, server, session, clock } = busy()
     sockets[0]?.emit('close')

@@ -169,7 +169,10 @@ export function createVersions(most: number, clock?: Pick<Clock, 'after'>): Vers
         // With a listener, pings keep a session open whose streams are silent.
         session.on('ping', () => {})
         sessions.add(session)
-        session.once('close', () => sessions.delete(session))
+        session.once('close', () => {
+          sessions.delete(session)
+          review()
+        })
         review()
       })
     },
