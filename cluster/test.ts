@@ -84,7 +84,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
     return vitest(prefix, 'run', '--reporter=default', '--reporter=blob', blob, ...selection, ...options)
   }
   // Most tests with servers or guests wait for half of their time.
-  const waiting = `--maxWorkers=${2 * Math.max(2, availableParallelism())}`
+  const waiting = `--maxWorkers=${Math.ceil(1.5 * Math.max(2, availableParallelism()))}`
   // Before the cluster starts, because even an idle one takes a third of two CPUs.
   const parts = [await part(['apiserver', 'libvirt', 'dist'], [], waiting)]
   // These use all CPUs, and assert that others still get their share.

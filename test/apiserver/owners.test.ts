@@ -38,6 +38,10 @@ beforeAll(async () => {
   const flags = ['--secure-port=0', '--horizontal-pod-autoscaler-sync-period=1s']
   const log = openSync(join(api.directory, 'controller-manager.log'), 'a')
   manager = spawn(program, [...rest, ...flags], { stdio: ['ignore', log, log] })
+  // While it starts, the API server can miss its own deadline for a check of the webhooks.
+  const isServed = () =>
+    kubectl(['create', '--dry-run=server', '-f', '-'], JSON.stringify(configOf('a'))).catch(() => '')
+  await until(async () => (await isServed()) !== '', undefined, { deadlineMs: 120_000 })
 })
 afterAll(async () => {
   manager?.kill('SIGKILL')
@@ -56,14 +60,14 @@ const has = (what: string, count: number) =>
   })
 
 const spec = { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } } }
+const configOf = (name: string) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachineConfig',
+  metadata: { name },
+  spec: { template: { spec } },
+})
 const started = async (name: string) => {
-  const config = {
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachineConfig',
-    metadata: { name },
-    spec: { template: { spec } },
-  }
-  await kubectl(['apply', '-f', '-'], JSON.stringify(config))
+  await kubectl(['apply', '-f', '-'], JSON.stringify(configOf(name)))
   const path = `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/${name}/start`
   const start = async () => (await kubectl(['create', '--raw', path, '-f', '-'], '{}').catch(() => '')) !== ''
   await until(start, undefined, { deadlineMs: 120_000 })
