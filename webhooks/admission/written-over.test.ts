@@ -62,6 +62,21 @@ describe('a completed VM', () => {
     expect(causes[0]?.message).toContain('is not what preset "site" enforces')
   })
 
+  test('of which another webhook has removed what is enforced is not', () => {
+    const { vm } = completed(vmWith({}))
+    const { title: _title, devices, ...rest } = vm.spec.domain
+    const without = { ...vm, spec: { ...vm.spec, domain: { ...rest, devices: { ...devices, serials: [] } } } }
+    expect(fieldsOf(without).toSorted()).toEqual([
+      'spec.domain.devices.serials[0].alias.name',
+      'spec.domain.devices.serials[0].type',
+      'spec.domain.title',
+    ])
+  })
+
+  test('that a replica has completed without a new preset is not', () => {
+    expect(fieldsOf(vmWith({}))).toContain('spec.domain.title')
+  })
+
   test('whose enforced bridge another webhook has replaced is not', () => {
     const { vm } = completed(vmWith({}))
     const [first, ...rest] = vm.spec.domain.devices?.interfaces ?? []

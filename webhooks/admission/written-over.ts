@@ -13,12 +13,21 @@ const mostCauses = 16
  * stored differs from its completion, and the completion from what was sent. Also found while a preset is known to the
  * replica that validates, and not yet to the one that completed the VM.
  */
-export function writtenOver(object: unknown, { vm, origins, overridden, removed }: Completed): Cause[] {
+export function writtenOver(object: unknown, { vm, origins, overridden, removed, participants }: Completed): Cause[] {
+  const enforcing = new Set(
+    participants.flatMap(({ preset }) => (preset.strength === 'Enforce' ? [originLabel(preset.origin)] : [])),
+  )
+  const enforced =
+    enforcing.size === 0
+      ? []
+      : [...origins].filter(([, origin]) => origin.by === 'preset' && enforcing.has(originLabel(origin)))
   const isOverridden = (field: string) => !isSameJson(valueAtPath(object, field), valueAtPath(vm, field))
   // Others can have added items to the list, which completion then completes.
   const isRemoved = (field: string) => sizeOf(valueAtPath(object, field)) > sizeOf(valueAtPath(vm, field))
   const lists = new Set([...removed.keys()].map((path) => (path.endsWith(']') ? parentPath(path) : path)))
-  return [...[...overridden.keys()].filter(isOverridden), ...[...lists].filter(isRemoved)]
+  // What is missing in the object has been added again, and overrides nothing.
+  const fields = new Set([...overridden.keys(), ...enforced.map(([field]) => field)])
+  return [...[...fields].filter(isOverridden), ...[...lists].filter(isRemoved)]
     .slice(0, mostCauses)
     .map((field) => causeOf(field, valueAtPath(object, field), originOf(origins, field)))
 }
