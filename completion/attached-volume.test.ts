@@ -106,6 +106,18 @@ describe('an update', () => {
       [item('a', virtio('vdc')), item('n', virtio('vda'))],
       ['spec.attachedVolumes[1].target.dev: Duplicate value: "vda": spec.domain.devices.disks[0] already is this disk'],
     ],
+    [
+      'that adds before an old one what that has',
+      [
+        item('n', { ...virtio('vdc'), persistentVolumeClaim: { claimName: 'a' } }),
+        item('a', virtio('vdc')),
+        item('b', virtio('vdb')),
+      ],
+      [
+        'spec.attachedVolumes[0].persistentVolumeClaim.claimName: Duplicate value: "a": spec.attachedVolumes[1] already uses this claim',
+        'spec.attachedVolumes[0].target.dev: Duplicate value: "vdc": spec.attachedVolumes[1] already is this disk',
+      ],
+    ],
   ])('%s has these causes', (_, attachedVolumes, expected) => {
     const causes = attachedVolumeCauses({ ...stored, attachedVolumes }, stored)
     expect(causes.map((cause) => `${cause.field}: ${renderCause(cause)}`)).toEqual(expected)

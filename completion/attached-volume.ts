@@ -91,7 +91,7 @@ export function attachedVolumeCauses(spec: VirtualMachineSpec, stored: VirtualMa
     isOld(one) && before.get(one.name) !== JSON.stringify(sorted(one)) ? [unchangeable(index, one.name)] : [],
   )
   const domain: Domain = canonicalSpelling(spec.domain)
-  const found = [...attachedFindings({ spec, domain })].filter(({ index }) => {
+  const found = [...attachedFindings({ spec, domain }, isOld)].filter(({ index }) => {
     const one = given[index]
     return one === undefined || !isOld(one)
   })

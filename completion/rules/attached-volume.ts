@@ -1,5 +1,6 @@
 import { diskIndex } from '../../api/domain/order.ts'
 import { isRecord } from '../../api/schema.ts'
+import type { AttachedVolume } from '../../api/attached-volume.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { list } from './device.ts'
@@ -23,8 +24,14 @@ export interface AttachedFinding {
   readonly finding: Finding
 }
 
-/** What the spec as a whole does not allow its attached volumes. */
-export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'domain'>): Iterable<AttachedFinding> {
+/**
+ * What the spec as a whole does not allow its attached volumes.
+ * @param isOld which of them a running guest may have: they keep what others take again, wherever they are in the list
+ */
+export function* attachedFindings(
+  { spec, domain }: Pick<Subject, 'spec' | 'domain'>,
+  isOld: (volume: AttachedVolume) => boolean = () => false,
+): Iterable<AttachedFinding> {
   const { attachedVolumes = [], volumes = [] } = spec
   if (attachedVolumes.length === 0) return
   const names = new Map(volumes.map(({ name }, index) => [name, `spec.volumes[${index}]`]))
@@ -43,7 +50,8 @@ export function* attachedFindings({ spec, domain }: Pick<Subject, 'spec' | 'doma
   )
   const ports = portsOf({ domain })
   let onPorts = 0
-  for (const [index, { name, persistentVolumeClaim: claim, target = {}, serial }] of attachedVolumes.entries()) {
+  const entries = [...attachedVolumes.entries()].toSorted(([, a], [, b]) => Number(isOld(b)) - Number(isOld(a)))
+  for (const [index, { name, persistentVolumeClaim: claim, target = {}, serial }] of entries) {
     const at = `spec.attachedVolumes[${index}]`
     const { dev = '', bus = '' } = target
     const taken = (seen: Map<string, string>, field: string, value: string, what: string): AttachedFinding[] => {
