@@ -86,9 +86,12 @@ export const attachedVolumes = list(
         }),
         bus: string('`virtio` or `scsi`. If absent: that of `dev`, or virtio.', { minLength: 1, maxLength: 16 }),
       } satisfies SchemasOf<AttachedTarget>),
-      serial: string('The serial number of the disk, by which the guest can find it.', {
-        pattern: '^[A-Za-z0-9_.+-]{1,36}$',
-      }),
+      serial: string(
+        'The serial number of the disk, by which the guest can find it. By default, the name if it has at most 20 characters.',
+        {
+          pattern: '^[A-Za-z0-9_.+-]{1,36}$',
+        },
+      ),
     } satisfies SchemasOf<AttachedVolume>,
     ['name', 'persistentVolumeClaim'],
   ),

@@ -22,6 +22,8 @@ const b: VolumeRequest = {
 let clock: FakeClock
 let volumes: AttachedVolumes
 let log: string[]
+/** Of the disks that were attached. */
+let serials: string[]
 /** What the guest has, by alias. */
 let devices: Set<string>
 let sockets: Set<string>
@@ -33,6 +35,7 @@ let releases: boolean
 beforeEach(() => {
   clock = fakeClock()
   log = []
+  serials = []
   devices = new Set()
   sockets = new Set(['p1', 'p2', 'p3'])
   mounts = undefined
@@ -42,6 +45,7 @@ beforeEach(() => {
     attach: async (_, xml) => {
       const alias = /<alias name='([^']+)'/.exec(xml)?.[1] ?? ''
       log.push(`attach ${alias}`)
+      serials.push(/<serial>([^<]*)/.exec(xml)?.[1] ?? '')
       const answer = answers.shift()
       if (answer !== undefined) throw answer
       devices.add(alias)
@@ -103,6 +107,11 @@ test('volumes are attached and detached, each by itself', async () => {
   expect(await request(b)).toEqual([['detach ua-attached-a', 'remove a'], ['b p2 Attached']])
   expect(await request()).toEqual([['detach ua-attached-b', 'remove b'], []])
   expect(clock.pending()).toBe(0)
+})
+
+test('each disk has a serial number, which is its name if that is short', async () => {
+  await request(a, b, { ...a, name: 'n'.repeat(21), podUID: 'p1', dev: 'vdc' })
+  expect(serials).toEqual(['a', 's', expect.stringMatching(/^[0-9a-f]{20}$/)])
 })
 
 test('a volume is attached once the socket of its pod is there', async () => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { shorten } from '../api/shorten.ts'
 import { attachedAliasPrefix, type AttachedPhase } from '../api/attached-volume.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -203,7 +204,7 @@ export class AttachedVolumes {
       return false
     }
     if (!current.isUnplugging) {
-      const inUse = await this.#useOf(dom, current.request)
+      const inUse = await this.#useOf(dom, { ...current.request, serial: serialOf(current.request) })
       if (inUse !== undefined) return wait('VolumeInUse', inUse)
     }
     let refusal: string | undefined
@@ -260,15 +261,25 @@ const isSameDisk = (one: VolumeRequest, other: VolumeRequest): boolean =>
   one.bus === other.bus &&
   one.serial === other.serial
 
+/** What virtio transmits. */
+const longestSerial = 20
+
+/** By which the guest's agent tells the disk from others. */
+const serialOf = ({ name, serial }: VolumeRequest): string =>
+  serial ??
+  (name.length <= longestSerial ? name : createHash('sha256').update(name).digest('hex').slice(0, longestSerial))
+
 /** What is named in it has been checked to have no characters of XML (`parseVolumesRequest`). */
-const diskXml = ({ name, dev, bus, serial, readOnly = false }: VolumeRequest, socket: string): string =>
-  [
+const diskXml = (request: VolumeRequest, socket: string): string => {
+  const { name, dev, bus, readOnly = false } = request
+  return [
     `<disk type='network' device='disk'>`,
     `<driver name='qemu' type='raw' discard='unmap'/>`,
     `<source protocol='nbd'><host transport='unix' socket='${socket}'/><reconnect delay='${reconnectSeconds}'/></source>`,
     `<target dev='${dev}' bus='${bus}'/>`,
     ...(readOnly ? ['<readonly/>'] : []),
-    ...(serial === undefined ? [] : [`<serial>${serial}</serial>`]),
+    `<serial>${serialOf(request)}</serial>`,
     `<alias name='${aliasOf(name)}'/>`,
     `</disk>`,
   ].join('')
+}

@@ -62,6 +62,7 @@ const maxDisks = 64
 const longestMountPoint = 128
 /** Mount points in a message. */
 const mostNamed = 4
+/** Of what virtio transmits of a serial number. */
 const longestVirtioSerial = 20
 
 /** How a guest can recognize a disk. */
@@ -75,7 +76,7 @@ export interface GuestDisk {
 /**
  * Where the guest has mounted file systems on a disk, also on parts and combinations of it. libvirt recognizes a disk by
  * its PCI address, and the guest can number buses differently, such as behind a bridge: then only the driver of Linux or
- * a serial number shows that a file system is on another disk.
+ * a serial number shows on which disk a file system is.
  * @throws AgentUnclear if it may be mounted, AgentUnresponsive, LibvirtError if the agent refuses the question or does
  *   not know it, ConnectionLost
  */
@@ -116,16 +117,21 @@ function mountsIn(params: Params, disk: GuestDisk): readonly string[] {
   throw new AgentUnclear(`the agent in the guest does not report clearly on which disk it has mounted ${named}`)
 }
 
+/** With other numbers of buses, libvirt can also name another disk of the same bus. */
 function isOn(params: Params, path: string, { dev, bus, serial }: GuestDisk): 'this' | 'another' | 'unknown' {
-  const alias = params.get(`${path}.alias`)
-  if (typeof alias === 'string') return alias === dev ? 'this' : 'another'
   const device = params.get(`${path}.device`)
   const driver = typeof device === 'string' ? /^\/dev\/(sd|vd|nvme)[a-z\d]/.exec(device)?.[1] : undefined
   if (driver !== undefined && driver !== (bus === 'virtio' ? 'vd' : 'sd')) return 'another'
+  const alias = params.get(`${path}.alias`)
   const reported = params.get(`${path}.serial`)
-  if (serial === undefined || typeof reported !== 'string') return 'unknown'
-  // Linux puts the model before it, and virtio transmits its beginning.
-  return reported.endsWith(bus === 'virtio' ? serial.slice(0, longestVirtioSerial) : serial) ? 'this' : 'another'
+  if (serial !== undefined && typeof reported === 'string') {
+    const known = bus === 'virtio' ? serial.slice(0, longestVirtioSerial) : serial
+    // Linux puts the model before it.
+    if (reported === known || reported.endsWith(`_${known}`)) return 'this'
+    return alias === dev ? 'unknown' : 'another'
+  }
+  if (typeof alias !== 'string') return 'unknown'
+  return alias === dev ? 'this' : 'another'
 }
 
 const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {
