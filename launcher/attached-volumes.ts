@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { shorten } from '../api/shorten.ts'
-import { attachedAliasPrefix, type AttachedPhase } from '../api/attached-volume.ts'
+import { attachedAliasPrefix, longestVirtioSerial, type AttachedPhase } from '../api/attached-volume.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { VolumeReport, VolumeRequest } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -261,13 +261,12 @@ const isSameDisk = (one: VolumeRequest, other: VolumeRequest): boolean =>
   one.bus === other.bus &&
   one.serial === other.serial
 
-/** What virtio transmits. */
-const longestSerial = 20
-
 /** By which the guest's agent tells the disk from others. */
 const serialOf = ({ name, serial }: VolumeRequest): string =>
   serial ??
-  (name.length <= longestSerial ? name : createHash('sha256').update(name).digest('hex').slice(0, longestSerial))
+  (name.length <= longestVirtioSerial
+    ? name
+    : createHash('sha256').update(name).digest('hex').slice(0, longestVirtioSerial))
 
 /** What is named in it has been checked to have no characters of XML (`parseVolumesRequest`). */
 const diskXml = (request: VolumeRequest, socket: string): string => {

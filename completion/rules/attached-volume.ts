@@ -1,14 +1,12 @@
 import { diskIndex } from '../../api/domain/order.ts'
 import { isRecord } from '../../api/schema.ts'
-import type { AttachedVolume } from '../../api/attached-volume.ts'
+import { longestVirtioSerial, type AttachedVolume } from '../../api/attached-volume.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { list } from './device.ts'
 import { duplicate, forbidden, invalid, tooMany, unsupported } from './finding.ts'
 import type { Finding, Rule, Subject } from './rule.ts'
 
-/** What virtio transmits of the serial number of a disk. */
-const longestVirtioSerial = 20
 /** libvirt places seven disks on a SCSI controller, by the letters of their names. */
 const disksPerController = 7
 

@@ -1,3 +1,4 @@
+import { longestVirtioSerial } from '../../api/attached-volume.ts'
 import { shorten } from '../../api/shorten.ts'
 import { AgentUnclear, AgentUnresponsive, isAgentLate } from './agent-errors.ts'
 import type { Connection } from './connection.ts'
@@ -62,8 +63,6 @@ const maxDisks = 64
 const longestMountPoint = 128
 /** Mount points in a message. */
 const mostNamed = 4
-/** Of what virtio transmits of a serial number. */
-const longestVirtioSerial = 20
 
 /** How a guest can recognize a disk. */
 export interface GuestDisk {
