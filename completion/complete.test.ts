@@ -257,6 +257,13 @@ test.each<[string, 'Default' | 'Enforce', number, string]>([
   expect(outcome.outcome).toBe(expected)
 })
 
+test('NUMA nodes in a decimal unit have what a preset enforces in it', () => {
+  const memory = { unit: 'GB', value: 2 } as const
+  const cells = [0, 1].map((id) => ({ id, cpus: String(id), memory: 1, unit: 'GB' }))
+  const both = preset('both', { strength: 'Enforce', domain: { memory, vcpu: { value: 2 }, cpu: { numa: { cells } } } })
+  expect(run(vmWith({ memory }), [both]).outcome).toBe('completed')
+})
+
 test('reports a preset conflict together with an independent rule', () => {
   const one = preset('one', { domain: { vcpu: { value: 1 } } }, 'default')
   const two = preset('two', { domain: { vcpu: { value: 2 } } }, 'default')

@@ -57,8 +57,9 @@ const memoryEnforced: Rule = {
     const cells = domain.cpu?.numa?.cells ?? []
     if (cells.length === 0 || isEnforced?.('spec.domain.memory.value') !== true) return
     const parts = [...cells.map(({ memory }) => memory), ...(domain.devices?.memories ?? []).map(sizeOfDevice)]
-    const sum = parts.reduce<bigint>((total, size) => total + (integerOf(size) ?? 0n), 0n)
-    const enforced = amount(domain.memory)
+    // QEMU gets whole MiB of each.
+    const sum = parts.reduce<bigint>((total, size) => total + roundedUp(integerOf(size) ?? 0n), 0n)
+    const enforced = roundedUp(amount(domain.memory))
     if (sum === enforced) return
     const message = `must have, with the memory devices, the ${enforced} KiB of memory that a preset enforces; they have ${sum} KiB`
     yield forbidden('spec.domain.cpu.numa.cells', undefined, message)
