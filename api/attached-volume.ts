@@ -57,11 +57,11 @@ export interface AttachmentPod {
 /** The aliases of attached disks begin like this, and those of no other device. */
 export const attachedAliasPrefix = 'ua-attached-'
 
-/** A VM can have as many. */
-export const mostAttached = 16
 /** Characters of the serial number of a disk that virtio transmits. */
 export const longestVirtioSerial = 20
 
+/** A VM can have as many. */
+export const mostAttached = 16
 /** Of the status: those that are being detached are not in the spec any more. */
 export const mostReported = 2 * mostAttached
 /** In bytes of UTF-8. A status can have 64 of them. */

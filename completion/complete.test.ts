@@ -257,9 +257,17 @@ test.each<[string, 'Default' | 'Enforce', number, string]>([
   expect(outcome.outcome).toBe(expected)
 })
 
-test('NUMA nodes in a decimal unit have what a preset enforces in it', () => {
-  const memory = { unit: 'GB', value: 2 } as const
-  const cells = [0, 1].map((id) => ({ id, cpus: String(id), memory: 1, unit: 'GB' }))
+interface MemorySize {
+  readonly unit: string
+  readonly value: number
+}
+
+test.each<[string, MemorySize, MemorySize]>([
+  ['2 GB', { unit: 'GB', value: 2 }, { unit: 'GB', value: 1 }],
+  ['4 GB', { unit: 'GB', value: 4 }, { unit: 'GB', value: 2 }],
+  ['what libvirt rounds up', { unit: 'KiB', value: 2_500_000 }, { unit: 'KiB', value: 1_250_304 }],
+])('two NUMA nodes with half of it have what a preset enforces: %s', (_, memory, { unit, value }) => {
+  const cells = [0, 1].map((id) => ({ id, cpus: String(id), memory: value, unit }))
   const both = preset('both', { strength: 'Enforce', domain: { memory, vcpu: { value: 2 }, cpu: { numa: { cells } } } })
   expect(run(vmWith({ memory }), [both]).outcome).toBe('completed')
 })

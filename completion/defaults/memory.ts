@@ -11,13 +11,17 @@ const kibibytes = (value: unknown, unit: unknown): bigint => scaled(inKibibytes,
 export const memoryOfDevices = ({ devices }: Domain): bigint =>
   (devices?.memories ?? []).reduce((sum, { target }) => sum + kibibytes(target?.size?.value, target?.size?.unit), 0n)
 
-/** The memory that the guest boots with, in KiB: as set, or else the sum of its NUMA nodes and memory devices. */
-export const totalMemory = (domain: Domain): bigint => {
-  const stated = kibibytes(domain.memory?.value, domain.memory?.unit)
-  if (stated > 0n) return stated
+/** The memory of NUMA nodes and memory devices together, in KiB, which libvirt puts in place of `memory`; 0 without nodes. */
+export const memoryOfNodes = (domain: Domain): bigint => {
   const cells = domain.cpu?.numa?.cells ?? []
   const ofCells = cells.reduce((sum, { memory, unit }) => sum + kibibytes(memory, unit), 0n)
   return ofCells === 0n ? 0n : ofCells + memoryOfDevices(domain)
+}
+
+/** The memory that the guest boots with, in KiB: as set, or else the sum of its NUMA nodes and memory devices. */
+export const totalMemory = (domain: Domain): bigint => {
+  const stated = kibibytes(domain.memory?.value, domain.memory?.unit)
+  return stated > 0n ? stated : memoryOfNodes(domain)
 }
 
 export const memory = rule('memory', 'The memory is the sum of the NUMA nodes and memory devices.', (domain) => {

@@ -2,11 +2,10 @@ import { numbersOf } from '../../api/domain/cpuset.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { memoryDemand } from '../../api/launcher-memory.ts'
+import { memoryOfNodes } from '../defaults/memory.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { duplicate, forbidden, invalid, missingCapability, notFound, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
-
-type MemoryDevice = NonNullable<NonNullable<Domain['devices']>['memories']>[number]
 
 /** In KiB: libvirt stores bytes in 63 bits. */
 const maxMemory = 9_007_199_254_740_991n
@@ -54,13 +53,13 @@ const memoryEnforced: Rule = {
   description: 'If a preset enforces `memory`, the NUMA nodes and memory devices of the guest must have exactly that.',
   about: ['cells'],
   *check({ domain, isEnforced }) {
-    const cells = domain.cpu?.numa?.cells ?? []
-    if (cells.length === 0 || isEnforced?.('spec.domain.memory.value') !== true) return
-    const parts = [...cells.map(({ memory }) => memory), ...(domain.devices?.memories ?? []).map(sizeOfDevice)]
-    // QEMU gets whole MiB of each.
-    const sum = parts.reduce<bigint>((total, size) => total + roundedUp(integerOf(size) ?? 0n), 0n)
-    const enforced = roundedUp(amount(domain.memory))
-    if (sum === enforced) return
+    const sum = memoryOfNodes(domain)
+    if (sum === 0n || isEnforced?.('spec.domain.memory.value') !== true) return
+    const enforced = amount(domain.memory)
+    // Each amount in another unit is rounded up to KiB. libvirt rounds up to MiB.
+    const amounts = BigInt((domain.cpu?.numa?.cells?.length ?? 0) + (domain.devices?.memories?.length ?? 0))
+    const isRounded = sum >= enforced && sum < enforced + amounts
+    if (isRounded || sum === roundedUp(enforced)) return
     const message = `must have, with the memory devices, the ${enforced} KiB of memory that a preset enforces; they have ${sum} KiB`
     yield forbidden('spec.domain.cpu.numa.cells', undefined, message)
   },
@@ -69,8 +68,6 @@ const memoryEnforced: Rule = {
     { memory: { unit: 'GiB', value: 2 }, cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 2, unit: 'GiB' }] } } },
   ),
 }
-
-const sizeOfDevice = ({ target }: MemoryDevice) => target?.size?.value
 
 const memorySize: Rule = {
   id: 'memory-size',

@@ -1,5 +1,6 @@
 import { bytesPer } from '../../../api/domain/elements/size.ts'
 import { integerOf } from '../../../api/domain/scalar-value.ts'
+import { memoryOfNodes } from '../../defaults/memory.ts'
 import { example } from '../rule.ts'
 import type { Warning } from './warning.ts'
 
@@ -33,14 +34,9 @@ export const memorySum: Warning = {
   description: 'The memory of a guest with NUMA nodes is the sum of its nodes and memory devices; `memory` is ignored.',
   about: ['cells'],
   *check({ domain, originOf }) {
-    const cells = domain.cpu?.numa?.cells ?? []
     const given = integerOf(domain.memory?.value)
-    if (cells.length === 0 || given === undefined || originOf('spec.domain.memory.value').by === 'default') return
-    const sizes = [
-      ...cells.map(({ memory }) => memory),
-      ...(domain.devices?.memories ?? []).map(({ target }) => target?.size?.value),
-    ]
-    const sum = sizes.reduce<bigint>((total, size) => total + (integerOf(size) ?? 0n), 0n)
+    const sum = memoryOfNodes(domain)
+    if (sum === 0n || given === undefined || originOf('spec.domain.memory.value').by === 'default') return
     if (sum !== given)
       yield `memory is ${given} KiB, but the guest has ${sum} KiB, the sum of its NUMA nodes and memory devices`
   },
