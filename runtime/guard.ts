@@ -58,6 +58,10 @@ interface Guard {
   readonly prove: (socket: Socket) => void
   /** Delivers at once what arrives from now on. */
   readonly trust: (socket: Socket) => void
+  /** Whether the address has a client that was authenticated, or is this pod's own. */
+  readonly isKnown: (address: string) => boolean
+  /** The socket that the server has accepted, of one that it passes to requests. */
+  readonly acceptedOf: (socket: Socket) => Socket
 }
 
 /**
@@ -153,6 +157,7 @@ export function guardConnections(
     return undefined
   })
 
+  const acceptedOf = (socket: Socket) => transports.get(socket)?.transport ?? socket
   const trust = (socket: Socket) => {
     const metered = transports.get(socket)
     if (metered === undefined) return
@@ -163,11 +168,11 @@ export function guardConnections(
     const metered = transports.get(socket)
     if (metered === undefined || requestBudget === undefined) trust(socket)
     else headBytes.set(metered, isMultiplexed(socket) ? 'body' : 0)
-    const accepted = metered?.transport ?? socket
+    const accepted = acceptedOf(socket)
     settle(accepted)
     connections.prove(accepted)
   }
-  const guard = { prove, trust }
+  const guard = { prove, trust, isKnown: (address: string) => connections.isKnown(address), acceptedOf }
   if (!(server instanceof TlsServer)) return guard
   if (requestBudget !== undefined) {
     server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {

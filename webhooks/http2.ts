@@ -1,15 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { constants, Http2ServerRequest, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
-import type { Server, Socket } from 'node:net'
+import { constants, Http2ServerRequest, type ServerHttp2Stream } from 'node:http2'
+import type { Server } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Clock } from '../runtime/clock.ts'
 
 /**
  * Of a stream: what a request may have sent before anything reads it. More would be held by thousands of requests to
  * which nothing responds, on one connection.
  */
 const streamWindow = 32 * 1024
-const connectionWindow = 2048 * streamWindow
+export const connectionWindow = 2048 * streamWindow
 
 /** Go dials for each request that finds all streams of its connections taken: more than one user has in flight. */
 const mostStreams = 4096
@@ -53,10 +52,11 @@ export const streamOf = (message: object): ServerHttp2Stream | undefined =>
   message instanceof Http2ServerRequest ? message.stream : undefined
 
 /**
- * Whether a request has been reset, by HTTP/2 possibly together with its head. Nothing is to be sent then, and what has
- * arrived is dropped.
+ * Drops a request that has been reset, by HTTP/2 possibly together with its head. Nothing is to be sent then.
+ *
+ * @returns whether it has been
  */
-export function isReset(message: object): boolean {
+export function dropIfReset(message: object): boolean {
   const stream = streamOf(message)
   if (stream === undefined || !(stream.closed || stream.destroyed)) return false
   stream.destroy()
@@ -95,7 +95,7 @@ export function deliverEach(server: Server): void {
   })
   // Node would respond by itself, and throw if the stream was reset together with its head.
   server.on('checkContinue', (message: IncomingMessage, response: ServerResponse) => {
-    if (isReset(message)) return
+    if (dropIfReset(message)) return
     response.writeContinue()
     server.emit('request', message, response)
   })
@@ -109,74 +109,4 @@ export function deliverEach(server: Server): void {
     server.emit('request', message, client)
     return undefined
   })
-}
-
-/** Which version of HTTP clients speak that can speak both. */
-export interface Versions {
-  /** The ALPN callback of TLS. */
-  readonly choose: (client: { readonly protocols: readonly string[] }) => string | undefined
-  readonly watch: (server: Server) => void
-  /** A connection serves one session of a user from now on. */
-  readonly discount: (socket: Socket) => void
-  /** Its sessions end with requests on their way, so none begins anymore. */
-  readonly leaveHttp2: () => void
-}
-
-/** How long there must not be more connections than the most before sessions of HTTP/2 are ended. */
-export const calmMs = 30_000
-
-/**
- * HTTP/2 while more than `most` connections are open: the aggregator opens one for each request in flight otherwise, and
- * requests of all users wait for these behind those of one who has thousands in flight. Usually HTTP/1.1, because its
- * connections lead to all replicas, accept larger heads, and end without losing a request.
- *
- * @param clock if present, sessions of HTTP/2 end when there are fewer connections again; otherwise, when they are idle
- */
-export function createVersions(most: number, clock?: Pick<Clock, 'after'>): Versions {
-  const connections = new Set<Socket>()
-  const sessions = new Set<ServerHttp2Session>()
-  let isLeaving = false
-  let keep: (() => void) | undefined
-  const isMany = () => connections.size > most
-  const review = () => {
-    if (isMany() || sessions.size === 0) {
-      keep?.()
-      keep = undefined
-    } else {
-      keep ??= clock?.after(calmMs, () => {
-        keep = undefined
-        for (const session of sessions) session.close()
-      })
-    }
-  }
-  const discount = (socket: Socket) => {
-    if (connections.delete(socket)) review()
-  }
-  return {
-    choose: ({ protocols }) => {
-      const preferred = isMany() && !isLeaving ? ['h2', 'http/1.1'] : ['http/1.1', 'h2']
-      return preferred.find((protocol) => protocols.includes(protocol))
-    },
-    watch(server) {
-      // Those of clients that are not proven count nothing.
-      server.on('secureConnection', (socket: Socket) => {
-        connections.add(socket)
-        socket.once('close', () => discount(socket))
-        review()
-      })
-      server.on('session', (session: ServerHttp2Session) => {
-        session.setLocalWindowSize(connectionWindow)
-        // With a listener, pings keep a session open whose streams are silent.
-        session.on('ping', () => {})
-        sessions.add(session)
-        session.once('close', () => {
-          sessions.delete(session)
-          review()
-        })
-        review()
-      })
-    },
-    discount,
-    leaveHttp2: () => void (isLeaving = true),
-  }
 }

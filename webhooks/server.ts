@@ -9,10 +9,11 @@ import { createLimitedLog } from '../runtime/limited-log.ts'
 import { surviveBackpressure } from '../runtime/paused-parser.ts'
 import { pathOf, type AdmissionOptions } from './admission-routes.ts'
 import { createBodyDeadlines } from './body-deadline.ts'
-import { createVersions, deliverEach, http2Options, isReset, streamOf, type Multiplexing } from './http2.ts'
+import { deliverEach, dropIfReset, http2Options, streamOf, type Multiplexing } from './http2.ts'
 import { failureOf, sendStatus } from './respond.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import { unusedMs, watchUnused } from './unused-connections.ts'
+import { createVersions } from './versions.ts'
 
 /**
  * For admission. An API server has at most 600 requests in flight by default, and opens a connection for each when a
@@ -145,7 +146,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
   }) as unknown as FastifyInstance<HttpsServer>
   app.server.maxHeadersCount = headLimits.headers
   const { requests } = options
-  const { trust } = guardConnections(app.server, {
+  const { trust, isKnown, acceptedOf } = guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
     provenBy: 'handshake',
     deadlines: deadlines.handshake,
@@ -154,7 +155,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     ...(requests === undefined ? {} : { requests: { budget: requests, mostHeadBytes: headLimits.bytes } }),
   })
 
-  versions.watch(app.server)
+  versions.watch(app.server, isKnown)
   deliverEach(app.server)
 
   // The API server sends requests of one tenant on a connection on which those of another were answered.
@@ -162,7 +163,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
   app.addHook('onRequest', async (request, reply) => {
     // It may emit no `close` that would give a place back.
-    if (isReset(request.raw)) return reply.hijack()
+    if (dropIfReset(request.raw)) return reply.hijack()
     if (isDraining && streamOf(request.raw) === undefined) reply.header('connection', 'close')
     deadlines.expectBody(request.raw, pathOf(request.routeOptions.url))
     return undefined
@@ -179,7 +180,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
   options.routes(app, (socket) => {
     trust(socket)
-    versions.discount(socket)
+    versions.discount(acceptedOf(socket))
   })
   const closeUnused = watchUnused(app.server, clock, app.server.listenerCount('upgrade') > 0)
 

@@ -20,7 +20,7 @@ import {
 } from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
-import { isReset, streamOf } from '../http2.ts'
+import { dropIfReset, streamOf } from '../http2.ts'
 import { userTenant } from '../tenant-requests.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
 import { createLanes } from '../../runtime/lanes.ts'
@@ -267,7 +267,7 @@ export function createSessions(options: SessionOptions): Sessions {
       const opened = await counted(user, wanted, auditID, reply.raw)
       reply.hijack()
       // The client has gone meanwhile, and emits no further event, or was refused to make room for others.
-      if (isReset(reply.request.raw) || reply.raw.destroyed || reply.raw.headersSent) {
+      if (dropIfReset(reply.request.raw) || reply.raw.destroyed || reply.raw.headersSent) {
         opened.place.leave()
         opened.socket.destroy()
         return undefined

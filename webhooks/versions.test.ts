@@ -2,15 +2,18 @@ import { EventEmitter } from 'node:events'
 import { Server, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { fakeClock, type FakeClock } from '../test/fake-clock.ts'
-import { calmMs, createVersions } from './http2.ts'
+import { calmMs, createVersions } from './versions.ts'
 
-/** Versions of a server that has so many connections. */
+const known = '10.0.0.1'
+const connectionOf = (remoteAddress: string) => Object.assign(new EventEmitter(), { remoteAddress })
+
+/** Versions of a server that has so many connections of a known address. */
 const versionsWith = (connections: number, clock?: FakeClock) => {
   const versions = createVersions(2, clock)
   const server = new Server()
-  versions.watch(server)
-  const sockets = Array.from({ length: connections }, () => new EventEmitter())
-  for (const socket of sockets) server.emit('secureConnection', socket)
+  versions.watch(server, (address) => address === known)
+  const sockets = Array.from({ length: connections }, () => connectionOf(known))
+  for (const socket of sockets) server.emit('connection', socket)
   return { versions, sockets, server }
 }
 const both = { protocols: ['h2', 'http/1.1'] }
@@ -29,11 +32,9 @@ describe('a client that speaks both versions', () => {
     expect(versions.choose(both)).toBe('http/1.1')
   })
 
-  test('speaks HTTP/1.1 while only clients that are not proven have connections', () => {
-    const versions = createVersions(2)
-    const server = new Server()
-    versions.watch(server)
-    for (let count = 0; count < 3; count++) server.emit('connection', new EventEmitter())
+  test('speaks HTTP/1.1 although strangers have many connections', () => {
+    const { versions, server } = versionsWith(2)
+    for (let count = 0; count < 3; count++) server.emit('connection', connectionOf('10.0.0.2'))
     expect(versions.choose(both)).toBe('http/1.1')
   })
 
@@ -69,6 +70,19 @@ describe('sessions of HTTP/2', () => {
     expect([session.isClosed, versions.choose(both)]).toEqual([true, 'http/1.1'])
   })
 
+  test('go on while they have many requests in flight, although the connections are few', async () => {
+    const { sockets, session, clock } = busy()
+    const streams = Array.from({ length: 3 }, () => new EventEmitter())
+    for (const stream of streams) session.emit('stream', stream)
+    session.emit('stream', { destroyed: true })
+    for (const socket of sockets) socket.emit('close')
+    await clock.advance(2 * calmMs)
+    expect(session.isClosed).toBe(false)
+    streams[0]?.emit('close')
+    await clock.advance(calmMs)
+    expect(session.isClosed).toBe(true)
+  })
+
   test('that have ended are not waited for', async () => {
     const { sockets, session, clock } = busy()
     sockets[0]?.emit('close')
@@ -81,14 +95,14 @@ describe('sessions of HTTP/2', () => {
     const { sockets, server, session, clock } = busy()
     sockets[0]?.emit('close')
     await clock.advance(calmMs - 1)
-    server.emit('secureConnection', new EventEmitter())
+    server.emit('connection', connectionOf(known))
     await clock.advance(calmMs)
     expect(session.isClosed).toBe(false)
   })
 
   test('end although as many users have sessions of their own', async () => {
     const { versions, sockets, session, clock } = busy()
-    versions.discount(sockets[0] as Socket)
+    versions.discount(sockets[0] as unknown as Socket)
     await clock.advance(calmMs)
     expect(session.isClosed).toBe(true)
   })
