@@ -117,12 +117,15 @@ export function translationCacheBytes(domain: Domain): bigint {
   return (bounded / mebibyte) * mebibyte
 }
 
-/** Memory cannot be plugged into a running VM, so `maxMemory` is only address space. */
+/**
+ * libvirt rounds each NUMA node and memory device up to whole MiB. Memory cannot be plugged into a running VM, so
+ * `maxMemory` is only address space.
+ */
 function guestBytes({ memory, cpu, devices }: Domain): bigint {
-  const cells = sum(cpu?.numa?.cells, (cell) => bytesOf({ value: cell.memory, unit: cell.unit }))
-  const modules = sum(devices?.memories, ({ target }) => bytesOf(target?.size))
+  const cells = sum(cpu?.numa?.cells, (cell) => wholeMebibytes(bytesOf({ value: cell.memory, unit: cell.unit })))
+  const modules = sum(devices?.memories, ({ target }) => wholeMebibytes(bytesOf(target?.size)))
   const shared = sum(devices?.shmems, ({ size }) => (size ? bytesOf(size, 'bytes') : 4n * mebibyte))
-  return largest(bytesOf(memory), cells + modules) + shared + bytesOf(devices?.pstore?.size)
+  return largest(wholeMebibytes(bytesOf(memory)), cells + modules) + shared + bytesOf(devices?.pstore?.size)
 }
 
 function baseBytes(domain: Domain, guest: bigint): bigint {
@@ -254,6 +257,8 @@ function bytesOf(size: Size | undefined, absent: 'KiB' | 'MiB' | 'bytes' = 'KiB'
 function sum<T>(list: readonly T[] | undefined, bytes: (item: T) => bigint): bigint {
   return (list ?? []).reduce((total, item) => total + bytes(item), 0n)
 }
+
+const wholeMebibytes = (bytes: bigint): bigint => ((bytes + mebibyte - 1n) / mebibyte) * mebibyte
 
 const largest = (one: bigint, other: bigint): bigint => (one > other ? one : other)
 const smallest = (one: bigint, other: bigint): bigint => (one < other ? one : other)

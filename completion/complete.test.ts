@@ -272,6 +272,16 @@ test.each<[string, MemorySize, MemorySize]>([
   expect(run(vmWith({ memory }), [both]).outcome).toBe('completed')
 })
 
+test('small NUMA nodes that libvirt rounds up to more than a preset enforces are refused', () => {
+  const memory = { unit: 'MiB', value: 64 } as const
+  const cells = Array.from({ length: 128 }, (_, id) => ({ id, ...(id === 0 ? { cpus: '0' } : {}), memory: 512 }))
+  const limit = preset('limit', { strength: 'Enforce', domain: { memory } })
+  const outcome = run(vmWith({ vcpu: { value: 1 }, cpu: { numa: { cells } } }), [limit])
+  expect(outcome.outcome === 'refused' && outcome.causes.map(({ message }) => message)).toEqual([
+    'must have, with the memory devices, the 65536 KiB of memory that a preset enforces; they have 131072 KiB, because each is rounded up to whole MiB',
+  ])
+})
+
 test('reports a preset conflict together with an independent rule', () => {
   const one = preset('one', { domain: { vcpu: { value: 1 } } }, 'default')
   const two = preset('two', { domain: { vcpu: { value: 2 } } }, 'default')

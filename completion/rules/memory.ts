@@ -47,6 +47,11 @@ const amountsOf = ({ memory, maxMemory, currentMemory, cpu, devices }: Domain): 
   ]),
 ]
 
+const isPart = (path: string): boolean => path.startsWith('cpu.numa') || path.startsWith('devices.memories')
+
+/** The part of enforced memory that may be added by rounding up NUMA nodes and memory devices in units such as GB. */
+const mostRoundedUp = 64n
+
 /** `memory` alone does not decide how much a guest has: libvirt replaces it by the sum. */
 const memoryEnforced: Rule = {
   id: 'memory-enforced',
@@ -56,11 +61,14 @@ const memoryEnforced: Rule = {
     const sum = memoryOfNodes(domain)
     if (sum === 0n || isEnforced?.('spec.domain.memory.value') !== true) return
     const enforced = amount(domain.memory)
-    // Each amount in another unit is rounded up to KiB. libvirt rounds up to MiB.
-    const amounts = BigInt((domain.cpu?.numa?.cells?.length ?? 0) + (domain.devices?.memories?.length ?? 0))
-    const isRounded = sum >= enforced && sum < enforced + amounts
-    if (isRounded || sum === roundedUp(enforced)) return
-    const message = `must have, with the memory devices, the ${enforced} KiB of memory that a preset enforces; they have ${sum} KiB`
+    const parts = amountsOf(domain).flatMap(([path, size]) => (isPart(path) ? [size] : []))
+    // Each amount in another unit is rounded up to KiB.
+    const isAlike = (sum >= enforced && sum < enforced + BigInt(parts.length)) || sum === roundedUp(enforced)
+    // Then libvirt rounds each up to MiB, which must not make many small ones more than that.
+    const made = parts.reduce((total, size) => total + roundedUp(size), 0n)
+    if (isAlike && made - roundedUp(enforced) <= enforced / mostRoundedUp) return
+    const given = isAlike ? `${made} KiB, because each is rounded up to whole MiB` : `${sum} KiB`
+    const message = `must have, with the memory devices, the ${enforced} KiB of memory that a preset enforces; they have ${given}`
     yield forbidden('spec.domain.cpu.numa.cells', undefined, message)
   },
   example: example(
