@@ -45,6 +45,15 @@ const noPort =
 test.each<[string, Domain, AttachedVolume[], string[]]>([
   ['are different disks', pc, [item('a', 'vdb'), item('b', 'vdc')], []],
   [
+    'have the serial numbers of others, one by its name',
+    { ...pc, devices: { disks: [{ ...disk, serial: 'a' }] } },
+    [item('a', 'vdb'), item('b', 'vdc'), item('c', 'vdd', 'virtio', { serial: 'b' })],
+    [
+      '[0].serial: Duplicate value: "a": spec.domain.devices.disks[0] already has this serial number',
+      '[2].serial: Duplicate value: "b": spec.attachedVolumes[1] already has this serial number',
+    ],
+  ],
+  [
     'are the disk of the VM',
     pc,
     [item('a', 'vda')],

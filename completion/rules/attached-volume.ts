@@ -43,6 +43,11 @@ export function* attachedFindings(
       target?.dev === undefined ? [] : [[target.dev, `spec.domain.devices.disks[${index}]`] as const],
     ),
   )
+  const serials = new Map(
+    list(domain, 'disks').flatMap(({ serial }, index) =>
+      serial === undefined ? [] : [[serial, `spec.domain.devices.disks[${index}]`] as const],
+    ),
+  )
   const controllers = new Set(
     list(domain, 'controllers').flatMap(({ type, index }) => (type === 'scsi' ? [numberOf(index) ?? 0] : [])),
   )
@@ -57,9 +62,13 @@ export function* attachedFindings(
       seen.set(value, other ?? at)
       return other === undefined ? [] : [{ index, finding: duplicate(field, value, `${other} ${what}`) }]
     }
-    yield* taken(names, `${at}.name`, name, 'already has this name')
+    const sameName = taken(names, `${at}.name`, name, 'already has this name')
+    yield* sameName
     yield* taken(claims, `${at}.persistentVolumeClaim.claimName`, claim.claimName, 'already uses this claim')
     yield* taken(devs, `${at}.target.dev`, dev, 'already is this disk')
+    // A guest can take disks with the same serial number for two paths to one disk.
+    if (serial !== undefined || sameName.length === 0)
+      yield* taken(serials, `${at}.serial`, serial ?? name, 'already has this serial number')
     const prefix = prefixes.get(bus)
     if (prefix === undefined) {
       const message = 'cannot get a disk while the guest runs: libvirt hot-plugs disks only on virtio and scsi here'
@@ -134,7 +143,7 @@ const attached = (target: object, more: Partial<VirtualMachineSpec> = {}): Virtu
 export const attachedVolume: Rule = {
   id: 'attached-volume',
   description:
-    'An attached volume must have a name, a claim and a disk of its own, on bus virtio or on a SCSI controller of the domain, and with a free PCI Express root port on a machine that needs one.',
+    'An attached volume must have a name, a claim, a disk and a serial number (by default its name) of its own, on bus virtio or on a SCSI controller of the domain, and with a free PCI Express root port on a machine that needs one.',
   *check(subject) {
     for (const { finding } of attachedFindings(subject)) yield finding
   },
