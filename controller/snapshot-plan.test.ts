@@ -304,9 +304,10 @@ describe('the VolumeSnapshots', () => {
 
   const devices = (one: object) => ({ ...thawed, spec: { ...thawed.spec, domain: { devices: one } } })
   const persistentVolumeClaim = { claimName: 'data' }
+  const withoutData = { ...thawed, spec: { ...thawed.spec, volumes: volumes.filter(({ name }) => name !== 'data') } }
   const attachedAs = (phase: 'Attaching' | 'Attached') => ({
     ...thawed,
-    spec: { ...thawed.spec, attachedVolumes: [{ name: 'data', persistentVolumeClaim }] },
+    spec: { ...withoutData.spec, attachedVolumes: [{ name: 'data', persistentVolumeClaim }] },
     status: { ...thawed.status, attachedVolumes: [{ name: 'data', claimName: 'data', phase }] },
   })
   test('are ready, with that of an attached volume that the frozen guest has', () => {
@@ -319,6 +320,7 @@ describe('the VolumeSnapshots', () => {
     ['a shared file system', shared],
     ['a disk that other guests write', devices({ disks: [{ source: { volume: 'data' }, shareable: {} }] })],
     ['an attached volume that the guest does not have', attachedAs('Attaching')],
+    ['a volume that was detached since the snapshot began', withoutData],
     ['a disk that is never flushed', devices({ disks: [{ source: { volume: 'data' }, driver: { cache: 'unsafe' } }] })],
   ])('are ready, and a frozen guest does not cover %s: the volume is named', (_, vm) => {
     const [first] = planSnapshot(observed(begun, vm, { volumeSnapshots: taken(ready) }))

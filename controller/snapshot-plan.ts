@@ -366,15 +366,15 @@ const mostNames = 8
  * The volumes whose claims change, or are not written completely, although the guest is frozen: its agent freezes only
  * its own file systems, on disks that no other guest writes to and that are flushed when it does so. The state of a TPM
  * and of UEFI is not frozen either, but firmware writes that in a way that survives a power failure at any time.
- * An attached volume that the guest does not have can be in use by another one.
+ * An attached volume that the guest does not have, or no longer, can be in use by another one.
  */
 function unfrozenVolumes({ spec, status }: VirtualMachine, volumes: readonly SnapshotVolume[]): readonly string[] {
   const { filesystems = [], disks = [] } = spec.domain.devices ?? {}
   const uncovered = disks.filter(({ shareable, driver }) => shareable !== undefined || driver?.cache === 'unsafe')
-  const attached = new Set(status?.attachedVolumes?.flatMap(({ name, phase }) => (phase === 'Attached' ? [name] : [])))
-  const absent = (spec.attachedVolumes ?? []).flatMap(({ name }) => (attached.has(name) ? [] : [name]))
-  const names = new Set([...[...filesystems, ...uncovered].map(({ source }) => source?.volume), ...absent])
-  return volumes.map(({ name }) => name).filter((name) => names.has(name))
+  const unfrozen = new Set([...filesystems, ...uncovered].map(({ source }) => source?.volume))
+  const attached = (status?.attachedVolumes ?? []).filter(({ phase }) => phase === 'Attached')
+  const held = new Set([...(spec.volumes ?? []), ...attached].map(({ name }) => name))
+  return volumes.map(({ name }) => name).filter((name) => unfrozen.has(name) || !held.has(name))
 }
 
 /** What to do when the API server refused a VolumeSnapshot: a quota or a policy can be corrected. */
