@@ -3,6 +3,7 @@ import { capCauses, listCauses, noCauses, report, type Causes } from '../api/cau
 import { requiredField, wrongType } from '../api/field-error.ts'
 import { checkLabels } from '../api/label.ts'
 import type { ObjectPreset, ObjectPresetSpec } from '../api/object-preset.ts'
+import { mayBeRounded } from '../api/long-integer.ts'
 import { joinPath } from '../api/path.ts'
 import { group } from '../api/object.ts'
 import { isReservedKey, reservedKey, reservedKeyCauses } from '../api/reserved.ts'
@@ -29,6 +30,7 @@ export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Check
     ...checkLabelsOf(object),
     ...duplicateCauses(kind.structure, object, 'spec.object'),
     ...forbiddenFields(object, 'spec.object'),
+    ...longIntegers(object, 'spec.object'),
     ...checkRemoves(spec, { content: object, structure: kind.structure, whole: ['metadata', 'spec'], example }),
     ...remove.flatMap((text, index) => forbiddenRemoval(text, `spec.remove[${index}]`, kind.structure)),
   ]
@@ -124,6 +126,21 @@ function forbiddenFields(value: unknown, field: string): readonly Cause[] {
     forbidden.has(key) ? [forbiddenField(joinPath(field, key))] : forbiddenFields(member, joinPath(field, key)),
   )
 }
+
+/** JSON.parse may have rounded them. */
+function longIntegers(value: unknown, field: string): readonly Cause[] {
+  if (Array.isArray(value)) return value.flatMap((item, index) => longIntegers(item, `${field}[${index}]`))
+  if (isRecord(value))
+    return Object.entries(value).flatMap(([key, member]) => longIntegers(member, joinPath(field, key)))
+  return mayBeRounded(value) ? [longInteger(field)] : []
+}
+
+const longInteger = (field: string): Cause => ({
+  rule: 'long-integer',
+  field,
+  reason: 'FieldValueInvalid',
+  message: 'must be between -2^53 and 2^53: a preset cannot set larger integers exactly',
+})
 
 function forbiddenRemoval(text: string, field: string, structure: ObjectStructure): readonly Cause[] {
   const steps: RemovePath['steps'] = parseRemovePath(text)?.steps ?? []

@@ -176,6 +176,11 @@ describe('a preset for objects is refused for', () => {
       inSpec({ ports: [{ protocol: 'UDP' }] }),
       ['spec.object.spec.ports[0].number: must be given'],
     ],
+    [
+      'an integer that JSON.parse may have rounded',
+      inSpec({ free: { list: [2 ** 60, 2 ** 53 - 1] } }),
+      ['spec.object.spec.free.list[0]: must be between -2^53 and 2^53: a preset cannot set larger integers exactly'],
+    ],
     ['no target', { target: {} }, ['spec.target.apiVersion: must be given', 'spec.target.kind: must be given']],
   ])('%s', (_, spec, causes) => expect(causesOf(preset(spec))).toEqual(causes))
 

@@ -108,6 +108,12 @@ describe('a patch', () => {
       { a: { list: [1, 1, 1, 1, 1, 1, 1, 1, 1] } },
       [{ op: 'replace', path: '/a/list', value: [1, 1, 1, 1, 1, 1, 1, 1, 1] }],
     ],
+    [
+      'has any number of operations around an integer of 64 bits, which is not written',
+      { a: { list: [2 ** 60, 0, 0, 0, 0, 0, 0, 0, 0, 0] } },
+      { a: { list: [2 ** 60, 1, 1, 1, 1, 1, 1, 1, 1, 1] } },
+      Array.from({ length: 9 }, (_, index) => ({ op: 'replace', path: `/a/list/${index + 1}`, value: 1 })),
+    ],
   ])('%s', (_, before, after, expected) => expect(patchBetween(before, after)).toEqual(expected))
 
   const key = fc.constantFrom('a', 'b', '', '~', '/', 'a/b~', '0', '-', 'ü', '__proto__', 'constructor')

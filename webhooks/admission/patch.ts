@@ -1,3 +1,5 @@
+import { hasLongInteger } from '../../api/long-integer.ts'
+
 /** The operations of RFC 6902 that virtset sends. */
 export type Operation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
@@ -23,28 +25,29 @@ const maxOperationsBelow = 8
 /**
  * The operations that turn `before` into `after`. A missing subtree is one `add`. Parts shared by reference cost
  * nothing. Lists are compared item by item and appended to; a list that lost items is replaced. `undefined` means
- * absent.
+ * absent. An integer of
+ * `before` that may be rounded is only written with a list that lost items.
  */
 export function patchBetween(before: Json, after: Json): Operation[] {
-  return recordChanges(before, after, '')
+  return recordChanges(before, after, '', hasLongInteger(before) ? Infinity : maxOperationsBelow)
 }
 
 type Json = { readonly [key: string]: unknown }
 
-function changes(before: unknown, after: unknown, path: string): Operation[] {
+function changes(before: unknown, after: unknown, path: string, most: number): Operation[] {
   if (before === after) return []
-  const below = partChanges(before, after, path)
-  if (below === undefined || below.length > maxOperationsBelow) return [{ op: 'replace', path, value: after }]
+  const below = partChanges(before, after, path, most)
+  if (below === undefined || below.length > most) return [{ op: 'replace', path, value: after }]
   return below
 }
 
 /** Undefined if the value must be replaced as a whole. */
-function partChanges(before: unknown, after: unknown, path: string): Operation[] | undefined {
-  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path) : undefined
-  return isJson(before) && isJson(after) ? recordChanges(before, after, path) : undefined
+function partChanges(before: unknown, after: unknown, path: string, most: number): Operation[] | undefined {
+  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path, most) : undefined
+  return isJson(before) && isJson(after) ? recordChanges(before, after, path, most) : undefined
 }
 
-function recordChanges(before: Json, after: Json, path: string): Operation[] {
+function recordChanges(before: Json, after: Json, path: string, most: number): Operation[] {
   const operations: Operation[] = []
   for (const key of Object.keys(before)) {
     if (has(before, key) && !has(after, key)) operations.push({ op: 'remove', path: `${path}/${escape(key)}` })
@@ -54,16 +57,21 @@ function recordChanges(before: Json, after: Json, path: string): Operation[] {
     if (!has(after, key) || (Object.hasOwn(before, key) && before[key] === after[key])) continue
     const at = `${path}/${escape(key)}`
     if (!has(before, key)) operations.push({ op: 'add', path: at, value: after[key] })
-    else operations.push(...changes(before[key], after[key], at))
+    else operations.push(...changes(before[key], after[key], at, most))
   }
   return operations
 }
 
-function listChanges(before: readonly unknown[], after: readonly unknown[], path: string): Operation[] | undefined {
+function listChanges(
+  before: readonly unknown[],
+  after: readonly unknown[],
+  path: string,
+  most: number,
+): Operation[] | undefined {
   if (after.length < before.length) return undefined
   return after.flatMap((item, index): Operation[] =>
     index < before.length
-      ? changes(before[index], item, `${path}/${index}`)
+      ? changes(before[index], item, `${path}/${index}`, most)
       : [{ op: 'add', path: `${path}/-`, value: item }],
   )
 }

@@ -91,6 +91,23 @@ describe('an object', () => {
     expect([sentBy('kubectl-create'), sentBy(undefined)]).toEqual([recorded, recorded])
   })
 
+  const long = 2 ** 60
+  test('keeps integers of 64 bits as they were sent, however much presets set beside them', () => {
+    const parts = Array.from({ length: 20 }, (_, index) => ({ name: `${index}`, weight: long }))
+    const changes = changesOf(complete(gadget({ parts }), [gadgetPreset('t', { parts: [{ name: '*', tags: ['x'] }] })]))
+    expect(changes.filter((change) => /^add \/spec\/parts\/\d+\/tags$/.test(change))).toHaveLength(20)
+    expect(changes).toHaveLength(21)
+  })
+
+  test('is refused if an integer of 64 bits would be written again, as it may be rounded', () => {
+    const removing = gadgetPreset('r', undefined, { strength: 'Enforce', remove: ['spec.parts[name=a]'] })
+    const sent = gadget({ parts: [{ name: 'a' }, { name: 'b', weight: long }] })
+    expect(complete(sent, [removing])).toMatchObject({
+      allowed: false,
+      causes: [{ rule: 'long-integer', field: 'spec.parts' }],
+    })
+  })
+
   test('that takes too much work is refused', () => {
     const steps = Array.from({ length: maxSteps + 1 }, () => '')
     expect(complete(gadget({ steps }), [sizing])).toMatchObject({

@@ -1,6 +1,7 @@
 import type { Cause, Origin } from '../../api/cause.ts'
 import { capCauses } from '../../api/causes.ts'
 import { targetText } from '../../api/object-preset.ts'
+import { hasLongInteger } from '../../api/long-integer.ts'
 import { isRecord } from '../../api/schema.ts'
 import { maxSteps, sizeOf, within } from '../../api/steps.ts'
 import { completedByAnnotation } from '../../api/virtual-machine.ts'
@@ -54,7 +55,10 @@ export function completeObject(
   if (injected.causes.length > 0) {
     return { ...refuse(capCauses([...injected.causes], 'spec'), warnings), audit }
   }
-  const patch = writePatch(patchBetween(sent, { ...annotated(injected, claim) }))
+  const operations = patchBetween(sent, { ...annotated(injected, claim) })
+  const rewritten = operations.find((operation) => 'value' in operation && hasLongInteger(operation.value))
+  if (rewritten !== undefined) return refuse([tooPrecise(entry, rewritten.path)], warnings)
+  const patch = writePatch(operations)
   if (patch.encoded.length > longestPatch) return refuse([tooLarge(entry)], warnings)
   return { allowed: true, patch, warnings, audit }
 }
@@ -123,6 +127,15 @@ const tooLarge = ({ target }: ObjectTarget): Cause => ({
   reason: 'FieldValueTooLong',
   message: `is larger with the presets for ${targetText(target.spec)} than the API server can store`,
   suggestion: 'let the presets set less in each item of its lists',
+})
+
+/** @param path a JSON pointer */
+const tooPrecise = ({ target }: ObjectTarget, path: string): Cause => ({
+  rule: 'long-integer',
+  field: path.slice(1).replaceAll('/', '.'),
+  reason: 'FieldValueInvalid',
+  message: `has an integer beyond 2^53, which would not remain exact when the presets for ${targetText(target.spec)} change the list that it is in`,
+  suggestion: 'exclude this object from presets that remove items of the list, or replace it',
 })
 
 function tooMuchWork({ target, candidates }: ObjectTarget): Cause {
