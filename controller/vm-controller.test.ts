@@ -10,6 +10,7 @@ import { until } from '../test/until.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
+import { nodeEvents } from './node.ts'
 import { startVmController } from './vm-controller.ts'
 import type { Engine } from './engine.ts'
 import type { Pod } from './pod.ts'
@@ -438,6 +439,25 @@ describe('controller', () => {
     )
     expect(conditions(server)['PodEnded']).toMatch(/^Unknown AwaitingHandler/)
     expect(vm(server)?.status?.phase).toBe('Running')
+  })
+
+  it('awaits the handler also if its cache does not have the node, because Nodes change more often than it reads', async () => {
+    const { server, clock, start } = await setUp()
+    const put = (name: string) =>
+      server.put('/api/v1/nodes', { metadata: { name }, status: { conditions: [{ type: 'Ready', status: 'True' }] } })
+    const { controller } = start()
+    await controller.nodes.synced()
+    for (let index = 0; index <= nodeEvents.burst; index++) put('flooding')
+    put('n1')
+    create(server)
+    await scheduled(server)
+    server.remove(pods, 'default', podName)
+    await until(
+      () => vm(server)?.status?.phase === 'Failed' || conditions(server)['PodEnded'] !== undefined,
+      () => clock.advance(100),
+    )
+    expect(controller.nodes.store.get('n1')).toBeUndefined()
+    expect(conditions(server)['PodEnded']).toMatch(/^Unknown AwaitingHandler/)
   })
 
   it('sets Unknown on VMs of a node that does not respond', async () => {

@@ -32,7 +32,7 @@ import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createPodFailures } from './pod-failure.ts'
 import { nodeEvents, nodes, slimNode, stateOf } from './node.ts'
-import type { Node } from './node.ts'
+import type { Node, NodeState } from './node.ts'
 import { isTerminal, sortPods } from './own-pod.ts'
 import { relabelling } from './pod-labels.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
@@ -193,7 +193,7 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   const observe = async (vm: Vm): Promise<Observed> => {
     const found = podsOf(vm, await findNamedPod(vm))
-    const node = stateOf(nodeCache.store.get(vm.status?.nodeName ?? ''))
+    const node = await nodeStateOf(vm, found.pods.length > 0)
     if (awaitsStart(vm)) await inTurn(vm)
     const completion = completionOf(vm)
     const elapsed = stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node))
@@ -236,6 +236,18 @@ export function startVmController(options: VmControllerOptions): VmController {
     const needsPod = vm.status?.podUID === undefined && !isDeleting(vm)
     const isEnough = cached === undefined ? needsPod : isWhole(cached) || !needsPod
     return isEnough ? cached : readNamedPod(vm)
+  }
+
+  /**
+   * With its pod missing, a VM counts as ended because its node is gone or silent. The cache can be late, and more so
+   * while Nodes change often, so the API server is asked.
+   */
+  const nodeStateOf = async (vm: Vm, hasPods: boolean): Promise<NodeState> => {
+    const { nodeName: name } = vm.status ?? {}
+    const cached = stateOf(nodeCache.store.get(name ?? ''))
+    const isDoubtful = cached === 'gone' || cached === 'silent'
+    if (name === undefined || hasPods || !isDoubtful || (isFinished(vm) && !isDeleting(vm))) return cached
+    return stateOf(await unlessNotFound(kube.get(nodes, { name })))
   }
 
   const readNamedPod = (vm: Vm): Promise<Persisted<Pod> | undefined> => unlessNotFound(kube.get(readPods, namedPod(vm)))
