@@ -51,6 +51,7 @@ const create = () =>
 
 test.each<[string, object, boolean]>([
   ['a block device', block, true],
+  ['a block device that other guests use', { ...block, shareable: {} }, true],
   ['a raw block device', { ...block, device: 'disk', driver: { type: 'raw' } }, true],
   ['a file of a claim without a capacity', file, false],
   ['an attached volume', { type: 'network', source: { protocol: 'nbd' }, target: { dev: 'vda' } }, false],
@@ -71,10 +72,17 @@ test.each<[string, string, object, bigint | undefined]>([
   ['not if it has this size', '100', {}, undefined],
   ['not if it is qcow2', '200', { driver: { type: 'qcow2' } }, undefined],
   ['not if it is read-only', '200', { readonly: {} }, undefined],
+  ['not if other guests use it', '200', { shareable: {} }, undefined],
 ])('a file of a claim grows: %s', async (_, capacity, more, bytes) => {
   sizes = { vda: { capacity: 100n, physical: 100n } }
   await create()(dom, domain({ ...file, ...more }), specWith({ capacity }))
   expect(resized).toEqual(bytes === undefined ? [] : [['vda', bytes]])
+})
+
+test('a file that is larger than QEMU knows is not made smaller', async () => {
+  sizes = { vda: { capacity: 100n, physical: 250n } }
+  await create()(dom, domain(file), specWith({ capacity: '200' }))
+  expect(resized).toEqual([])
 })
 
 describe('the size', () => {

@@ -27,7 +27,8 @@ export function createDiskGrowth({ readSize, readRoom, resize, log }: GrowthOpti
     try {
       const { capacity, physical } = await readSize(dom, target)
       const possible = file === undefined ? physical : await readRoom(file.directory, file.capacity)
-      if (possible <= capacity) return
+      // To QEMU, to grow means to set the size, and the file can be larger than when QEMU opened it.
+      if (possible <= capacity || possible < physical) return
       await resize(dom, target, possible)
       log.info({ disk: target, from: String(capacity), to: String(possible) }, 'the disk has grown')
     } catch (error) {
@@ -51,12 +52,15 @@ interface GrowingDisk {
 /** The disks whose guest sees the whole of a block device, or a file that the VM allows to grow. */
 function growingDisks({ devices }: Domain, spec: VirtualMachineSpec): GrowingDisk[] {
   const growing: GrowingDisk[] = []
-  for (const { type, device = 'disk', driver, source, encryption, readonly, target } of devices?.disks ?? []) {
+  for (const { type, device = 'disk', driver, source, encryption, readonly, shareable, target } of devices?.disks ??
+    []) {
     if (target?.dev === undefined || device !== 'disk' || readonly !== undefined) continue
     // The size of a qcow2 image is in its header, and encrypted disks and slices are smaller than their device.
     if ((driver?.type ?? 'raw') !== 'raw' || encryption !== undefined) continue
     if (source?.encryption !== undefined || source?.slices !== undefined) continue
     if (type === 'block') growing.push({ target: target.dev })
+    // Another guest's QEMU can have grown the file, and would lose what its guest has written there.
+    if (shareable !== undefined) continue
     const capacity = type === 'file' ? claimCapacity(target.dev, spec) : undefined
     if (capacity === undefined || source?.file === undefined) continue
     growing.push({ target: target.dev, file: { directory: dirname(source.file), capacity } })
