@@ -30,6 +30,7 @@ const answering = (mounts: Mounts) => {
 const root = ['/', { alias: 'vda' }] as const
 const linux = { serial: '0QEMU_QEMU_HARDDISK_DATA' }
 const disk = { dev: 'sda', bus: 'scsi', serial: 'DATA' }
+const virtio = { dev: 'vdb', bus: 'virtio', serial: 'x' }
 const long = { dev: 'vdb', bus: 'virtio', serial: 'x'.repeat(36) }
 const unclear = 'AgentUnclear: the agent in the guest does not report clearly on which disk it has mounted'
 
@@ -41,7 +42,15 @@ test.each<[string, Mounts, GuestDisk, unknown]>([
   ['the alias of another disk is its own', [['/', { alias: 'sda', serial: 'ROOT' }]], disk, `${unclear} /`],
   ['the serial number of another disk ends like its own', [['/', { serial: '0QEMU_QEMU_HARDDISK_MYDATA' }]], disk, []],
   ['only its serial number is reported', [root, ['/data', linux]], disk, ['/data']],
-  ['only that of another disk is reported', [['/', { serial: 'ROOT' }]], disk, []],
+  ['only that of another disk of Linux is reported', [['/', { serial: '0QEMU_QEMU_HARDDISK_ROOT' }]], disk, []],
+  ['only that of another virtio disk of Linux', [['/', { serial: 'my_x', device: '/dev/vda1' }]], virtio, []],
+  ['only that of a virtio disk in another form', [['/data', { serial: 'x  ' }]], virtio, `${unclear} /data`],
+  ['only one in an unknown form is reported', [['/data', { serial: 'ROOT' }]], disk, `${unclear} /data`],
+  ['it is padded', [['/data', { serial: 'data   ', alias: 'sdh' }]], disk, `${unclear} /data`],
+  ['it is padded, and its alias is reported', [['/data', { serial: 'data   ', alias: 'sda' }]], disk, ['/data']],
+  ['it is empty', [['/data', { serial: '', device: '/dev/sdb' }]], disk, `${unclear} /data`],
+  ['alias and serial number of another disk are reported', [['/', { serial: 'ROOT', alias: 'sdh' }]], disk, []],
+  ['the device of another one is a drive', [['/', { device: '/dev/sr0' }]], disk, []],
   ['the device of another one has the driver of virtio', [['/', { device: '/dev/vda1' }]], disk, []],
   ['or does not have it', [['/', { device: '/dev/sda' }]], { dev: 'vdb', bus: 'virtio' }, []],
   ['or has that of NVMe', [['/', { device: '/dev/nvme0n1p1' }]], { dev: 'sda', bus: 'scsi' }, []],

@@ -116,21 +116,27 @@ function mountsIn(params: Params, disk: GuestDisk): readonly string[] {
   throw new AgentUnclear(`the agent in the guest does not report clearly on which disk it has mounted ${named}`)
 }
 
+/** What Linux puts before the serial number of a SCSI disk: the type of its number, its vendor and its product. */
+const linuxScsi = '0QEMU_QEMU_HARDDISK_'
+
 /** With other numbers of buses, libvirt can also name another disk of the same bus. */
 function isOn(params: Params, path: string, { dev, bus, serial }: GuestDisk): 'this' | 'another' | 'unknown' {
   const device = params.get(`${path}.device`)
-  const driver = typeof device === 'string' ? /^\/dev\/(sd|vd|nvme)[a-z\d]/.exec(device)?.[1] : undefined
+  const driver = typeof device === 'string' ? /^\/dev\/(sd|vd|nvme|sr)[a-z\d]/.exec(device)?.[1] : undefined
   if (driver !== undefined && driver !== (bus === 'virtio' ? 'vd' : 'sd')) return 'another'
   const alias = params.get(`${path}.alias`)
+  const byAlias = typeof alias !== 'string' ? 'unknown' : alias === dev ? 'this' : 'another'
   const reported = params.get(`${path}.serial`)
-  if (serial !== undefined && typeof reported === 'string') {
-    const known = bus === 'virtio' ? serial.slice(0, longestVirtioSerial) : serial
-    // Linux puts the model before it.
-    if (reported === known || reported.endsWith(`_${known}`)) return 'this'
-    return alias === dev ? 'unknown' : 'another'
-  }
-  if (typeof alias !== 'string') return 'unknown'
-  return alias === dev ? 'this' : 'another'
+  if (serial === undefined || typeof reported !== 'string' || reported === '') return byAlias
+  const known = bus === 'virtio' ? serial.slice(0, longestVirtioSerial) : serial
+  if (reported === known || reported === linuxScsi + known) return 'this'
+  // Linux reports them exactly, so it is that of another disk, even if libvirt does not recognize it.
+  const isExact = driver === 'vd' || reported.startsWith(linuxScsi)
+  if (isExact) return byAlias === 'this' ? 'unknown' : 'another'
+  // Other guests can pad it, write it in capitals, or add something.
+  const isSimilar = reported.toLowerCase().includes(known.toLowerCase())
+  if (byAlias === 'another' && !isSimilar) return 'another'
+  return byAlias === 'this' && isSimilar ? 'this' : 'unknown'
 }
 
 const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {
