@@ -10,6 +10,8 @@ test.each<[unknown, number]>([
   [null, 1],
   ['', 1],
   ['a'.repeat(64), 2],
+  [{ ['a'.repeat(64)]: 1 }, 1 + 2],
+  [{ ['a'.repeat(64)]: [1, { b: 2 }] }, 1 + 2 + 2 + 2 + 2],
   [{}, 1],
   [[{ type: 'pty' }, { type: 'pty' }], 5],
   [nested(16), 17],

@@ -45,18 +45,31 @@ export function within<T>(limit: number, run: (steps: Steps) => T, refuse: () =>
   }
 }
 
-/** A long string counts as several values. */
-const charactersPerStep = 64
+/** In bytes of JSON. A long string counts as several values. */
+const bytesPerStep = 64
+
+/** Most paths are shorter, in characters. */
+const usualPath = 256
 
 /** The path of a value below this level is long: each further level counts as one more value. */
 const shallowLevels = 16
 
-/** The number of steps needed to visit each value once. It allocates no lists, because it runs for every VM. */
-export function sizeOf(value: unknown, level = 0): number {
-  const own = 1 + Math.max(0, level - shallowLevels)
-  if (typeof value === 'string') return own + Math.floor(value.length / charactersPerStep)
+/**
+ * The number of steps needed to visit each value once. A long key counts like a long string, also for each value below,
+ * whose path contains it. It allocates no lists, because it runs for every VM.
+ */
+export function sizeOf(value: unknown, level = 0, longKeys = 0): number {
+  const own = 1 + Math.max(0, level - shallowLevels) + longKeys
+  if (typeof value === 'string') return own + stepsOfText(value)
   let size = own
-  if (Array.isArray(value)) for (const item of value) size += sizeOf(item, level + 1)
-  else if (isRecord(value)) for (const key in value) size += sizeOf(value[key], level + 1)
+  if (Array.isArray(value)) for (const item of value) size += sizeOf(item, level + 1, longKeys)
+  else if (isRecord(value)) for (const key in value) size += sizeOf(value[key], level + 1, longKeys + stepsOfText(key))
   return size
 }
+
+/** In JSON, in which merging compares texts, a control character takes six bytes. */
+const stepsOfText = (text: string): number =>
+  text.length < bytesPerStep ? 0 : Math.floor((Buffer.byteLength(JSON.stringify(text)) - 2) / bytesPerStep)
+
+/** What a long path takes in addition: keys have any length, and a wildcard of a preset repeats them in each item. */
+export const stepsOfPath = ({ length }: string): number => Math.floor(length / usualPath)

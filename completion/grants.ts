@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { lazy } from '../presets/lazy.ts'
 import { hostPaths } from '../presets/grant.ts'
 import type { Injection } from '../presets/inject.ts'
 import { withoutLeaves } from './reproduce.ts'
@@ -70,11 +71,6 @@ function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: st
     known.set(device, found)
     return found
   }
-}
-
-function lazy<T>(make: () => T): () => T {
-  let made: T | undefined
-  return () => (made ??= make())
 }
 
 /**

@@ -3,6 +3,7 @@ import { isRecord } from '../api/schema.ts'
 import { sizeOf, type Steps } from '../api/steps.ts'
 import { comparison, type Comparison } from './comparison.ts'
 import { covers, meaningOf } from './cover.ts'
+import { lazy } from './lazy.ts'
 import type { Source } from './source.ts'
 import { compareText, isUser } from './source.ts'
 import type { ListStructure, Structure } from './structure.ts'
@@ -73,9 +74,10 @@ const inOrder = (structure: ListStructure, sources: readonly Source[], by: Compa
     .flatMap((source) => {
       if (!Array.isArray(source.value)) return []
       const items = itemsOf(structure, source, source.value, by)
-      return [{ isUsers: isUser(source), rank: source.rank, items, text: JSON.stringify(items.map(({ ids }) => ids)) }]
+      const text = lazy(() => JSON.stringify(items.map(({ ids }) => ids)))
+      return [{ isUsers: isUser(source), rank: source.rank, items, text }]
     })
-    .toSorted((left, right) => right.rank - left.rank || compareText(left.text, right.text))
+    .toSorted((left, right) => right.rank - left.rank || compareText(left.text(), right.text()))
 
 /** The items of one source. Equal items without a key in one preset are separate items, distinguished by number. */
 function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[], by: Comparison): Item[] {

@@ -2,6 +2,7 @@ import { isRecord } from '../api/schema.ts'
 import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import { meaningOf } from './cover.ts'
+import { lazy } from './lazy.ts'
 import type { Conflict } from './merge.ts'
 import type { Path } from '../api/path.ts'
 import type { MatchStep, RemoveStep } from './remove-path.ts'
@@ -97,7 +98,7 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
       steps[0] !== undefined && isMeant(steps[0], readings, index, work) ? [{ steps: steps.slice(1), preset }] : [],
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
-    if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item))) {
+    if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item, work))) {
       items.push({ ...item, node: left })
     }
   }
@@ -116,7 +117,7 @@ interface Reading {
  * if there is no such value.
  */
 function readingsOf({ item: structure }: ListStructure, item: ListItem, work: Work) {
-  const value = lazy(() => emit(item.node, item.path).value)
+  const value = lazy(() => emit(item.node, item.path, work.steps).value)
   const known = new Map<string, Reading | undefined>()
   return ({ at, path }: MatchStep): Reading | undefined => {
     if (known.has(at)) return known.get(at)
@@ -148,15 +149,10 @@ function isMeant(
   return found.meaning === meant || found.json === step.value
 }
 
-function lazy<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined
-  return () => (made ??= { value: make() }).value
-}
-
 /** Whether an item still has its key and its union's deciding attribute. Without them it is removed as well. */
-function isWhole({ item: structure, keys }: ListStructure, left: Node, item: ListItem): boolean {
-  const before = emit(item.node, item.path).value
-  const after = emit(left, item.path).value
+function isWhole({ item: structure, keys }: ListStructure, left: Node, item: ListItem, { steps }: Work): boolean {
+  const before = emit(item.node, item.path, steps).value
+  const after = emit(left, item.path, steps).value
   const remains = (path: readonly string[]) => valueAt(before, path) === undefined || valueAt(after, path) !== undefined
   if (!keys.flat().every(remains)) return false
   const union = structure.kind === 'object' ? structure.union : undefined

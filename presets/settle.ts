@@ -1,5 +1,5 @@
 import type { Origin } from '../api/cause.ts'
-import { unmetered, type Steps } from '../api/steps.ts'
+import { stepsOfPath, unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import type { Kind, Subject } from './kind.ts'
 import type { Conflict, LongList, Merge } from './merge.ts'
@@ -33,14 +33,14 @@ export function settle(object: Subject, presets: readonly CompiledPreset[], kind
   if (presets.length === 0) return untouched(kind.below ?? object)
   const { node, merge, left, warnings } = mergeAll(object, presets, presets, kind, steps)
   const { pairsVolumes } = kind
-  const emitted = emit(node, rootPath)
+  const emitted = emit(node, rootPath, steps)
   const conflicts = [...merge.conflicts, ...(left?.conflicts ?? [])]
   return {
     // The structure is that of the object's kind, and the content of presets was checked against it.
     object: emitted.value as Subject,
     origins: emitted.origins,
     overridden: overriddenOf(emitted, merge, steps),
-    removed: removedOf(left?.removed ?? []),
+    removed: removedOf(left?.removed ?? [], steps),
     shortened: emitted.shortened,
     skipped: skippedOf(merge, steps),
     conflicts,
@@ -64,7 +64,7 @@ export function settledWithoutCluster(
   const removing = presets.filter(({ namespace }) => namespace !== undefined)
   const left = withoutCluster(mergeAll(object, presets, removing, kind, steps).node)
   // Each object has metadata and a spec, which the user states.
-  return (left === undefined ? object : emit(left, rootPath).value) as Subject
+  return (left === undefined ? object : emit(left, rootPath, steps).value) as Subject
 }
 
 /** @param removing those of `presets` whose `remove` paths apply */
@@ -143,8 +143,14 @@ function overriddenOf(
   return overridden
 }
 
-const removedOf = (removals: readonly Removal[]): ReadonlyMap<string, Origin> =>
-  new Map(removals.map(({ path, preset }) => [pathText(path), preset.origin]))
+const removedOf = (removals: readonly Removal[], steps: Steps): ReadonlyMap<string, Origin> =>
+  new Map(
+    removals.map(({ path, preset }) => {
+      const text = pathText(path)
+      steps.spend(stepsOfPath(text))
+      return [text, preset.origin]
+    }),
+  )
 
 /** More would not fit into the provenance annotation. */
 const maxSkipped = 256

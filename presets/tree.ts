@@ -1,5 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
+import { stepsOfPath, unmetered, type Steps } from '../api/steps.ts'
 import type { Path } from '../api/path.ts'
 import { joinPath, pathText } from '../api/path.ts'
 import type { Source } from './source.ts'
@@ -109,9 +110,11 @@ interface Emission {
   readonly granted: Map<string, readonly Origin[]>
   readonly lost: Map<string, readonly Source[]>
   readonly shortened: Map<string, ShortenedList>
+  readonly steps: Steps
 }
 
-const emptyEmission = (): Emission => ({
+const emptyEmission = (steps: Steps): Emission => ({
+  steps,
   origins: new Map(),
   granted: new Map(),
   lost: new Map(),
@@ -119,14 +122,14 @@ const emptyEmission = (): Emission => ({
 })
 
 /** Converts the tree to a plain value. Unchanged parts are the user's own objects, not copies. */
-export function emit(root: Node, path: Path): Emitted {
-  const emission = emptyEmission()
+export function emit(root: Node, path: Path, steps = unmetered): Emitted {
+  const emission = emptyEmission(steps)
   return { value: emitNode(root, pathText(path), emission), ...emission }
 }
 
 /** Converts the subtree at a path to a plain value, without creating the rest. */
 export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
-  if (key === undefined) return emitNode(node, '', emptyEmission())
+  if (key === undefined) return emitNode(node, '', emptyEmission(unmetered))
   if (node.kind === 'unchanged') return valueAt(node.value, [key, ...rest])
   const entry = node.kind === 'object' ? node.entries.get(key) : undefined
   return entry === undefined ? undefined : emitAt(entry, rest)
@@ -170,6 +173,7 @@ function leafWithoutCluster(leaf: LeafNode): Node | undefined {
 
 /** @param path as text, so that each node appends its own key instead of each leaf joining all of them */
 function emitNode(node: Node, path: string, emission: Emission): unknown {
+  emission.steps.spend(stepsOfPath(path))
   switch (node.kind) {
     case 'unchanged':
       return node.value
@@ -211,6 +215,7 @@ function emitObject(node: ObjectNode, path: string, emission: Emission): unknown
 
 /** All lists of a value that is missing. */
 function noteLists(value: unknown, path: string, emission: Emission): void {
+  emission.steps.spend(stepsOfPath(path))
   if (Array.isArray(value)) emission.shortened.set(path, { user: value, missing: [...value.keys()] })
   else if (isRecord(value)) {
     for (const [key, member] of Object.entries(value)) noteLists(member, joinPath(path, key), emission)

@@ -35,6 +35,7 @@ const gadgetSpec = {
     parts: named({
       weight: { type: 'integer' },
       tags: { type: 'array', items: text, 'x-kubernetes-list-type': 'set' },
+      options: { type: 'object', additionalProperties: text },
     }),
     ports: {
       type: 'array',

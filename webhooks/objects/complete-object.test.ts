@@ -144,6 +144,20 @@ describe('an object', () => {
     ])
   })
 
+  test('in each of whose items a preset sets a long key is refused, before each has a path', () => {
+    const large = gadgetPreset('l', { parts: [{ name: '*', options: { ['x'.repeat(60_000)]: '' } }] })
+    const parts = Array.from({ length: 2000 }, (_, index) => ({ name: `${index}` }))
+    expect(complete(gadget({ parts }), [large])).toMatchObject({ causes: [{ rule: 'too-much-work' }] })
+  })
+
+  test('that is larger than the API server can store only with the escapes of JSON is refused', () => {
+    const large = gadgetPreset('l', { parts: [{ name: '*', options: { text: '\u0001'.repeat(10_000) } }] })
+    const parts = Array.from({ length: 100 }, (_, index) => ({ name: `${index}` }))
+    expect(complete(gadget({ parts }), [large])).toMatchObject({
+      causes: [{ message: expect.stringContaining('than the API server can store') }],
+    })
+  })
+
   test('that presets make larger than the API server can store is refused', () => {
     const text = 'x'.repeat(3_200_000)
     const large = clusterGadgetPreset('l', { options: { text } }, { strength: 'Enforce' })

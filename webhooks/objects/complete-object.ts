@@ -1,9 +1,10 @@
 import type { Cause, Origin } from '../../api/cause.ts'
 import { capCauses } from '../../api/causes.ts'
 import { targetText } from '../../api/object-preset.ts'
+import { jsonBytes } from '../../api/json-bytes.ts'
 import { hasLongInteger } from '../../api/long-integer.ts'
 import { isRecord } from '../../api/schema.ts'
-import { maxSteps, sizeOf, within } from '../../api/steps.ts'
+import { maxSteps, sizeOf, stepsOfPath, within } from '../../api/steps.ts'
 import { completedByAnnotation } from '../../api/virtual-machine.ts'
 import { decodeProvenance, encodeProvenance, type Provenance } from '../../completion/provenance.ts'
 import type { ObjectTarget } from '../../inventory/objects.ts'
@@ -44,7 +45,9 @@ export function completeObject(
         steps,
         ...(written === undefined ? {} : { written }),
       })
-      steps.spend(stepsPerOrigin * (made.origins.size + made.overridden.size + made.removed.size))
+      for (const paths of [made.origins, made.overridden, made.removed]) {
+        for (const path of paths.keys()) steps.spend(stepsPerOrigin * (1 + stepsOfPath(path)))
+      }
       return made
     },
     () => undefined,
@@ -58,16 +61,15 @@ export function completeObject(
   const operations = patchBetween(sent, { ...annotated(injected, claim) })
   const rewritten = operations.find((operation) => 'value' in operation && hasLongInteger(operation.value))
   if (rewritten !== undefined) return refuse([tooPrecise(entry, rewritten.path)], warnings)
-  const patch = writePatch(operations)
-  if (patch.encoded.length > longestPatch) return refuse([tooLarge(entry)], warnings)
-  return { allowed: true, patch, warnings, audit }
+  if (jsonBytes(operations, longestPatch) > longestPatch) return refuse([tooLarge(entry)], warnings)
+  return { allowed: true, patch: writePatch(operations), warnings, audit }
 }
 
 /** To encode the annotation visits each path several times. Unlike those of a VM, lists of users have no limit here. */
 const stepsPerOrigin = 8
 
-/** 3 MiB in base64: the API server stores no larger object. It has to read the response, which stays here until then. */
-const longestPatch = 4 * 1024 * 1024
+/** In bytes: the API server stores no larger object. It has to read the response, which stays here until then. */
+const longestPatch = 3 * 1024 * 1024
 
 type Sent = Subject & { readonly [key: string]: unknown }
 
