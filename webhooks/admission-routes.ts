@@ -33,7 +33,10 @@ const parsedAtOnce = 256 * 1024
  * Of heap, together with what each request may hold in any case: 128 MiB; requests for subresources may hold 64 more. Of
  * the 512 MiB of the manifest, V8 gives the heap 280, and an idle process takes 55 of them.
  */
-export const defaultLimits: Limits = { requests: 256, bytes: 96 * 1024 * 1024 }
+export const defaultLimits: Limits = { requests: 256, bytes: 96 * 1024 * 1024, responseBytes: 48 * 1024 * 1024 }
+
+/** A patch is there in base64, in the text of the response, and encrypted, until the API server has read it. */
+const copiesOfPatch = 3
 
 const group = 'admission.virtset.io'
 
@@ -176,6 +179,8 @@ function reviewRoutes(options: AdmissionOptions): FastifyPluginAsync {
     metrics.handled(path, request, result, durationMs / 1000)
     logResult({ log, limitedLog }, path, http, request, result, durationMs)
     const review = admissionReviewOf(request, result)
+    const bytes = copiesOfPatch * (review.response.patch?.length ?? 0)
+    if (!passOf(http.raw).respond(bytes)) throw new BodyRejected('overloaded')
     if (review.response.patch !== undefined) metrics.patched(review.response.patch.length * 0.75)
     return review
   }

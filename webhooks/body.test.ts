@@ -9,7 +9,7 @@ import { createGate } from './gate.ts'
 const kib = 1024
 /** The body, how much of it was read, and how much of the limit it took. */
 async function read(chunks: readonly string[], maxBytes = 64 * kib) {
-  const gate = createGate({ requests: 1, bytes: 1024 * kib })
+  const gate = createGate({ requests: 1, bytes: 1024 * kib, responseBytes: 0 })
   const pass = gate.enter()
   if (pass === undefined) throw new Error('no place')
   let [count, held] = [0, 0]
@@ -56,7 +56,7 @@ test.each([
   ['in the middle of its body', '{"a":'],
 ])('a request that is aborted %s by HTTP/2 has no body', async (_, sent) => {
   const { promise: read, resolve } = Promise.withResolvers<string>()
-  const pass = createGate({ requests: 1, bytes: 1024 * kib }).enter()
+  const pass = createGate({ requests: 1, bytes: 1024 * kib, responseBytes: 0 }).enter()
   if (pass === undefined) throw new Error('no place')
   const server = createServer((request) => resolve(readBody(request, kib, pass).catch(String)))
   server.listen(0)

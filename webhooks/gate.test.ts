@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createGate, freeBytes } from './gate.ts'
 
 test('admits no more requests than the limit; one that leaves twice counts once', () => {
-  const gate = createGate({ requests: 2, bytes: 0 })
+  const gate = createGate({ requests: 2, bytes: 0, responseBytes: 0 })
   const first = gate.enter()
   expect([gate.enter() !== undefined, gate.enter()]).toEqual([true, undefined])
   first?.leave()
@@ -11,20 +11,20 @@ test('admits no more requests than the limit; one that leaves twice counts once'
 })
 
 test('a request that has lost its place holds nothing any more', () => {
-  const gate = createGate({ requests: 9, bytes: 100 })
+  const gate = createGate({ requests: 9, bytes: 100, responseBytes: 0 })
   const [first, second] = [gate.enter(), gate.enter()]
   first?.leave()
   expect([first?.hold(freeBytes + 100), second?.hold(freeBytes + 100)]).toEqual([false, true])
 })
 
 test('bytes count when they are held: requests that only announce them block no others', () => {
-  const gate = createGate({ requests: 256, bytes: 100 })
+  const gate = createGate({ requests: 256, bytes: 100, responseBytes: 0 })
   for (let count = 0; count < 255; count++) gate.enter()
   expect(gate.enter()?.hold(freeBytes + 100)).toBe(true)
 })
 
 test('large bodies share the limit beyond 128 KiB, and never block small ones', () => {
-  const gate = createGate({ requests: 9, bytes: 100 })
+  const gate = createGate({ requests: 9, bytes: 100, responseBytes: 0 })
   const [large, larger, small] = [gate.enter(), gate.enter(), gate.enter()]
   expect([large?.hold(freeBytes), large?.hold(60), larger?.hold(freeBytes + 60)]).toEqual([true, true, false])
   expect([small?.hold(freeBytes), small?.hold(41), small?.hold(40)]).toEqual([true, false, true])
@@ -33,7 +33,7 @@ test('large bodies share the limit beyond 128 KiB, and never block small ones', 
 })
 
 test('of requests whose namespace is known, the namespace that holds the most loses its last one', () => {
-  const gate = createGate({ requests: 8, bytes: 0 })
+  const gate = createGate({ requests: 8, bytes: 0, responseBytes: 0 })
   const displaced: string[] = []
   const arrive = (namespace: string, number: number) => {
     const pass = gate.enter()
@@ -50,7 +50,7 @@ test('of requests whose namespace is known, the namespace that holds the most lo
 })
 
 test('a request that loses its place makes room for the bodies of others', () => {
-  const gate = createGate({ requests: 8, bytes: 100 })
+  const gate = createGate({ requests: 8, bytes: 100, responseBytes: 0 })
   const displaced: string[] = []
   const arrive = (namespace: string, bytes: number) => {
     const pass = gate.enter()
@@ -62,4 +62,24 @@ test('a request that loses its place makes room for the bodies of others', () =>
   expect(displaced).toEqual(['busy 40'])
   expect([arrive('calm', 30), arrive('calm', 0)]).toEqual([true, true])
   expect(displaced).toEqual(['busy 40', 'busy 35'])
+})
+
+test('large responses share a limit, of which a tenant holds half, and never block small ones', () => {
+  const gate = createGate({ requests: 9, bytes: 0, responseBytes: 100 })
+  const of = (tenant: string) => {
+    const pass = gate.enter()
+    pass?.assign(tenant, () => {})
+    return pass
+  }
+  const [first, second, other, third] = [of('busy'), of('busy'), of('calm'), of('third')]
+  expect([first?.respond(freeBytes + 50), second?.respond(freeBytes + 1), second?.respond(freeBytes)]).toEqual([
+    true,
+    false,
+    true,
+  ])
+  expect([other?.respond(freeBytes + 50), third?.respond(freeBytes + 1)]).toEqual([true, false])
+  first?.leave()
+  expect([third?.respond(freeBytes + 50), second?.respond(freeBytes + 1)]).toEqual([true, false])
+  other?.leave()
+  expect(second?.respond(freeBytes + 50)).toBe(true)
 })

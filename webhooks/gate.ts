@@ -5,6 +5,8 @@ export interface Limits {
   readonly requests: number
   /** Bytes of heap for received bodies, beyond the `freeBytes` of each request. */
   readonly bytes: number
+  /** Bytes of heap for responses, beyond the `freeBytes` of each request. A tenant may hold half of them. */
+  readonly responseBytes: number
 }
 
 /**
@@ -28,6 +30,8 @@ export interface Pass {
    * @param displaced called, possibly synchronously, if the request loses its place to one of a tenant that holds less
    */
   readonly assign: (tenant: string, displaced: () => void) => void
+  /** Whether `bytes` may be held for the response until the request is over. To be called after `assign`. */
+  readonly respond: (bytes: number) => boolean
   /** The request is over. */
   readonly leave: () => void
 }
@@ -38,15 +42,23 @@ export interface Gate {
 }
 
 /**
- * Limits the memory that requests hold to `requests` × 128 KiB + `bytes`; bytes count when received, not when announced.
- * No tenant can block the others: beyond a share of the limits, the tenant that holds the most loses its largest
+ * Limits the memory that requests hold to `requests` × 256 KiB + `bytes` + `responseBytes`; bytes count when received,
+ * not when announced. No tenant can block the others: beyond a share of the limits, the tenant that holds the most loses its largest
  * request.
  */
 export function createGate(limits: Limits): Gate {
   const places = createFairLimit(Math.ceil(limits.requests * assignedShare))
   const bodies = createFairLimit(Math.ceil(limits.bytes * assignedShare))
+  const responses = new Map<string, number>()
   let requests = 0
   let shared = 0
+  let responding = 0
+  const addResponse = (tenant: string, bytes: number): void => {
+    responding += bytes
+    const all = (responses.get(tenant) ?? 0) + bytes
+    if (all === 0) responses.delete(tenant)
+    else responses.set(tenant, all)
+  }
   return {
     enter() {
       if (requests >= limits.requests) return undefined
@@ -54,12 +66,15 @@ export function createGate(limits: Limits): Gate {
       let held = 0
       let isInside = true
       let release = () => {}
+      let of = ''
+      let response = 0
       const sharedOf = (bytes: number) => Math.max(0, bytes - freeBytes)
       const leave = () => {
         if (!isInside) return
         isInside = false
         requests--
         shared -= sharedOf(held)
+        addResponse(of, -response)
         release()
       }
       return {
@@ -71,6 +86,7 @@ export function createGate(limits: Limits): Gate {
           return true
         },
         assign(tenant, displaced) {
+          of = tenant
           const end = () => {
             leave()
             displaced()
@@ -82,6 +98,14 @@ export function createGate(limits: Limits): Gate {
           }
           place.grow(1)
           body.grow(sharedOf(held))
+        },
+        respond(bytes) {
+          const more = sharedOf(bytes)
+          const most = Math.min(limits.responseBytes - responding, limits.responseBytes / 2 - (responses.get(of) ?? 0))
+          if (!isInside || more > most) return more === 0
+          addResponse(of, more)
+          response += more
+          return true
         },
         leave,
       }

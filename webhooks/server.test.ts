@@ -210,7 +210,7 @@ describe.each([
 
   test('rejects requests beyond the limit at once', async () => {
     const { promise, resolve } = Promise.withResolvers<AdmissionResult>()
-    const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024 })
+    const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024, responseBytes: 0 })
     const three = ['a', 'b', 'c'].map((uid) => post('/mutate', reviewOf({}, uid)))
     // The last one to arrive is rejected while the other two wait.
     const rejected = await Promise.race(three)
@@ -232,7 +232,7 @@ describe.each([
       waiting.push(uid)
       return never
     }
-    const { post } = await start(handle, { requests: 8, bytes: 0 }, { turns })
+    const { post } = await start(handle, { requests: 8, bytes: 0, responseBytes: 0 }, { turns })
     closing.push(async () => resolve({ allowed: true }))
     const send = (kind: string, namespace: string, username: string) => {
       const { request: plain, ...review } = JSON.parse(reviewOf({}, namespace))
@@ -277,7 +277,7 @@ describe.each([
     }
 
     test('another one is served', async () => {
-      const { post, flood, codes } = await begin({ requests: 8, bytes: 0 })
+      const { post, flood, codes } = await begin({ requests: 8, bytes: 0, responseBytes: 0 })
       for (let count = 1; count <= 8; count++) await flood(`u${count}`)
       expect(codes).toEqual({ u7: 429, u8: 429 })
       expect((await post('/mutate', bodyOf('calm', 'c'))).code).toBe(200)
@@ -287,7 +287,7 @@ describe.each([
 
     test('another one is served with a large body', async () => {
       const kiB = 1024
-      const { post, flood, codes } = await begin({ requests: 8, bytes: 1024 * kiB })
+      const { post, flood, codes } = await begin({ requests: 8, bytes: 1024 * kiB, responseBytes: 0 })
       for (let count = 1; count <= 3; count++) await flood(`u${count}`, 282 * kiB)
       expect(codes).toEqual({ u2: 429, u3: 429 })
       expect((await post('/mutate', bodyOf('calm', 'c', 240 * kiB))).code).toBe(200)
@@ -349,7 +349,7 @@ describe.each([
       if (signal !== undefined) signals.push(signal)
       return never
     }
-    const { post } = await start(handle, { requests: 4, bytes: 0 })
+    const { post } = await start(handle, { requests: 4, bytes: 0, responseBytes: 0 })
     closing.push(async () => resolve({ allowed: true }))
     const { request: plain, ...review } = JSON.parse(reviewOf({}))
     const send = (namespace: string) =>
@@ -815,7 +815,7 @@ describe('a request that is reset together with its head', () => {
     ['without an error, and announces a body', noError, []],
   ])('%s ends nothing, and takes no place', async (_, code, more) => {
     allowH2 = true
-    const one = { requests: 1, bytes: 64 * 1024 }
+    const one = { requests: 1, bytes: 64 * 1024, responseBytes: 0 }
     const { server, authority, post } = await start(() => ({ allowed: true }), one)
     const socket = connect({ port: server.port, servername: 'localhost', ca: authority.pem, ALPNProtocols: ['h2'] })
     closing.push(async () => socket.destroy())

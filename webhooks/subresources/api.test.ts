@@ -184,7 +184,12 @@ test.each<[string, Parameters<typeof send>, number, object]>([
     { reason: 'Forbidden', message: /User "jane" cannot update/ },
   ],
   ['an unknown path', [{}, { path: '/apis/other' }], 404, { reason: 'NotFound' }],
-  ['too many requests at once', [{ limits: { requests: 0, bytes: 0 } }], 429, { reason: 'TooManyRequests' }],
+  [
+    'too many requests at once',
+    [{ limits: { requests: 0, bytes: 0, responseBytes: 0 } }],
+    429,
+    { reason: 'TooManyRequests' },
+  ],
   ['too many requests of one user at once', [{ share: 0 }], 429, { reason: 'TooManyRequests' }],
   ['a body that is too large', [{}, { body: ' '.repeat(64 * 1024 + 1) }], 413, { reason: 'RequestEntityTooLarge' }],
   ['a malformed content type', [{}, { type: ';' }], 415, { reason: 'BadRequest' }],
@@ -241,7 +246,7 @@ test.each<[string, unknown, string[]]>([
 })
 
 test('a finished request makes room for the next one', async () => {
-  const { post } = await start({ share: 1, limits: { requests: 1, bytes: 0 } })
+  const { post } = await start({ share: 1, limits: { requests: 1, bytes: 0, responseBytes: 0 } })
   const codes: number[] = []
   for (let count = 0; count < 3; count++) codes.push((await post()).code)
   expect(codes).toEqual([202, 202, 202])
@@ -329,7 +334,7 @@ test('of all requests in progress, the user with the most loses the latest one t
   const ending = Promise.withResolvers<PowerResponse>()
   const performing: string[] = []
   const { post } = await start({
-    limits: { requests: 4, bytes: 0 },
+    limits: { requests: 4, bytes: 0, responseBytes: 0 },
     mayAccess: async ({ username }) => performing.push(username) > 0,
     power: () => ending.promise,
   })
@@ -346,7 +351,7 @@ test('of all requests in progress, the user with the most loses the latest one t
 })
 
 test('the API can be discovered while it has too many requests', async () => {
-  const { port } = await start({ limits: { requests: 0, bytes: 0 } })
+  const { port } = await start({ limits: { requests: 0, bytes: 0, responseBytes: 0 } })
   const path = '/apis/subresources.virtset.io/v1alpha1'
   const socket = await sendRaw(port, headOf('GET', path, 'connection: close'))
   expect((await text(socket)).split('\r\n')[0]).toBe('HTTP/1.1 200 OK')
@@ -509,7 +514,13 @@ describe('an upgrade', () => {
     ['of a VM that does not run', consoleOf('off'), undefined, 409, 'its phase is Pending'],
     ['while the API server does not respond', consoleOf('broken'), undefined, 503, 'could not reach the API server'],
     ['without a token for handlers', consoleOf('web'), {}, 503, 'no token for the handlers'],
-    ['beyond the limit', consoleOf('web'), { sessions, limits: { requests: 0, bytes: 0 } }, 429, 'too many requests'],
+    [
+      'beyond the limit',
+      consoleOf('web'),
+      { sessions, limits: { requests: 0, bytes: 0, responseBytes: 0 } },
+      429,
+      'too many requests',
+    ],
   ])('%s is refused with a Status', async (_, path, given, code, message) => {
     expect(await upgrade(path, given)).toEqual({
       code,
@@ -556,7 +567,7 @@ describe('an upgrade', () => {
         return sessions.attach(...given)
       },
     }
-    const { port } = await startSessions({ sessions: waiting, limits: { requests: 4, bytes: 0 } })
+    const { port } = await startSessions({ sessions: waiting, limits: { requests: 4, bytes: 0, responseBytes: 0 } })
     const first = [upgradeAt(port, consoleOf('web'), 'busy'), upgradeAt(port, consoleOf('web'), 'busy')]
     await until(() => asked === 2)
     const latest = upgradeAt(port, consoleOf('web'), 'busy')

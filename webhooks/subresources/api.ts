@@ -64,7 +64,7 @@ export interface Api {
 }
 
 /** A start may wait 45 s. Admission requests have their own limit, so these cannot delay them. */
-const defaultLimits: Limits = { requests: 512, bytes: 0 }
+const defaultLimits: Limits = { requests: 512, bytes: 0, responseBytes: 0 }
 const defaultShare = 64
 
 /**
