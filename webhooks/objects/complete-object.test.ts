@@ -150,20 +150,20 @@ describe('an object', () => {
     expect(complete(gadget({ parts }), [large])).toMatchObject({ causes: [{ rule: 'too-much-work' }] })
   })
 
-  test('that is larger than the API server can store only with the escapes of JSON is refused', () => {
+  test('that would get more than 1 MiB only with the escapes of JSON is refused', () => {
     const large = gadgetPreset('l', { parts: [{ name: '*', options: { text: '\u0001'.repeat(10_000) } }] })
     const parts = Array.from({ length: 100 }, (_, index) => ({ name: `${index}` }))
     expect(complete(gadget({ parts }), [large])).toMatchObject({
-      causes: [{ message: expect.stringContaining('than the API server can store') }],
+      causes: [{ message: expect.stringContaining('would get more than 1 MiB') }],
     })
   })
 
-  test('that presets make larger than the API server can store is refused', () => {
-    const text = 'x'.repeat(3_200_000)
+  test('that would get more than 1 MiB from presets is refused', () => {
+    const text = 'x'.repeat(1_100_000)
     const large = clusterGadgetPreset('l', { options: { text } }, { strength: 'Enforce' })
     expect(complete(gadget({}), [large])).toMatchObject({
       allowed: false,
-      causes: [{ message: 'is larger with the presets for Gadget of example.com/v1 than the API server can store' }],
+      causes: [{ message: 'would get more than 1 MiB from the presets for Gadget of example.com/v1' }],
     })
   })
 })

@@ -68,8 +68,11 @@ export function completeObject(
 /** To encode the annotation visits each path several times. Unlike those of a VM, lists of users have no limit here. */
 const stepsPerOrigin = 8
 
-/** In bytes: the API server stores no larger object. It has to read the response, which stays here until then. */
-const longestPatch = 3 * 1024 * 1024
+/**
+ * In bytes. etcd stores objects of at most 1.5 MiB, and a user can ask for many patches at once: each stays in memory
+ * until the API server has read it.
+ */
+const longestPatch = 1024 * 1024
 
 type Sent = Subject & { readonly [key: string]: unknown }
 
@@ -127,7 +130,7 @@ const tooLarge = ({ target }: ObjectTarget): Cause => ({
   rule: 'too-much-work',
   field: 'spec',
   reason: 'FieldValueTooLong',
-  message: `is larger with the presets for ${targetText(target.spec)} than the API server can store`,
+  message: `would get more than 1 MiB from the presets for ${targetText(target.spec)}`,
   suggestion: 'let the presets set less in each item of its lists',
 })
 
