@@ -29,6 +29,8 @@ interface Frozen {
   readonly id: string
   state: FreezeState
   message?: string
+  /** How many are frozen. */
+  filesystems: number
   /** Whether it was asked to thaw in time; undefined while it can stay frozen. */
   end?: 'requested' | 'expired'
   cancelExpiry: () => void
@@ -67,7 +69,7 @@ export class GuestFreeze {
   freeze(dom: DomainRef, id: string): void {
     if (this.#frozen?.id === id) return
     if (this.isActive) return this.end()
-    const frozen: Frozen = { dom, id, state: 'Freezing', cancelExpiry: () => {} }
+    const frozen: Frozen = { dom, id, state: 'Freezing', filesystems: 0, cancelExpiry: () => {} }
     this.#frozen = frozen
     this.#options.onChange()
     void this.#freeze(frozen)
@@ -87,6 +89,7 @@ export class GuestFreeze {
     frozen.cancelExpiry = clock.after(longestFreezeMs, () => this.#end(frozen, 'expired'))
     try {
       const filesystems = await this.#options.freeze(frozen.dom)
+      frozen.filesystems = filesystems
       log.info({ id: frozen.id, filesystems }, 'froze the guest')
       this.#become(frozen, 'Frozen')
       if (frozen.end !== undefined) void this.#thaw(frozen)
@@ -135,7 +138,9 @@ export class GuestFreeze {
       const filesystems = await thaw(frozen.dom)
       delete frozen.message
       log.info({ id: frozen.id, filesystems }, 'thawed the guest')
-      if (frozen.end === 'requested' && filesystems > 0) this.#become(frozen, 'Thawed')
+      // The guest can have thawed some of them by itself.
+      const isWhole = filesystems > 0 && filesystems >= frozen.filesystems
+      if (frozen.end === 'requested' && isWhole) this.#become(frozen, 'Thawed')
       else this.#become(frozen, 'Expired', expiry(frozen.end))
     } catch (error) {
       log.warn({ id: frozen.id, err: error }, 'could not thaw the guest; retrying')

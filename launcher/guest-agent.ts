@@ -127,11 +127,14 @@ export function isAgentOpen(domain: JsonObject | undefined): boolean | undefined
   return target === undefined ? undefined : target['state'] === 'connected'
 }
 
-/** The domain without the state of the channel: the guest can change it at any time, and a condition reports it. */
-export function withoutAgentState(domain: JsonObject): JsonObject {
-  if (isAgentOpen(domain) === undefined) return domain
+/**
+ * The domain without the state of its channels: a guest opens and closes them as often as it likes. A condition reports
+ * that of the agent's.
+ */
+export function withoutChannelStates(domain: JsonObject): JsonObject {
+  if (channelsOf(domain).every((channel) => targetOf(channel)?.['state'] === undefined)) return domain
   const copy = structuredClone(domain)
-  for (const target of channelsOf(copy).map(targetOf)) if (target?.['name'] === agentChannel) delete target['state']
+  for (const target of channelsOf(copy).map(targetOf)) delete target?.['state']
   return copy
 }
 

@@ -15,7 +15,7 @@ import {
 import type { AttachedVolumes } from './attached-volumes.ts'
 import type { OnProgress } from './claim-disk.ts'
 import type { GrowDisks } from './disk-growth.ts'
-import { type GuestAgent, isAgentOpen, withoutAgentState } from './guest-agent.ts'
+import { type GuestAgent, isAgentOpen, withoutChannelStates } from './guest-agent.ts'
 import type { Client } from './libvirt/client.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import {
@@ -413,7 +413,7 @@ export class Life {
     const state = await readState(client, dom)
     await this.#monitor.readDiskErrors(dom, state)
     const live = await this.#monitor.readDomain(dom)
-    const domain = live && withoutAgentState(live)
+    const domain = live && withoutChannelStates(live)
     const explained = await this.#explain(this.#phaseOf(state))
     const lost = explained.phase === 'Running' ? await this.#options.readLostFilesystems(live) : []
     const lostFilesystems = lost.length === 0 ? {} : { lostFilesystems: [...lost] }

@@ -83,8 +83,11 @@ export interface FakeLibvirtd {
    * no reply, ever.
    */
   runInGuests(run: (command: string, args: { readonly [name: string]: unknown }) => unknown): void
-  /** The guests thaw their file systems by themselves, as Windows does after 10 s. */
-  thawGuests(): void
+  /**
+   * The guests thaw their file systems by themselves, as Windows does after 10 s.
+   * @param left how many stay frozen
+   */
+  thawGuests(left?: number): void
   /** The next start has no reply, and lasts until the returned function is called. */
   startSlowly(): () => void
   /** The next call of `procedure` is refused. */
@@ -407,8 +410,8 @@ export function fakeLibvirtd(): FakeLibvirtd {
     runInGuests: (run) => {
       runInGuest = run
     },
-    thawGuests() {
-      frozen = 0
+    thawGuests(left = 0) {
+      frozen = left
     },
     restart: (refused = 0) => {
       refusedDials = refused

@@ -45,6 +45,12 @@ const noPort =
 test.each<[string, Domain, AttachedVolume[], string[]]>([
   ['are different disks', pc, [item('a', 'vdb'), item('b', 'vdc')], []],
   [
+    'have the serial number of another that virtio cuts to 20 characters',
+    { ...pc, devices: { disks: [{ ...disk, serial: `${'x'.repeat(20)}-2` }] } },
+    [item('x'.repeat(20), 'vdb')],
+    [`[0].serial: Duplicate value: "${'x'.repeat(20)}": spec.domain.devices.disks[0] already has this serial number`],
+  ],
+  [
     'have the serial numbers of others, one by its name',
     { ...pc, devices: { disks: [{ ...disk, serial: 'a' }] } },
     [item('a', 'vdb'), item('b', 'vdc'), item('c', 'vdd', 'virtio', { serial: 'b' })],

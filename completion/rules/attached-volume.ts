@@ -44,8 +44,8 @@ export function* attachedFindings(
     ),
   )
   const serials = new Map(
-    list(domain, 'disks').flatMap(({ serial }, index) =>
-      serial === undefined ? [] : [[serial, `spec.domain.devices.disks[${index}]`] as const],
+    list(domain, 'disks').flatMap(({ serial, target }, index) =>
+      serial === undefined ? [] : [[seenByGuest(serial, target?.bus), `spec.domain.devices.disks[${index}]`] as const],
     ),
   )
   const controllers = new Set(
@@ -68,7 +68,7 @@ export function* attachedFindings(
     yield* taken(devs, `${at}.target.dev`, dev, 'already is this disk')
     // A guest can take disks with the same serial number for two paths to one disk.
     if (serial !== undefined || sameName.length === 0)
-      yield* taken(serials, `${at}.serial`, serial ?? name, 'already has this serial number')
+      yield* taken(serials, `${at}.serial`, seenByGuest(serial ?? name, bus), 'already has this serial number')
     const prefix = prefixes.get(bus)
     if (prefix === undefined) {
       const message = 'cannot get a disk while the guest runs: libvirt hot-plugs disks only on virtio and scsi here'
@@ -102,6 +102,10 @@ export function* attachedFindings(
     }
   }
 }
+
+/** A virtio disk transmits no more of it. */
+const seenByGuest = (serial: string, bus: string | undefined): string =>
+  bus === 'virtio' ? serial.slice(0, longestVirtioSerial) : serial
 
 const portsMessage = (ports: number): string =>
   ports === 0

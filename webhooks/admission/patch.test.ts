@@ -44,6 +44,8 @@ function changeList(parent: unknown[], key: string, operation: Operation): void 
   else parent.splice(index, operation.op === 'add' ? 0 : 1, structuredClone(operation.value))
 }
 
+const filled = (value: number) => Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`key${index}`, value]))
+
 describe('a patch', () => {
   test.each<[string, Record<string, unknown>, Record<string, unknown>, Operation[]]>([
     ['without changes is empty', { a: [1, { b: null }] }, { a: [1, { b: null }] }, []],
@@ -110,9 +112,9 @@ describe('a patch', () => {
     ],
     [
       'has any number of operations around an integer of 64 bits, which is not written',
-      { a: { list: [2 ** 60, 0, 0, 0, 0, 0, 0, 0, 0, 0] } },
-      { a: { list: [2 ** 60, 1, 1, 1, 1, 1, 1, 1, 1, 1] } },
-      Array.from({ length: 9 }, (_, index) => ({ op: 'replace', path: `/a/list/${index + 1}`, value: 1 })),
+      { a: { long: 2 ** 60, ...filled(0) } },
+      { a: { long: 2 ** 60, ...filled(1) } },
+      Object.keys(filled(1)).map((key) => ({ op: 'replace', path: `/a/${key}`, value: 1 })),
     ],
   ])('%s', (_, before, after, expected) => expect(patchBetween(before, after)).toEqual(expected))
 

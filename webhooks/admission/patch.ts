@@ -1,4 +1,4 @@
-import { hasLongInteger } from '../../api/long-integer.ts'
+import { hasLongInteger, mayBeRounded } from '../../api/long-integer.ts'
 
 /** The operations of RFC 6902 that virtset sends. */
 export type Operation =
@@ -26,7 +26,7 @@ const maxOperationsBelow = 8
  * The operations that turn `before` into `after`. A missing subtree is one `add`. Parts shared by reference cost
  * nothing. Lists are compared item by item and appended to; a list that lost items is replaced. `undefined` means
  * absent. An integer of
- * `before` that may be rounded is only written with a list that lost items.
+ * `before` that may be rounded is only written with a list whose items may have moved.
  */
 export function patchBetween(before: Json, after: Json): Operation[] {
   return recordChanges(before, after, '', hasLongInteger(before) ? Infinity : maxOperationsBelow)
@@ -69,11 +69,15 @@ function listChanges(
   most: number,
 ): Operation[] | undefined {
   if (after.length < before.length) return undefined
-  return after.flatMap((item, index): Operation[] =>
-    index < before.length
-      ? changes(before[index], item, `${path}/${index}`, most)
-      : [{ op: 'add', path: `${path}/-`, value: item }],
-  )
+  // Equal numbers need not be the same integer if items have moved.
+  if (most === Infinity && before.some(mayBeRounded)) return undefined
+  return after.flatMap((item, index): Operation[] => {
+    if (index >= before.length) return [{ op: 'add', path: `${path}/-`, value: item }]
+    const at = `${path}/${index}`
+    const below = changes(before[index], item, at, most)
+    const mayBeMoved = most === Infinity && below.some(({ op }) => op !== 'add') && hasLongInteger(before[index])
+    return mayBeMoved ? [{ op: 'replace', path: at, value: item }] : below
+  })
 }
 
 const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
