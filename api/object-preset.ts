@@ -19,6 +19,10 @@ export interface Target {
   readonly kind: string
 }
 
+/** Its `stringData` is a second name of `data`. */
+export const isSecret = ({ apiVersion, kind }: { readonly [key: string]: unknown }): boolean =>
+  apiVersion === 'v1' && kind === 'Secret'
+
 export interface ObjectPreset {
   readonly apiVersion: 'virtset.io/v1alpha1'
   readonly kind: 'ObjectPreset' | 'ClusterObjectPreset'

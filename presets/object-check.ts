@@ -2,7 +2,7 @@ import type { Cause } from '../api/cause.ts'
 import { capCauses, listCauses, noCauses, report, type Causes } from '../api/causes.ts'
 import { requiredField, wrongType } from '../api/field-error.ts'
 import { checkLabels } from '../api/label.ts'
-import type { ObjectPreset, ObjectPresetSpec } from '../api/object-preset.ts'
+import { isSecret, type ObjectPreset, type ObjectPresetSpec } from '../api/object-preset.ts'
 import { mayBeRounded } from '../api/long-integer.ts'
 import { joinPath } from '../api/path.ts'
 import { group } from '../api/object.ts'
@@ -30,6 +30,7 @@ export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Check
     ...checkLabelsOf(object),
     ...duplicateCauses(kind.structure, object, 'spec.object'),
     ...forbiddenFields(object, 'spec.object'),
+    ...writeOnlyField(spec),
     ...longIntegers(object, 'spec.object'),
     ...checkRemoves(spec, { content: object, structure: kind.structure, whole: ['metadata', 'spec'], example }),
     ...remove.flatMap((text, index) => forbiddenRemoval(text, `spec.remove[${index}]`, kind.structure)),
@@ -112,6 +113,18 @@ const forbidden: ReadonlySet<string> = new Set([
   'finalizers',
 ])
 
+/**
+ * The API server turns the first into `securityContext.appArmorProfile`, and provisioners prefer the second to
+ * `storageClassName`: they would bypass what a target restricts.
+ */
+const annotationsOfFields = [
+  'container.apparmor.security.beta.kubernetes.io/',
+  'volume.beta.kubernetes.io/storage-class',
+]
+
+const isForbidden = (key: string): boolean =>
+  forbidden.has(key) || annotationsOfFields.some((prefix) => key.startsWith(prefix))
+
 const forbiddenField = (field: string): Cause => ({
   rule: 'preset-forbidden-field',
   field,
@@ -123,7 +136,7 @@ function forbiddenFields(value: unknown, field: string): readonly Cause[] {
   if (Array.isArray(value)) return value.flatMap((item, index) => forbiddenFields(item, `${field}[${index}]`))
   if (!isRecord(value)) return []
   return Object.entries(value).flatMap(([key, member]) =>
-    forbidden.has(key) ? [forbiddenField(joinPath(field, key))] : forbiddenFields(member, joinPath(field, key)),
+    isForbidden(key) ? [forbiddenField(joinPath(field, key))] : forbiddenFields(member, joinPath(field, key)),
   )
 }
 
@@ -142,9 +155,17 @@ const longInteger = (field: string): Cause => ({
   message: 'must be between -2^53 and 2^53: a preset cannot set larger integers exactly',
 })
 
+/** The API server puts it into `data` once the webhooks have answered, over what the user has there. */
+function writeOnlyField({ target, object }: ObjectPresetSpec): readonly Cause[] {
+  if (!isSecret({ ...target }) || object?.['stringData'] === undefined) return []
+  const field = 'spec.object.stringData'
+  const message = 'must not be set by a preset: it would replace data of the user'
+  return [{ rule: 'preset-forbidden-field', field, reason: 'FieldValueForbidden', message, suggestion: 'set data' }]
+}
+
 function forbiddenRemoval(text: string, field: string, structure: ObjectStructure): readonly Cause[] {
   const steps: RemovePath['steps'] = parseRemovePath(text)?.steps ?? []
-  if (steps.some((step) => step.kind === 'key' && forbidden.has(step.key))) {
+  if (steps.some((step) => step.kind === 'key' && isForbidden(step.key))) {
     return [{ ...forbiddenField(field), value: text }]
   }
   const reserved = reservedRemoval(steps)

@@ -81,6 +81,13 @@ describe('a preset for objects is refused for', () => {
       ['spec.object.spec.free.pods[0].spec.serviceAccountName: must not be set or removed by a preset'],
     ],
     [
+      'an annotation that the API server turns into a field, anywhere',
+      inSpec({ free: { metadata: { annotations: { 'container.apparmor.security.beta.kubernetes.io/a': 'b' } } } }),
+      [
+        'spec.object.spec.free.metadata.annotations[container.apparmor.security.beta.kubernetes.io/a]: must not be set or removed by a preset',
+      ],
+    ],
+    [
       'a finalizer that it removes',
       { strength: 'Enforce', remove: ['spec.half.finalizers'] },
       ['spec.remove[0]: must not be set or removed by a preset'],
@@ -183,6 +190,16 @@ describe('a preset for objects is refused for', () => {
     ],
     ['no target', { target: {} }, ['spec.target.apiVersion: must be given', 'spec.target.kind: must be given']],
   ])('%s', (_, spec, causes) => expect(causesOf(preset(spec))).toEqual(causes))
+
+  test('the second name of the data of a Secret', () => {
+    const secret = { apiVersion: 'v1', kind: 'Secret' }
+    const spec = { target: secret, object: { stringData: { a: 'b' } } }
+    const read = gadgets.get('Gadget of example.com/v1')
+    const kinds = new Map(read === undefined ? [] : [['Secret of v1', read]])
+    expect(causesOf(preset(spec), kinds)).toContain(
+      'spec.object.stringData: must not be set by a preset: it would replace data of the user set data',
+    )
+  })
 
   test('the removal of what contains a service account, but not of an item of a list', () => {
     const text = { type: 'string' }

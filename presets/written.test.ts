@@ -18,13 +18,14 @@ const spec = {
     command: { type: 'array', items: text },
   },
 }
+const data = { type: 'object', additionalProperties: text }
 const definition = {
   kind: 'CustomResourceDefinition',
   spec: {
     group: 'g.test',
     names: { kind: 'Thing' },
     scope: 'Namespaced',
-    versions: [{ name: 'v1', schema: { openAPIV3Schema: { type: 'object', properties: { spec } } } }],
+    versions: [{ name: 'v1', schema: { openAPIV3Schema: { type: 'object', properties: { spec, data } } } }],
   },
 }
 const read = kindsIn(definition)?.get('Thing of g.test/v1')?.()
@@ -102,6 +103,19 @@ test.each<[string, object, string | undefined, object | undefined]>([
   const object = { ...received, metadata }
   const found = writtenPart(object, structure, { apiVersion: 'g.test/v1', fieldManager })
   expect(found).toEqual(expected === undefined ? undefined : { ...object, spec: expected })
+})
+
+test.each<[string, object, string]>([
+  [
+    'server-side apply',
+    { managedFields: [{ ...applied, apiVersion: 'v1', fieldsV1: { 'f:stringData': { 'f:a': {} } } }] },
+    'x',
+  ],
+  ['client-side apply', annotation(JSON.stringify({ apiVersion: 'v1', stringData: { a: 'x' } })), client],
+])('what the user wrote as stringData of a Secret is in data, by %s', (_, metadata, fieldManager) => {
+  const secret = { apiVersion: 'v1', kind: 'Secret', metadata, data: { a: 'eA==', filled: 'eA==' } }
+  const found = writtenPart(secret, structure, { apiVersion: 'v1', fieldManager })
+  expect(found).toEqual({ ...secret, data: { a: 'eA==' } })
 })
 
 test('an object that was applied as empty has none of the fields that were filled in', () => {

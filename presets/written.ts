@@ -1,3 +1,4 @@
+import { isSecret } from '../api/object-preset.ts'
 import { isDeeper, isRecord, mostLevels } from '../api/schema.ts'
 import type { Subject } from './kind.ts'
 import { jsonMeaning } from './meaning.ts'
@@ -43,8 +44,19 @@ export function writtenPart(
 ): Subject | undefined {
   const evidence = appliedFields(object, request) ?? lastApplied(object, request)
   if (evidence === undefined) return undefined
-  return { ...fields(object, structure, evidence), metadata: object.metadata }
+  const whole = isSecret(object) ? withStringData(evidence) : evidence
+  return { ...fields(object, structure, whole), metadata: object.metadata }
 }
+
+/** The API server has put `stringData` into `data`. */
+const withStringData = (evidence: Evidence): Evidence => ({
+  ...evidence,
+  field(key) {
+    const [given, text] = [evidence.field(key), key === 'data' ? evidence.field('stringData') : undefined]
+    if (given === undefined || text === undefined) return given ?? text
+    return { ...given, field: (name) => given.field(name) ?? text.field(name) }
+  },
+})
 
 function fields(value: Fields, structure: ObjectStructure, evidence: Evidence): Fields {
   const entries = Object.entries(value).flatMap(([key, member]) => {
