@@ -16,19 +16,23 @@ test('an empty claim gets a disk of its capacity', async () => {
   await mkdir(join(directory, 'lost+found'))
   await writeFile(join(directory, 'disk.img.attached.unfinished'), 'left by an attempt')
   await writeFile(join(directory, 'disk.img.lock'), '')
-  await writeFile(join(directory, 'disk.img.filling.unfinished'), '')
   await prepare()
-  await rm(join(directory, 'disk.img.filling.unfinished'))
   expect([(await readdir(directory)).toSorted(), (await stat(join(directory, 'disk.img'))).size]).toEqual([
     ['disk.img', 'disk.img.lock', 'lost+found'],
     2 ** 20,
   ])
 })
 
-test('a claim that a VM has begun to fill, without a file yet, is refused', async () => {
-  const attaching = whileFilling(directory, false, () => prepare())
-  await expect(attaching).rejects.toThrow('a VM is filling the claim, or has not filled it to the end')
-  expect(await readdir(directory)).toEqual([])
+test('a claim that a VM is to fill is refused, also while it waits for space and after it has failed', async () => {
+  const full = whileFilling(directory, false, async () => {
+    await expect(prepare()).rejects.toThrow('a VM is filling the claim, or has not filled it to the end')
+    throw new Error('no space')
+  })
+  await expect(full).rejects.toThrow('no space')
+  await expect(prepare()).rejects.toThrow('a VM is filling the claim, or has not filled it to the end')
+  await whileFilling(directory, true, () => writeFile(join(directory, 'disk.img'), 'x'))
+  await prepare()
+  expect((await readdir(directory)).toSorted()).toEqual(['disk.img', 'disk.img.lock'])
 })
 
 test.each<[string, boolean, readonly string[]]>([

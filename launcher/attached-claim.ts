@@ -3,8 +3,7 @@ import { open } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { quantityValue } from '../api/quantity.ts'
 import { stateOfDevice } from './fill-device.ts'
-import { fillFile, fillingLockPath, isUnfinished, namesIn, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
-import { isBeingFilled } from './filling-lock.ts'
+import { fillFile, isUnfinished, namesIn, sizeInFileSystem, unfinishedPath } from './fill-file.ts'
 import { kindOf } from './path-kind.ts'
 
 interface ClaimOptions {
@@ -17,11 +16,11 @@ const lockName = 'disk.img.lock'
 const unfinishedClaim = 'a VM is filling the claim, or has not filled it to the end'
 const writer = 'attached'
 /** What a claim without a disk can contain: what a new file system has, and what an earlier attempt left. */
-const ofEmpty = ['lost+found', lockName, basename(unfinishedPath('', writer)), basename(fillingLockPath(''))]
+const ofEmpty = ['lost+found', lockName, basename(unfinishedPath('', writer))]
 
 /**
  * Ensures that a claim has the file disk.img, and if it is writable, the file that serve-volume locks. A claim that is
- * empty gets a disk. One with other files belongs to something else, and one that is being filled gets the disk of its
+ * empty gets a disk. One with other files belongs to something else, and one that is to be filled gets the disk of its
  * source: neither gets another.
  * @throws an error with a message for the user
  */
@@ -33,7 +32,6 @@ export async function prepareAttachedClaim(directory: string, { isReadOnly, capa
   if (other !== undefined && isUnfinished(other)) {
     throw new Error(`${unfinishedClaim}: it has ${other}, and no disk.img yet`)
   }
-  if (await isBeingFilled(directory)) throw new Error(`${unfinishedClaim}: it has no disk.img yet`)
   if (isReadOnly) throw new Error('the claim has no file disk.img, and is read-only')
   if (other !== undefined) throw new Error('the claim has no file disk.img, but other files')
   if (capacity === undefined || capacity <= 0n) throw new Error('the claim is empty, and its capacity is not known')

@@ -83,10 +83,13 @@ test.each([
   expect(await readdir(directory)).toEqual(['disk.img'])
 })
 
-test('a claim whose download has another checksum stays empty, and the next attempt fills it', async () => {
+/** That of those who fill the claim, which stays until it has a disk. */
+const lock = 'disk.img.filling.unfinished'
+
+test('a claim whose download has another checksum gets no disk, and the next attempt fills it', async () => {
   server.answers({ status: 500 }, { status: 200, body: Buffer.alloc(300_000, 2) }, { status: 200, body })
   await expect(prepare(() => {})).rejects.toThrow('does not have the checksum sha256:')
-  expect(await readdir(directory)).toEqual([])
+  expect(await readdir(directory)).toEqual([lock])
   expect(await prepare(() => {})).toMatchObject({ kind: 'file' })
   expect((await readFile(join(directory, 'disk.img'))).equals(body)).toBe(true)
 })
@@ -101,7 +104,7 @@ test.each<[string, FileAnswer]>([
 ])('a server cannot fill the file system of a claim with a capacity: %s', async (_, answer) => {
   server.answers(answer, { status: 200, body: Buffer.alloc(9) })
   await expect(prepare(() => {}, false, '1Mi')).rejects.toThrow('has more than 68222976 bytes, which the claim')
-  expect(await readdir(directory)).toEqual([])
+  expect(await readdir(directory)).toEqual([lock])
 })
 
 test('a link that the guest of another VM plants in the claim is never written through, nor used', async () => {

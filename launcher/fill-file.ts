@@ -7,7 +7,7 @@ import { type ConvertedDisk, convertDisk } from './convert-disk.ts'
 import { createFile } from './create-file.ts'
 import { kindOf } from './path-kind.ts'
 
-const diskName = 'disk.img'
+export const diskName = 'disk.img'
 const unfinished = /^disk\.img\.[\w-]+\.unfinished$/
 const mebibyte = 1024n * 1024n
 
@@ -29,7 +29,7 @@ interface FileSource extends ConvertedDisk {
 export const unfinishedPath = (directory: string, writer: string): string =>
   join(directory, `${diskName}.${writer}.unfinished`)
 
-/** The file that all who fill the claim have locked. */
+/** The file that all who fill the claim have locked. It is there until the claim has a disk. */
 export const fillingLockPath = (directory: string): string => unfinishedPath(directory, 'filling')
 
 /** Whether a file in a claim is a disk that is being made, or was not made to the end. */

@@ -4,15 +4,17 @@ import { mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/p
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { isBeingFilled, whileFilling } from './filling-lock.ts'
+import { whileFilling } from './filling-lock.ts'
 
 const lock = 'disk.img.filling.unfinished'
 const half = 'disk.img.vm-2.unfinished'
+const disk = 'disk.img'
 
 let directory: string
 beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'claim-'))))
 afterEach(() => rm(directory, { recursive: true }))
 
+const makeDisk = () => writeFile(join(directory, disk), '')
 const names = async () => (await readdir(directory)).toSorted()
 
 /** Another launcher, which has written a part of a disk. */
@@ -55,13 +57,13 @@ describe.each([
     await other.kill()
     expect(await names()).toEqual([lock, half])
     expect(await fill()).toEqual([lock])
-    expect(await names()).toEqual([])
+    expect(await names()).toEqual([lock])
   })
 
   test('removes the file of a launcher that is killed meanwhile', async () => {
     const other = await startOther()
     await fill(other.kill)
-    expect(await names()).toEqual([])
+    expect(await names()).toEqual([lock])
   })
 
   test('removes what was left if it fails, too', async () => {
@@ -70,7 +72,12 @@ describe.each([
       throw new Error('no space')
     })
     await expect(failed).rejects.toThrow('no space')
-    expect(await names()).toEqual([])
+    expect(await names()).toEqual([lock])
+  })
+
+  test('removes the lock when the claim has a disk', async () => {
+    await fill(makeDisk)
+    expect(await names()).toEqual([disk])
   })
 })
 
@@ -85,7 +92,7 @@ test('of several that begin and end together, none removes the file of another',
     }),
   )
   await Promise.all(attempts)
-  expect(await names()).toEqual([])
+  expect(await names()).toEqual([lock])
 })
 
 test('who removes files may need longer than one attempt waits', async () => {
@@ -93,7 +100,8 @@ test('who removes files may need longer than one attempt waits', async () => {
   await writeFile(path, '')
   const cleaner = spawn('flock', ['--exclusive', path, 'sh', '-c', 'echo locked; exec sleep 2.5'])
   await once(cleaner.stdout, 'data')
-  expect(await whileFilling(directory, false, () => isBeingFilled(directory))).toBe(true)
+  const other = () => once(spawn('flock', ['--exclusive', '--nonblock', path, 'true']), 'close')
+  expect(await whileFilling(directory, false, other)).toEqual([1, null])
 })
 
 test('what cannot be removed fails no work that is done', async () => {
@@ -107,10 +115,12 @@ const withoutFlock = () => {
   process.env['PATH'] = directory
 }
 
-test('where files cannot be locked, no lock is left', async () => {
+test('where files cannot be locked, a claim that is to be filled can be told from an empty one as well', async () => {
   withoutFlock()
   await whileFilling(directory, false, async () => {})
-  expect(await names()).toEqual([])
+  expect(await names()).toEqual([lock])
+  await whileFilling(directory, true, makeDisk)
+  expect(await names()).toEqual([disk])
 })
 
 describe.each<[string, () => unknown]>([

@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { type FileHandle, lstat, open, rm } from 'node:fs/promises'
-import { fillingLockPath, removeUnfinished } from './fill-file.ts'
+import { join } from 'node:path'
+import { diskName, fillingLockPath, removeUnfinished } from './fill-file.ts'
+import { kindOf } from './path-kind.ts'
 
 /** How long one attempt waits. The lock is only held alone by those who remove files. */
 const waitSeconds = 1
@@ -18,6 +20,9 @@ const conflictCode = 75
  * launcher that was killed, unless someone else fills the claim: all who do share a lock, which ends with their process.
  * Where files cannot be locked, what others have left is removed unless this is a retry: they may have the space that
  * was missing, and still be at work.
+ *
+ * The file of the lock stays until the claim has a disk. While a launcher waits for space, and after it has failed or was
+ * killed, it tells those who would make an empty disk that the claim is to be filled.
  */
 export async function whileFilling<T>(directory: string, isRetry: boolean, work: () => Promise<T>): Promise<T> {
   const lock = await enter(directory)
@@ -26,17 +31,8 @@ export async function whileFilling<T>(directory: string, isRetry: boolean, work:
     return await work()
   } finally {
     // The work is done, or has failed for a reason of its own.
-    if (lock !== undefined) await leave(lock, directory).catch(() => {})
+    await leave(lock, directory).catch(() => {})
   }
-}
-
-/** Whether someone fills the claim now, as far as files can be locked. */
-export async function isBeingFilled(directory: string): Promise<boolean> {
-  const file = await open(fillingLockPath(directory), constants.O_RDWR | safely).catch(() => undefined)
-  if (file === undefined) return false
-  const outcome = await flock(file, '--exclusive', 0)
-  await file.close()
-  return outcome === 'conflict'
 }
 
 async function enter(directory: string): Promise<FileHandle | undefined> {
@@ -52,22 +48,22 @@ async function enter(directory: string): Promise<FileHandle | undefined> {
     const outcome = await flock(file, '--shared', waitSeconds)
     if (outcome === 'locked' && (await isNamed(file, path))) return file
     await file.close()
-    if (outcome === 'impossible') {
-      await rm(path, { force: true })
-      return undefined
-    }
+    if (outcome === 'impossible') return undefined
   }
   return undefined
 }
 
-async function leave(file: FileHandle, directory: string): Promise<void> {
+/** @param file the lock; undefined where files cannot be locked */
+async function leave(file: FileHandle | undefined, directory: string): Promise<void> {
   const path = fillingLockPath(directory)
   try {
-    if ((await flock(file, '--exclusive', 0)) !== 'locked' || !(await isNamed(file, path))) return
-    await removeUnfinished(directory)
-    await rm(path, { force: true })
+    if (file !== undefined) {
+      if ((await flock(file, '--exclusive', 0)) !== 'locked' || !(await isNamed(file, path))) return
+      await removeUnfinished(directory)
+    }
+    if ((await kindOf(join(directory, diskName))) !== 'absent') await rm(path, { force: true })
   } finally {
-    await file.close()
+    await file?.close()
   }
 }
 

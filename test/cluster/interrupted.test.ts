@@ -139,13 +139,14 @@ describe('kill -9 while a claim is filled', () => {
       kind === 'block' ? marked(path) : (await readdir(join(path, '..'))).toSorted()
     const expectedLeft = (...files: readonly string[]) => (kind === 'block' ? true : files)
     /** The disk, and the lock of those who fill the claim. */
-    const filesOf = (uid: string) => [`disk.img.${uid}.unfinished`, 'disk.img.filling.unfinished']
+    const lock = 'disk.img.filling.unfinished'
+    const filesOf = (uid: string) => [`disk.img.${uid}.unfinished`, lock]
     const claimFor = async (name: string): Promise<string> =>
       kind === 'block' ? claimDevice(name) : join(await claimDirectory(name), 'disk.img')
 
     test.each([
       ['launcher', isLauncher, filesOf, /./],
-      ['qemu-img', isCopy, () => [], /^volume "root": the claim .* cannot be filled: qemu-img ended with SIGKILL$/],
+      ['qemu-img', isCopy, () => [lock], /^volume "root": the claim .* cannot be filled: qemu-img ended with SIGKILL$/],
     ] as const)('of %s: the VM fails, and the next one fills the claim again', oneByOne, async (of, is, left, why) => {
       const name = `${kind}-no-${of}`
       const path = await claimFor(name)
