@@ -75,6 +75,9 @@ export async function prepareClaim(name: string, claim: ClaimVolume, context: Cl
   if ((await kindOf(context.block)) === 'block') {
     const fill = () => refusing('cannot be filled', prepareDevice(task))
     await refusing('cannot be opened', prepareBlock(task, fill))
+    // One without a source has filled nothing, and another VM may have begun to.
+    const state = await refusing('cannot be opened', stateOfDevice(context.block))
+    if (state === 'unfinished') refuse('was not filled to the end, or another VM is filling it')
     return { kind: 'block', path: context.block, isReadOnly }
   }
   if ((await kindOf(context.directory)) !== 'directory') return refuse('is not in the pod')
@@ -189,13 +192,15 @@ async function prepareDevice(task: Task): Promise<void> {
 }
 
 async function makeDevice(task: Task, state: 'new' | 'unfinished'): Promise<void> {
-  const { context, refuse } = task
+  const { claim, context, refuse } = task
   const bytes = await sizeOfDevice(context.block)
   const path = join(context.sourceDirectory, 'download')
   const target = { path, place: diskOfNode, ...limitsFor(bytes) }
   const source = await findSource(task, target)
   if (source === undefined) {
-    if (state === 'unfinished') refuse('was not filled to the end, and its source is not in the pod')
+    const without = 'and its source is not in the pod'
+    if (state === 'unfinished') refuse(`was not filled to the end, ${without}`)
+    if (claim.source?.empty === undefined) refuse(`has no disk, because its first MiB is zero, ${without}`)
     return
   }
   try {
@@ -245,6 +250,9 @@ async function findSource(task: Task, target: DownloadTarget): Promise<Source | 
     await context.devices.check(context.sourceBlock).catch((error: unknown) => {
       throw isHeld(error) ? new Error(`${found.name} is in use by another VM or process`, { cause: error }) : error
     })
+    const state = await stateOfDevice(context.sourceBlock)
+    if (state === 'unfinished') refuse(`cannot be filled: ${found.name} was not filled to the end, or is being filled`)
+    if (state === 'new') refuse(`cannot be filled: ${found.name} has no disk, because its first MiB is zero`)
     return { ...found, path: context.sourceBlock, isDevice: true, bytes: await sizeOfDevice(context.sourceBlock) }
   }
   if ((await kindOf(context.sourceDirectory)) !== 'directory') return undefined

@@ -17,6 +17,7 @@ import {
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { sourceDeviceName } from '../../api/claim-volume.ts'
 import type { ImageVolume } from '../../api/volume.ts'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import { eventually, until } from '../until.ts'
@@ -455,6 +456,42 @@ describe('a claim that has no disk', () => {
       expect(await isMarked()).toBe(true)
       await first.close()
       await fillsAgain(() => device)
+    })
+
+    const unavailable = (words: string) => ({
+      phase: 'Gone',
+      reason: 'volumeUnavailable',
+      message: `volume "root": the claim data ${words}`,
+    })
+
+    test('is not used by a VM without a source before it is filled', async () => {
+      await killedAttempt()
+      expect(await claimed({})).toMatchObject(unavailable('was not filled to the end, or another VM is filling it'))
+    })
+
+    test('is not taken for a disk if it is new, and the pod has no source because it was filled before', async () => {
+      expect(await claimed({ source: { claim: { claimName: 'golden' } } })).toMatchObject(
+        unavailable('has no disk, because its first MiB is zero, and its source is not in the pod'),
+      )
+    })
+
+    test.each([{}, { source: { empty: {} }, capacity: '8Mi' }])(
+      'is an empty disk if it is new and nothing fills it: %j',
+      async (claim) => {
+        expect(await claimed(claim)).toMatchObject({ phase: 'Running' })
+      },
+    )
+
+    test.each([
+      ['has no disk, because its first MiB is zero', async () => {}],
+      ['was not filled to the end, or is being filled', () => killedAttempt()],
+    ])('is not copied to another claim if it %s', async (words, arrange) => {
+      await arrange()
+      await rename(join(launcher.blocks, 'root'), join(launcher.blocks, sourceDeviceName('root')))
+      expect(await claimed({ source: { claim: { claimName: 'golden' } } })).toMatchObject(
+        unavailable(`cannot be filled: the claim golden ${words}`),
+      )
+      expect(await readdir(join(launcher.volumes, 'root'))).toEqual(['disk.img.filling.unfinished'])
     })
 
     /** The sectors that are written last are torn: one has its data, the others still have the mark. */
