@@ -24,13 +24,16 @@ export async function stateOfDevice(path: string): Promise<'new' | 'unfinished' 
   try {
     const head = Buffer.alloc(headBytes)
     await device.read(head, 0, headBytes, 0)
-    if (sectorsOf(head.subarray(0, markedBytes)).some((sector) => sector.subarray(0, mark.length).equals(mark))) {
-      return 'unfinished'
-    }
-    return isZero(head) ? 'new' : 'filled'
+    return stateOf(head)
   } finally {
     await device.close()
   }
+}
+
+function stateOf(head: Buffer): 'new' | 'unfinished' | 'filled' {
+  const sectors = sectorsOf(head.subarray(0, markedBytes))
+  if (sectors.some((sector) => sector.subarray(0, mark.length).equals(mark))) return 'unfinished'
+  return isZero(head) ? 'new' : 'filled'
 }
 
 /**
@@ -45,7 +48,9 @@ export async function fillDevice(
   { scratch, onPercent }: { readonly scratch: string; readonly onPercent: (percent: number) => void },
 ): Promise<void> {
   const head = await writingToScratch(scratch, () => headOf(source, scratch))
-  if (isZero(head)) throw new Error('the first MiB of the source is zero, as that of a claim that was not filled')
+  const state = stateOf(head)
+  if (state === 'new') throw new Error('the first MiB of the source is zero, as that of a claim that was not filled')
+  if (state === 'unfinished') throw new Error('the source begins like a claim that is being filled')
   const storage = { name: 'the storage of its block device', bytes: () => source.bytes }
   // Open from the first write on, so that its `sync` reports a failure of any of them.
   const device = await open(path, 'r+')

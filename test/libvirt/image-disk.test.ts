@@ -428,6 +428,31 @@ describe('a claim that has no disk', () => {
       expect(await readdir(directory)).toEqual([])
     })
 
+    test.each([
+      ['with a first MiB of zeros', Buffer.alloc(2 * mebibyte), 'the first MiB of the source is zero'],
+      [
+        'that begins like one that is being filled',
+        Buffer.concat([
+          Buffer.alloc(512, 1),
+          Buffer.from('virtset: this disk is being filled\n'),
+          Buffer.alloc(mebibyte),
+        ]),
+        'the source begins like a claim that is being filled',
+      ],
+    ])('is left as it is by a source %s', async (_, start, words) => {
+      const body = Buffer.concat([start, Buffer.alloc(-start.length & 511), Buffer.alloc(512, 1)])
+      const directory = join(launcher.sources, 'root')
+      await mkdir(directory)
+      await chown(directory, launcherUid, launcherUid)
+      await using server = await startFileServer()
+      server.answers({ status: 200, body })
+      const source = { http: { url: `${server.url}/a`, checksum: sha256(body) } }
+      const report = await claimed({ source })
+      expect(report).toMatchObject({ phase: 'Gone', reason: 'volumeUnavailable' })
+      expect(report.message).toContain(words)
+      expect((await readFile(device)).every((byte) => byte === 0)).toBe(true)
+    })
+
     test('is left as it is by a download that has another checksum', async () => {
       const directory = join(launcher.sources, 'root')
       await mkdir(directory)
