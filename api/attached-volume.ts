@@ -46,8 +46,10 @@ export interface AttachmentPod {
   readonly claimName: string
   readonly readOnly?: boolean
   readonly podName: string
-  /** Absent until the pod exists. */
+  /** Absent until the pod has a node: a pod without one does not keep its claim from being deleted. */
   readonly podUID?: string
+  /** That of the claim which the last pod with a UID serves, or served. The guest has no disk of another claim. */
+  readonly claimUID?: string
   /** Whether the pod no longer exists, and its containers can still run. */
   readonly missing?: boolean
   readonly reason?: string
@@ -148,7 +150,8 @@ export const attachmentPods = list(
       claimName: string('The claim that it serves.', { maxLength: 253 }),
       readOnly: boolean('Whether it only reads the claim.'),
       podName: string('Its name.', { maxLength: 253 }),
-      podUID: string('Its UID, once it exists.', { maxLength: 253 }),
+      podUID: string('Its UID, once it has a node.', { maxLength: 253 }),
+      claimUID: string('The UID of the claim, once a pod that serves it had a node.', { maxLength: 253 }),
       missing: boolean('Whether it no longer exists, and its node has not confirmed that its containers have ended.'),
       reason: string('Why it does not serve the claim, as a word in camel case.', { maxLength: 253 }),
       message: string('The same in a sentence.', { maxLength: longestAttachmentMessage }),

@@ -27,7 +27,7 @@ afterEach(async () => {
 })
 
 /** A cluster with a running VM to which the claim `data` is attached, and the claim. */
-async function setUp(ofClaim: object = {}) {
+async function setUp(ofClaim: object = {}, isScheduling = true) {
   const clock = fakeClock()
   const server = await startFakeApiServer({ now: () => clock.now() })
   closing.push(() => server.close())
@@ -58,6 +58,14 @@ async function setUp(ofClaim: object = {}) {
     labelSelector: vmUidLabel,
     indexers: { vm: ({ metadata: { labels } }: Pod) => [labels?.[vmUidLabel] ?? ''] },
   })
+  // A scheduler.
+  const scheduled = startReflector({ kube, resource: pods, log, clock, labelSelector: attachedToLabel, indexers: {} })
+  scheduled.onChange(({ kind, object }) => {
+    const one = server.find(podsPath, 'default', object.metadata.name)
+    const spec = one?.['spec'] as Pod['spec'] | undefined
+    if (!isScheduling || kind === 'deleted' || one === undefined || spec?.nodeName !== undefined) return
+    server.put(podsPath, { ...one, spec: { ...spec, nodeName: 'n1' } })
+  })
   const events: string[] = []
   const controller = startAttachmentController({
     kube,
@@ -69,18 +77,24 @@ async function setUp(ofClaim: object = {}) {
     isLeader: () => true,
     events: { record: ({ reason }) => void events.push(reason) },
   })
-  closing.push(() => Promise.all([controller.stop(), vms.stop(), launchers.stop()]))
+  closing.push(() => Promise.all([controller.stop(), vms.stop(), launchers.stop(), scheduled.stop()]))
   await controller.lead()
   const vm = () => server.find(vmsPath, 'default', 'vm1')
   const status = () => (vm()?.['status'] ?? {}) as VirtualMachineStatus
   const entry = (): AttachmentPod | undefined => status().attachmentPods?.[0]
   const pod = () => server.find(podsPath, 'default', podName)
+  const isDeleted = () => pod() === undefined || pod()?.metadata.deletionTimestamp !== undefined
+  /** Its containers end, and it is removed. */
+  const end = () => {
+    server.put(podsPath, { ...pod()!, status: { phase: 'Failed' } })
+    server.remove(podsPath, 'default', podName)
+  }
   const writes = () => server.requests.filter(({ method }) => method !== 'GET').length
-  return { clock, server, put, vm, status, entry, pod, writes, events }
+  return { clock, server, put, vm, status, entry, pod, isDeleted, end, writes, events }
 }
 
 test('a claim gets a pod, which is named in the status, and deleted once the disk is detached', async () => {
-  const { server, put, status, entry, pod, writes } = await setUp()
+  const { server, put, status, entry, pod, isDeleted, writes } = await setUp()
   await until(() => entry()?.podUID !== undefined)
   expect(pod()).toMatchObject({
     metadata: { labels: { 'virtset.io/attached-to': storedVm().metadata.uid } },
@@ -96,9 +110,9 @@ test('a claim gets a pod, which is named in the status, and deleted once the dis
     spec: { domain: {} },
   })
   await settle()
-  expect([writes(), pod() === undefined]).toEqual([before, false])
+  expect([writes(), isDeleted()]).toEqual([before, false])
   put({ status: { ...status(), attachedVolumes: undefined }, spec: { domain: {} } })
-  await until(() => pod() === undefined)
+  await until(isDeleted)
 })
 
 test('a pod that is gone is replaced when the handler confirms that it has ended', async () => {
@@ -132,16 +146,16 @@ test('a pod whose end was seen is replaced at once', async () => {
 })
 
 test('a refused pod is reported, and created when it is accepted', async () => {
-  const { clock, server, entry, events } = await setUp()
+  const { clock, server, entry, end, events } = await setUp()
   await until(() => entry()?.podUID !== undefined)
   let isRefused = true
   server.fault = ({ method, path }) =>
     isRefused && method === 'POST' && path.endsWith('/pods')
       ? { status: 403, body: { code: 403, reason: 'Forbidden', message: 'exceeded quota' } }
       : undefined
-  server.remove(podsPath, 'default', podName)
+  end()
   await until(() => entry()?.reason === 'FailedCreate')
-  expect([entry()?.message, events]).toEqual(['exceeded quota', ['FailedCreate']])
+  expect([entry()?.message, events.at(-1)]).toEqual(['exceeded quota', 'FailedCreate'])
   isRefused = false
   await until(
     () => entry()?.podUID !== undefined,
@@ -162,13 +176,56 @@ test('a claim of a config is attached once it is filled', async () => {
   )
 })
 
-test('a pod that was never scheduled is replaced at once only if its deletion was observed', async () => {
-  const { server, clock, entry, pod } = await setUp()
+test('a pod is named once it has a node, together with its claim', async () => {
+  const { server, entry, pod } = await setUp({}, false)
+  await until(() => pod() !== undefined && entry() !== undefined)
+  await settle()
+  expect(entry()?.podUID).toBeUndefined()
+  server.put(podsPath, { ...pod()!, spec: { ...(pod()!['spec'] as object), nodeName: 'n1' } })
   await until(() => entry()?.podUID !== undefined)
-  const first = entry()?.podUID
+  expect(entry()?.claimUID).toBe(server.find(claimsPath, 'default', 'data')?.metadata.uid)
+})
+
+test('a guest that has a disk gets no pod of another claim with the name', async () => {
+  const { clock, server, put, status, entry, pod, end, events } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  put({ status: { ...status(), attachedVolumes: [{ name: 'data', claimName: 'data', phase: 'Attached' }] } })
+  await settle()
+  const { metadata, ...claim } = server.find(claimsPath, 'default', 'data')!
+  server.remove(claimsPath, 'default', 'data')
+  end()
+  await until(() => entry()?.reason === 'ClaimNotFound')
+  server.put(claimsPath, { ...claim, metadata: { namespace: 'default', name: 'data' } })
+  await until(
+    () => entry()?.reason === 'ClaimReplaced',
+    () => clock.advance(5000),
+  )
+  expect([entry()?.claimUID, pod(), events.at(-1)]).toEqual([metadata.uid, undefined, 'ClaimReplaced'])
+})
+
+test('the claim of a pod that an earlier version has named is noted', async () => {
+  const { put, server, status, entry } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const { claimUID: _, ...before } = entry()!
+  put({ status: { ...status(), attachmentPods: [before] } })
+  await until(() => entry()?.claimUID !== undefined)
+  expect(entry()?.claimUID).toBe(server.find(claimsPath, 'default', 'data')?.metadata.uid)
+})
+
+test('a pod that was never scheduled is replaced at once only if its deletion was observed', async () => {
+  const { server, clock, put, status, entry, pod } = await setUp({}, false)
+  await until(() => pod() !== undefined && entry() !== undefined)
+  // As earlier versions did.
+  const name = async () => {
+    put({ status: { ...status(), attachmentPods: [{ ...entry()!, podUID: pod()!.metadata.uid }] } })
+    await settle()
+  }
+  await name()
+  const first = pod()?.metadata.uid
   server.remove(podsPath, 'default', podName)
-  await until(() => entry()?.podUID !== undefined && entry()?.podUID !== first)
+  await until(() => pod() !== undefined && pod()?.metadata.uid !== first)
   // Meanwhile it can have been scheduled.
+  await name()
   server.breakWatches('expire')
   server.remove(podsPath, 'default', podName)
   server.compact()
@@ -180,7 +237,7 @@ test('a pod that was never scheduled is replaced at once only if its deletion wa
 })
 
 test('a refused pod does not keep the pod of another volume from being deleted', async () => {
-  const { server, put, status, entry, pod } = await setUp()
+  const { server, put, status, entry, isDeleted, end } = await setUp()
   await until(() => entry()?.podUID !== undefined)
   server.put(claimsPath, {
     metadata: { namespace: 'default', name: 'other' },
@@ -192,13 +249,15 @@ test('a refused pod does not keep the pod of another volume from being deleted',
       : undefined
   const attachedVolumes = [{ name: 'other', persistentVolumeClaim: { claimName: 'other' } }]
   put({ spec: { ...storedVm().spec, attachedVolumes }, status: status() })
-  await until(() => pod() === undefined)
+  await until(isDeleted)
   await until(() => status().attachmentPods?.some(({ reason }) => reason === 'FailedCreate') === true)
+  end()
+  await until(() => status().attachmentPods?.length === 1)
   expect(status().attachmentPods?.map(({ name }) => name)).toEqual(['other'])
 })
 
 test('a refused pod is not created again before its time, however often labels of the VM change', async () => {
-  const { clock, server, entry, put, status } = await setUp()
+  const { clock, server, entry, end, put, status } = await setUp()
   await until(() => entry()?.podUID !== undefined)
   server.fault = ({ method, path }) =>
     method === 'POST' && path.endsWith('/pods')
@@ -206,7 +265,7 @@ test('a refused pod is not created again before its time, however often labels o
       : undefined
   const creations = () =>
     server.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/pods')).length
-  server.remove(podsPath, 'default', podName)
+  end()
   await until(() => entry()?.reason === 'FailedCreate')
   const before = creations()
   for (let count = 0; count < 5; count++) {
@@ -222,15 +281,17 @@ test('a refused pod is not created again before its time, however often labels o
 })
 
 test('a pod that differs each time is not created again at once', async () => {
-  const { clock, server, entry } = await setUp()
+  const { clock, server, entry, isDeleted, end } = await setUp()
   await until(() => entry()?.podUID !== undefined)
   const creations = () =>
     server.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/pods')).length
   const before = creations()
   const foreign = { namespace: 'default', name: podName, labels: { [attachedToLabel]: storedVm().metadata.uid } }
-  server.remove(podsPath, 'default', podName)
+  end()
   server.put(podsPath, { metadata: foreign, spec: { containers: [] } })
   await until(() => entry()?.reason === 'PodNotOwn')
+  await until(isDeleted)
+  server.remove(podsPath, 'default', podName)
   await settle()
   await clock.advance(1000)
   expect(creations()).toBe(before)
@@ -241,25 +302,26 @@ test('a pod that differs each time is not created again at once', async () => {
 })
 
 test('a pod of another client with its name is reported', async () => {
-  const { server, entry } = await setUp()
+  const { server, entry, end } = await setUp()
   await until(() => entry()?.podUID !== undefined)
-  server.remove(podsPath, 'default', podName)
+  end()
   server.put(podsPath, { metadata: { namespace: 'default', name: podName }, spec: { containers: [] } })
   await until(() => entry()?.reason === 'PodNameTaken')
   expect(entry()?.message).toBe(`the pod ${podName} does not belong to this VM`)
 })
 
 test('the pods of a VM that has ended are deleted, and forgotten', async () => {
-  const { put, status, entry, pod } = await setUp()
+  const { server, put, status, entry, isDeleted } = await setUp()
   await until(() => entry()?.podUID !== undefined)
   put({ status: { ...status(), phase: 'Succeeded' } })
-  await until(() => pod() === undefined)
+  await until(isDeleted)
+  server.remove(podsPath, 'default', podName)
   await until(() => status().attachmentPods === undefined)
   expect(status().phase).toBe('Succeeded')
 })
 
 test('slow creations are left to the next pass, also if pods are refused', async () => {
-  const { clock, server, put, status, entry } = await setUp()
+  const { clock, server, put, status, entry, isDeleted, end } = await setUp()
   await until(() => entry()?.podUID !== undefined)
   const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
   for (const name of names) {
@@ -278,6 +340,8 @@ test('slow creations are left to the next pass, also if pods are refused', async
   const before = server.requests.length
   const attachedVolumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
   put({ spec: { ...storedVm().spec, attachedVolumes }, status: status() })
+  await until(isDeleted)
+  end()
   const entries = () =>
     (status().attachmentPods ?? []).map(({ name, podUID, reason }) => [name, reason ?? typeof podUID])
   const outcomes = names.map((name) => [name, ['a', 'b', 'c'].includes(name) ? 'FailedCreate' : 'string'])

@@ -13,7 +13,7 @@ import {
   planAttachments,
   refusedAttachments,
   refusedMs,
-  volumesWithoutPod,
+  volumesToExamine,
   type AttachmentAction,
   type ObservedAttachments,
   type RefusedPod,
@@ -141,21 +141,22 @@ export function startAttachmentController(options: AttachmentControllerOptions):
 
   const observe = async (vm: Vm): Promise<ObservedAttachments | undefined> => {
     const hasLauncher = options.pods.store.byIndex('vm', vm.metadata.uid).length > 0
-    const without = volumesWithoutPod({ vm, hasLauncher })
-    const whole = without.length === 0 ? vm : await readVm(vm)
+    const examined = volumesToExamine({ vm, hasLauncher })
+    const whole = examined.length === 0 ? vm : await readVm(vm)
     if (whole === undefined) return undefined
-    const claims = new Map<string, Claim>()
-    for (const { persistentVolumeClaim } of without) {
-      const name = persistentVolumeClaim.claimName
-      const claim = await readClaim(kube, { ...refOf(keyOf(vm.metadata)), name })
-      if (claim !== undefined) claims.set(name, claim)
-    }
     const own = await withSpecs(
       attachments.store
         .byIndex('attachedTo', vm.metadata.uid)
         .filter(({ metadata }) => metadata.namespace === vm.metadata.namespace),
-      new Set(without.map((volume) => attachmentPodName(vm, volume.persistentVolumeClaim.claimName))),
+      new Set(examined.map((volume) => attachmentPodName(vm, volume.persistentVolumeClaim.claimName))),
     )
+    // Then a claim that exists is the one that a pod with a node uses.
+    const claims = new Map<string, Persisted<Claim>>()
+    for (const { persistentVolumeClaim } of examined) {
+      const name = persistentVolumeClaim.claimName
+      const claim = await readClaim(kube, { ...refOf(keyOf(vm.metadata)), name })
+      if (claim !== undefined) claims.set(name, claim)
+    }
     const ended = endedPods.get(vm.metadata.uid) ?? new Set()
     return { vm: whole, pods: own, hasLauncher, claims, endedPods: ended, failures: await failuresOf(own), image }
   }

@@ -3,18 +3,22 @@ import type { AttachedVolume, AttachmentPod } from '../api/attached-volume.ts'
 import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import { planAttachments, refusedAttachments, volumesWithoutPod, type ObservedAttachments } from './attachment-plan.ts'
+import { planAttachments, refusedAttachments, volumesToExamine, type ObservedAttachments } from './attachment-plan.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import type { Claim, Pod } from './pod.ts'
 
 const running = { phase: 'Running', nodeName: 'node1', podUID: 'launcher' } as const
 const data: AttachedVolume = { name: 'data', persistentVolumeClaim: { claimName: 'claim' } }
-const claim: Claim = { metadata: { name: 'claim' }, spec: { resources: { requests: { storage: '1Gi' } } } }
-const claimWith = (metadata: object, spec: object = {}): ReadonlyMap<string, Claim> =>
+const claim: Persisted<Claim> = {
+  metadata: { name: 'claim', uid: 'c1', resourceVersion: '1' },
+  spec: { resources: { requests: { storage: '1Gi' } } },
+}
+const claimWith = (metadata: object, spec: object = {}): ObservedAttachments['claims'] =>
   new Map([['claim', { metadata: { ...claim.metadata, ...metadata }, spec: { ...claim.spec, ...spec } }]])
 const podName = attachmentPodName(storedVm(), 'claim')
 const entry: AttachmentPod = { name: 'data', claimName: 'claim', podName }
-const named: AttachmentPod = { ...entry, podUID: 'p1' }
+const replacing: AttachmentPod = { ...entry, claimUID: 'c1' }
+const named: AttachmentPod = { ...replacing, podUID: 'p1' }
 const shown = { name: 'data', claimName: 'claim', phase: 'Attached' } as const
 
 const vmWith = (
@@ -33,10 +37,16 @@ function podOf(over: Partial<Pod['status'] & object> = {}, metadata: object = {}
   return {
     ...pod,
     metadata: { ...pod.metadata, name: podName, uid, resourceVersion: '1', ...metadata },
+    spec: { ...pod.spec, nodeName: 'node1' },
     status: { phase: 'Running', ...over },
   }
 }
 
+const unscheduled: Persisted<Pod> = {
+  ...podOf(),
+  spec: attachmentPod(vmWith([data]), data, { image: 'i', claim }).spec,
+}
+const unschedulable = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'full' } as const
 const creating = podOf({ containerStatuses: [{ name: 'volume', state: { waiting: { reason: 'ContainerCreating' } } }] })
 
 /** The actions in words; of a status, what it has of the pods. */
@@ -102,6 +112,19 @@ describe('a volume of the spec', () => {
     ['waits until the guest runs', { phase: 'Scheduled' }, {}, []],
     ['waits on a node that does not respond', { phase: 'Unknown' }, {}, []],
     ['names its pod', { attachmentPods: [entry] }, { pods: [podOf()] }, [['p1']]],
+    ['does not name a pod that has no node yet', { attachmentPods: [entry] }, { pods: [unscheduled] }, []],
+    [
+      'reports why its pod gets no node',
+      { attachmentPods: [entry] },
+      { pods: [{ ...unscheduled, status: { conditions: [unschedulable] } }] },
+      [['- Unschedulable'], 'Warning Unschedulable'],
+    ],
+    [
+      'waits until a claim that is being deleted is gone',
+      {},
+      { claims: claimWith(ending) },
+      [['- ClaimTerminating'], 'Warning ClaimTerminating', 10_000],
+    ],
     ['is unchanged while its pod runs', { attachmentPods: [named] }, { pods: [podOf()] }, []],
     [
       'does not name a pod that another client made',
@@ -225,9 +248,137 @@ describe('a volume of the spec', () => {
     ['that only reads', { name: 'data', persistentVolumeClaim: { claimName: 'claim', readOnly: true } }],
   ])('%s waits until the one before is detached', (_, volume) => {
     const vm = vmWith([volume], { attachmentPods: [named], attachedVolumes: [shown] })
-    expect(volumesWithoutPod({ vm, hasLauncher: true })).toEqual([])
+    expect(volumesToExamine({ vm, hasLauncher: true })).toEqual([])
     expect(planned(vm, { pods: [podOf()] })).toEqual([])
     expect(planned(vmWith([volume], { attachmentPods: [named] }), { pods: [podOf()] })).toEqual(['delete p1'])
+  })
+})
+
+describe('the claim of a volume', () => {
+  const note = (status: VirtualMachineStatus, more: Partial<ObservedAttachments>) => {
+    const observed = {
+      hasLauncher: true,
+      claims: new Map([['claim', claim]]),
+      endedPods: new Set<string>(),
+      image: 'i',
+    }
+    const [first] = planAttachments({ vm: vmWith([data], status), pods: [], ...observed, ...more })
+    return first?.do === 'updateStatus' ? first.status.attachmentPods?.[0]?.claimUID : 'unchanged'
+  }
+
+  test.each<[string, AttachmentPod, Partial<ObservedAttachments>, string | undefined]>([
+    ['is noted with its pod', entry, { pods: [podOf()] }, 'c1'],
+    ['is not noted before its pod has a node', { ...entry, reason: 'x' }, { pods: [unscheduled] }, undefined],
+    ['is noted for a pod of an earlier version', { ...entry, podUID: 'p1' }, { pods: [podOf()] }, 'c1'],
+    [
+      'is noted for a pod of an earlier version that is being deleted',
+      { ...entry, podUID: 'p1' },
+      { pods: [podOf({}, ending)] },
+      'c1',
+    ],
+    [
+      'is not noted for a pod of an earlier version that has ended, and keeps no claim',
+      { ...entry, podUID: 'p1' },
+      { pods: [podOf({ phase: 'Failed' })] },
+      undefined,
+    ],
+    ['stays noted when its pod has ended', named, { endedPods: new Set(['p1']) }, 'c1'],
+    ['stays noted while its pod may run', named, {}, 'c1'],
+    [
+      'is another one for a guest that does not have it',
+      replacing,
+      { pods: [podOf()], claims: claimWith({ uid: 'c2' }) },
+      'c2',
+    ],
+  ])('%s', (_, before, more, expected) => expect(note({ attachmentPods: [before] }, more)).toBe(expected))
+
+  test('is read until it is noted', () => {
+    const examined = (before: AttachmentPod) =>
+      volumesToExamine({ vm: vmWith([data], { attachmentPods: [before] }), hasLauncher: true }).length
+    expect([{ ...entry, podUID: 'p1' }, replacing, named].map(examined)).toEqual([1, 1, 0])
+  })
+
+  const other = claimWith({ uid: 'c2' })
+  const failed = { ...shown, phase: 'Failed' } as const
+  const detaching = { ...shown, phase: 'Detaching' } as const
+  const replaced = ['Warning ClaimReplaced', 10_000]
+  test.each<[string, AttachmentPod, VirtualMachineStatus, Partial<ObservedAttachments>, unknown[]]>([
+    ['the same gets another pod', replacing, { attachedVolumes: [shown] }, {}, [create]],
+    [
+      'another gets no pod',
+      replacing,
+      { attachedVolumes: [shown] },
+      { claims: other },
+      [['- ClaimReplaced'], ...replaced],
+    ],
+    [
+      'another gets no pod while the guest releases the disk',
+      replacing,
+      { attachedVolumes: [detaching] },
+      { claims: other },
+      [['- ClaimReplaced'], ...replaced],
+    ],
+    [
+      'the same, which is being deleted, gets no pod',
+      replacing,
+      { attachedVolumes: [shown] },
+      { claims: claimWith(ending) },
+      [['- ClaimTerminating'], 'Warning ClaimTerminating', 10_000],
+    ],
+    ['another gets a pod if the guest does not have the disk', replacing, {}, { claims: other }, [create]],
+    [
+      'another gets a pod if libvirt has refused the disk',
+      replacing,
+      { attachedVolumes: [failed] },
+      { claims: other },
+      [create],
+    ],
+    [
+      'one that an earlier version has not noted gets no pod',
+      entry,
+      { attachedVolumes: [shown] },
+      {},
+      [['- ClaimReplaced'], ...replaced],
+    ],
+    [
+      'the pod of another, which was created for the same, is not named',
+      replacing,
+      { attachedVolumes: [shown] },
+      { claims: other, pods: [podOf()] },
+      [['- ClaimReplaced'], 'Warning ClaimReplaced', 'delete p1'],
+    ],
+    [
+      'the pod that an earlier version has created is named',
+      entry,
+      { attachedVolumes: [shown] },
+      { pods: [podOf()] },
+      [['p1']],
+    ],
+    ['is not forgotten on a node that does not respond', replacing, { phase: 'Unknown' }, { claims: new Map() }, []],
+    [
+      'is not looked for on a node that does not respond',
+      replacing,
+      { phase: 'Unknown' },
+      { claims: new Map(), pods: [unscheduled] },
+      [],
+    ],
+  ])('%s', (_, before, status, more, expected) =>
+    expect(planned(vmWith([data], { attachmentPods: [before], ...status }), more)).toEqual(expected),
+  )
+
+  test('that was replaced: the message says what to do', () => {
+    const vm = vmWith([data], { attachmentPods: [replacing], attachedVolumes: [shown] })
+    const [first] = planAttachments({
+      vm,
+      pods: [],
+      hasLauncher: true,
+      claims: other,
+      endedPods: new Set(),
+      image: 'i',
+    })
+    expect(first?.do === 'updateStatus' && first.status.attachmentPods?.[0]?.message).toBe(
+      'persistentvolumeclaim "claim" was deleted and created again, and the guest has the disk of the one before: unmount it in the guest, detach the volume, and attach it again',
+    )
   })
 })
 

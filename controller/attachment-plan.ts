@@ -8,7 +8,7 @@ import type { CommonAction } from './action.ts'
 import { differenceFrom } from './adopt.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import { awaitsFilling } from './claim.ts'
-import { isTerminal } from './own-pod.ts'
+import { hasEnded, isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import type { PodFailure } from './pod-failure.ts'
 import { lastLine } from './termination-message.ts'
@@ -24,8 +24,8 @@ export interface ObservedAttachments {
   readonly pods: readonly OwnPod[]
   /** Whether the API server has a pod that runs the VM, as far as the cache shows it. */
   readonly hasLauncher: boolean
-  /** By name, those that exist, of the volumes without a pod. */
-  readonly claims: ReadonlyMap<string, Claim>
+  /** By name, those that exist, of `volumesToExamine`. Read after the pods. */
+  readonly claims: ReadonlyMap<string, Persisted<Claim>>
   /** Uids of removed pods whose containers this process saw end. */
   readonly endedPods: ReadonlySet<string>
   /** By uid: why the kubelet cannot create the container of a pod. Looked up only when that takes long. */
@@ -55,10 +55,16 @@ const wantedOf = (observed: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>): re
 const mayStart = ({ metadata, status }: Vm): boolean =>
   status?.phase === 'Running' && status.nodeName !== undefined && metadata.deletionTimestamp === undefined
 
-/** The volumes for which a pod is to be created, or one that was created is to be recognized. */
-export const volumesWithoutPod = ({ vm, hasLauncher }: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>) =>
+/**
+ * The volumes for which a pod is to be created, or one that was created is to be recognized, or whose claim an earlier
+ * version has not noted.
+ */
+export const volumesToExamine = ({ vm, hasLauncher }: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>) =>
   mayStart(vm)
-    ? wantedOf({ vm, hasLauncher }).filter((volume) => entryOf(vm, volume)?.podUID === undefined && !isHeld(vm, volume))
+    ? wantedOf({ vm, hasLauncher }).filter((volume) => {
+        const { podUID, claimUID } = entryOf(vm, volume) ?? {}
+        return (podUID === undefined || claimUID === undefined) && !isHeld(vm, volume)
+      })
     : []
 
 const entriesOf = ({ status }: Vm): readonly AttachmentPod[] => status?.attachmentPods ?? []
@@ -78,12 +84,13 @@ const isHeld = (vm: Vm, volume: AttachedVolume): boolean =>
  * What to do for the attached volumes of a VM.
  *
  *     in the spec      → create its pod, once the claim exists and no earlier pod of this claim is left
- *     pod exists       → name its UID in the status: only then the handler takes its socket
+ *     pod has a node   → name its UID, and that of its claim, in the status: only then the handler takes its socket
  *     not in the spec  → once the handler has detached the disk, delete the pod
  *     VM has ended     → delete all pods
  *
  * At most one pod serves a claim to a VM: their names are equal. Where the pod is gone and its containers were not seen
- * to end, as after a forced deletion, another is created once the handler has confirmed that they have.
+ * to end, as after a forced deletion, another is created once the handler has confirmed that they have. It serves the
+ * same claim: a guest must not continue on the disk of another claim that has the name by then.
  *
  * `status.attachmentPods` is written only here, and `status.attachedVolumes` only by the handler.
  */
@@ -128,15 +135,15 @@ function follow(observed: ObservedAttachments, volume: AttachedVolume): Step {
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
   const podName = attachmentPodName(vm, claimName)
   const before = entryOf(vm, volume)
-  const bare = { name: volume.name, claimName, ...(readOnly ? { readOnly } : {}), podName }
+  const bare = { name: volume.name, claimName, ...(readOnly ? { readOnly } : {}), podName, ...pickClaim(before) }
   if (before === undefined && isHeld(vm, volume)) return {}
   const pod = pods.find(({ metadata }) => metadata.name === podName)
   if (before?.podUID !== undefined && pod?.metadata.uid !== before.podUID) return replace(observed, before, bare)
   if (pod === undefined) return create(observed, volume, before ?? bare, bare)
-  if (before?.podUID === undefined) return recognize(observed, volume, pod, bare)
+  if (before?.podUID === undefined) return recognize(observed, volume, before ?? bare, bare, pod)
   const isKept = isStartedAgain(pod) && !isAttached(vm, volume)
   const trouble = isKept ? explanationOf(before) : { ...failureOf(observed, pod), ...troubleOf(pod) }
-  const entry = { ...bare, podUID: before.podUID, ...trouble }
+  const entry = { ...bare, podUID: before.podUID, ...claimOf(observed, bare, pod), ...trouble }
   const isReplaced = isTerminal(pod) && pod.metadata.deletionTimestamp === undefined
   return {
     entry,
@@ -181,17 +188,40 @@ const isAttached = ({ status }: Vm, { name }: AttachedVolume): boolean =>
 
 /** The pod that the status names is gone. */
 function replace(observed: ObservedAttachments, before: AttachmentPod, bare: AttachmentPod): Step {
-  if (hasEnded(observed, before)) return { entry: bare }
+  if (isKnownToHaveEnded(observed, before)) return { entry: bare }
   const reason = 'PodMissing'
   const message = `the pod ${bare.podName} no longer exists; another is created when its node confirms that it has ended`
   const entry = { ...bare, ...pickUID(before), missing: true, reason, message }
   return { entry, actions: warn(before, entry) }
 }
 
+const pickClaim = ({ claimUID }: Partial<AttachmentPod> = {}) => (claimUID === undefined ? {} : { claimUID })
+
+/** A claim is not deleted while a pod on a node uses it, until the pod has ended. */
+function claimOf({ claims }: ObservedAttachments, bare: AttachmentPod, pod: OwnPod): Pick<AttachmentPod, 'claimUID'> {
+  const claim = claims.get(bare.claimName)
+  return bare.claimUID !== undefined || claim === undefined || hasEnded(pod) ? {} : { claimUID: claim.metadata.uid }
+}
+
+/** Why a guest that has the disk must not get that of this claim in its place. */
+function replacedClaim(vm: Vm, { name, claimName, claimUID }: AttachmentPod, claim: Persisted<Claim>) {
+  const isGuests = (vm.status?.attachedVolumes ?? []).some(
+    (one) =>
+      one.name === name && one.claimName === claimName && (one.phase === 'Attached' || one.phase === 'Detaching'),
+  )
+  if (!isGuests || claim.metadata.uid === claimUID) return undefined
+  const why =
+    claimUID === undefined
+      ? `an earlier version of the controller has not noted whether persistentvolumeclaim "${claimName}" is the one whose disk the guest has`
+      : `persistentvolumeclaim "${claimName}" was deleted and created again, and the guest has the disk of the one before`
+  const message = `${why}: unmount it in the guest, detach the volume, and attach it again`
+  return { reason: 'ClaimReplaced', message }
+}
+
 const pickUID = ({ podUID }: AttachmentPod) => (podUID === undefined ? {} : { podUID })
 
 /** Whether the containers of a pod that is gone have ended. Those on the node of a VM that has ended do not matter. */
-const hasEnded = ({ vm, endedPods }: ObservedAttachments, { name, podUID }: AttachmentPod): boolean =>
+const isKnownToHaveEnded = ({ vm, endedPods }: ObservedAttachments, { name, podUID }: AttachmentPod): boolean =>
   podUID === undefined ||
   endedPods.has(podUID) ||
   (vm.status?.attachedVolumes ?? []).some((one) => one.name === name && one.endedPodUID === podUID)
@@ -202,7 +232,7 @@ function create(
   before: AttachmentPod,
   bare: AttachmentPod,
 ): Step {
-  if (!mayStart(vm)) return {}
+  if (!mayStart(vm)) return before.claimUID === undefined ? {} : { entry: before }
   const { claimName } = bare
   const claim = claims.get(claimName)
   const wait = (reason: string, message: string): Step => {
@@ -210,6 +240,11 @@ function create(
     return { entry, actions: [...warn(before, entry), { do: 'requeueAfter', afterMs: claimPollMs }] }
   }
   if (claim === undefined) return wait('ClaimNotFound', `persistentvolumeclaim "${claimName}" not found`)
+  const replaced = replacedClaim(vm, bare, claim)
+  if (replaced !== undefined) return wait(replaced.reason, replaced.message)
+  if (claim.metadata.deletionTimestamp !== undefined) {
+    return wait('ClaimTerminating', `persistentvolumeclaim "${claimName}" is being deleted`)
+  }
   if (awaitsFilling(claim)) {
     const message = `persistentvolumeclaim "${claimName}" is not filled yet: the first VM of the config or group that it was created for does that`
     return wait('ClaimNotFilled', message)
@@ -219,18 +254,37 @@ function create(
   return { entry: before, actions: [{ do: 'createAttachmentPod', entry: before, pod }] }
 }
 
-/** A pod that the controller did not create must never be named in the status. */
+/**
+ * A pod that the controller did not create must never be named in the status, nor one of another claim than the guest
+ * has. Without a node, it would serve a claim that takes the place of this one.
+ */
 function recognize(
-  { vm, claims, image }: ObservedAttachments,
+  observed: ObservedAttachments,
   volume: AttachedVolume,
-  pod: OwnPod,
+  before: AttachmentPod,
   bare: AttachmentPod,
+  pod: OwnPod,
 ): Step {
-  const claim = claims.get(bare.claimName)
+  const { vm, claims, image } = observed
   if (pod.metadata.deletionTimestamp !== undefined) return { entry: { ...bare, ...ending(bare.podName) } }
+  if (!mayStart(vm)) return { entry: before }
+  const claim = claims.get(bare.claimName)
   const difference =
     claim === undefined ? 'its claim' : differenceFrom(attachmentPod(vm, volume, { image, claim }), pod)
-  if (difference === undefined) return { entry: { ...bare, podUID: pod.metadata.uid, ...troubleOf(pod) } }
+  // What an earlier version has created is taken for the guest's.
+  const replaced = claim && bare.claimUID !== undefined ? replacedClaim(vm, bare, claim) : undefined
+  if (replaced !== undefined) {
+    const entry = { ...bare, ...replaced }
+    return { entry, actions: [...warn(before, entry), { do: 'deleteAttachmentPod', pod }] }
+  }
+  if (claim !== undefined && difference === undefined) {
+    const entry = {
+      ...bare,
+      ...(pod.spec.nodeName === undefined ? {} : { podUID: pod.metadata.uid, claimUID: claim.metadata.uid }),
+      ...troubleOf(pod),
+    }
+    return { entry, actions: warn(before, entry) }
+  }
   // Of an earlier attachment, or of a controller of another version.
   const message = `the pod ${bare.podName} differs from the one that the controller would create: ${difference}; it is created again`
   return {
@@ -249,7 +303,7 @@ function release(observed: ObservedAttachments, entry: AttachmentPod): Step {
   )
   if (isUsed && !isOver(observed)) return { entry }
   if (pod === undefined) {
-    if (isOver(observed) || hasEnded(observed, entry)) return {}
+    if (isOver(observed) || isKnownToHaveEnded(observed, entry)) return {}
     return { entry: { ...entry, missing: true } }
   }
   if (pod.metadata.deletionTimestamp !== undefined) return { entry }
