@@ -142,8 +142,11 @@ function reachOf(vm: VirtualMachine, options: CompleteOptions): readonly Cause[]
     : reaching(statedGrants(bare, made.injection))
 }
 
-/** In values; a usual domain has 150. A larger one is checked in full, and refused if that is too much work. */
-const mostUndrafted = 10_000
+/**
+ * In values. Completion visits each of them at least twice, so a larger VM was not admitted: it is checked in full, and
+ * refused if that is too much work.
+ */
+const mostUndrafted = maxSteps / 2
 
 /**
  * Nearly every VM reaches the host only by an emulator that defaults fill in. Whatever presets grant, nothing of it is

@@ -68,6 +68,15 @@ test('a VM that was completed once is not too much to complete or check again', 
   expect(once.outcome === 'completed' && ungrantedReach(once.vm, optionsWith([]))).toEqual([])
 })
 
+test('a VM that reaches nothing of the host is checked again without its presets, as large as it can be', () => {
+  const once = completed(numa)
+  const unread = (): never => {
+    throw new Error('the VM is drafted')
+  }
+  const presets = { ...createCandidates([]), select: unread, forUser: unread }
+  expect(once.outcome === 'completed' && ungrantedReach(once.vm, { ...optionsWith([]), presets })).toEqual([])
+})
+
 test('a VM that is too much work is refused with its size', () => {
   const outcome = completed({ ...numa, ...pinned, iothreadids: { iothreads: times(1024, (id) => ({ id: id + 1 })) } })
   expect(outcome).toEqual({
