@@ -94,6 +94,34 @@ describe('what a preset overrode is restored', () => {
   )
 })
 
+test('what is the user’s is not searched value by value, however deeply it is nested', () => {
+  const nested = (levels: number): object => (levels === 0 ? {} : { a: 1, b: 2, inner: nested(levels - 1) })
+  const disks = Array.from({ length: 100 }, (_, index) => ({ ...disk(`vd${index}`), backing: nested(15) }))
+  const read: string[] = []
+  class ReadOrigins extends Map<string, Origin> {
+    override get(path: string): Origin | undefined {
+      read.push(path)
+      return super.get(path)
+    }
+  }
+  const added = disks.map((_, index) => [`spec.domain.devices.disks[${index}].target.bus`, bus] as const)
+  const complete = (vm: ReturnType<typeof vmWith>) => {
+    const { devices } = vm.spec.domain
+    const completed = devices?.disks?.map((one) => ({ ...one, target: { bus: 'virtio' as const, ...one.target } }))
+    return [{ input: vm, vm: vmWith({ devices: { disks: completed } }) }]
+  }
+  const { input } = reproduce(
+    vmWith({ devices: { disks } }),
+    { origins: new ReadOrigins(added), overridden: new Map() },
+    complete,
+  )
+  expect(input).toEqual(
+    vmWith({ devices: { disks: disks.map(({ target: { dev }, backing }) => ({ target: { dev }, backing })) } }),
+  )
+  expect(read.filter((path) => path.includes('inner'))).toEqual([])
+  expect(read.length).toBeLessThan(10 * disks.length)
+})
+
 test('a value ordered like another has its additional keys last', () => {
   const ordered = inOrderOf({ c: 1, b: [{ y: 1, x: 2 }], a: { d: 1 } }, { a: {}, z: 1, b: [{ x: 0, y: 0 }] })
   expect(JSON.stringify(ordered)).toBe('{"a":{"d":1},"b":[{"x":2,"y":1}],"c":1}')

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { Origin } from '../api/cause.ts'
 import { parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
 import { joinPath, parentPath, relatedTo, withPathsAbove } from '../api/path.ts'
 import { isHolder } from './defaults/apply.ts'
 import { originOf } from './origins.ts'
-import type { Provenance } from './provenance.ts'
+import type { Origins, Provenance } from './provenance.ts'
 
 /** The part of a provenance that records what the user of a VM sent. */
 type Claim = Pick<Provenance, 'origins' | 'overridden'>
@@ -32,20 +33,15 @@ export function reproduce<T extends { readonly vm: VirtualMachine }>(
   claim: Claim,
   complete: (input: VirtualMachine) => Iterable<T>,
 ): T {
-  const leaves = leavesOf(vm)
-  const claimed = new Set([...leaves.keys()].filter((path) => originOf(claim.origins, path).by !== 'user'))
-  // A value and its unit are overridden together.
+  const leaves = claimedLeavesOf(vm, claim.origins)
+  const claimed = new Set(leaves.keys())
   const withClaimed = withPathsAbove(claimed)
-  const withOthers = withPathsAbove([...leaves.keys()].filter((path) => !claimed.has(path)))
-  const lost = new Map(
-    [...lostByUser(claim)].filter(
-      ([path, value]) => withClaimed.has(path) && !withOthers.has(path) && value !== undefined,
-    ),
-  )
+  const isAbove = (path: string) => withClaimed.has(path)
+  const lost = lostFrom(vm, claim, withClaimed, claimed)
   for (let round = 0; round < maxRounds && claimed.size > 0; round += 1) {
     let unmet: readonly string[] | undefined
-    for (const outcome of complete(inputOf(vm, claimed, lost))) {
-      const made = leavesOf(outcome.vm)
+    for (const outcome of complete(inputOf(vm, claimed, lost, isAbove))) {
+      const made = leavesOf(outcome.vm, isAbove)
       const missing = [...claimed].filter((path) => !isDeepStrictEqual(made.get(path), leaves.get(path)))
       if (missing.length === 0) return outcome
       unmet ??= missing
@@ -80,17 +76,38 @@ const large: ReadonlySet<string> = new Set([
 /** One round is enough if the presets have not changed; each further one recovers more of the claim. */
 const maxRounds = 3
 
-/** The overridden values come from the annotation and may be anything, so the result must be a valid VM. */
-function inputOf(vm: VirtualMachine, claimed: ReadonlySet<string>, lost: ReadonlyMap<string, unknown>): VirtualMachine {
+/**
+ * The overridden values come from the annotation and may be anything, so the result must be a valid VM.
+ * @param isAbove whether a path is one that was claimed, or above one
+ */
+function inputOf(
+  vm: VirtualMachine,
+  claimed: ReadonlySet<string>,
+  lost: ReadonlyMap<string, unknown>,
+  isAbove: (path: string) => boolean,
+): VirtualMachine {
   if (lost.size > 0) {
     const isLost = relatedTo(lost.keys())
     const input = withValues(
-      withoutLeaves(vm, (path) => claimed.has(path) && !isLost(path)),
+      withoutLeaves(vm, (path) => claimed.has(path) && !isLost(path), isAbove),
       lost,
     )
     if ('vm' in parseVirtualMachine(input)) return input
   }
-  return withoutLeaves(vm, (path) => claimed.has(path))
+  return withoutLeaves(vm, (path) => claimed.has(path), isAbove)
+}
+
+/** The overridden values at and above claimed leaves. A value and its unit are overridden together. */
+function lostFrom(
+  vm: VirtualMachine,
+  claim: Claim,
+  withClaimed: ReadonlySet<string>,
+  claimed: ReadonlySet<string>,
+): Map<string, unknown> {
+  const lost = new Map([...lostByUser(claim)].filter(([path, value]) => withClaimed.has(path) && value !== undefined))
+  const others = [...leavesOf(vm, relatedTo(lost.keys())).keys()].filter((path) => !claimed.has(path))
+  for (const path of withPathsAbove(others)) lost.delete(path)
+  return lost
 }
 
 /** Paths at which a preset overrode the user, with the user's value; undefined if that was too long to be stored. */
@@ -102,26 +119,62 @@ const lostByUser = ({ overridden }: Claim): ReadonlyMap<string, unknown> =>
     }),
   )
 
-/** Leaves (scalars, empty objects and lists) of everything that completion may fill in, in the order of the JSON. */
-export function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
+/**
+ * Leaves (scalars, empty objects and lists) of everything that completion may fill in, in the order of the JSON.
+ * @param isSought what is at other paths, and below them, is left out
+ */
+function leavesOf(vm: VirtualMachine, isSought: (path: string) => boolean): ReadonlyMap<string, unknown> {
   const leaves = new Map<string, unknown>()
   const visit = (value: unknown, path: string): void => {
+    if (!isSought(path)) return
     if (!isHolder(value)) leaves.set(path, value)
-    else if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, joinPath(path, index))
-    else for (const [key, member] of Object.entries(value)) visit(member, joinPath(path, key))
+    else eachMember(value, path, visit)
   }
-  visit(labels, 'metadata.labels')
-  visit(annotations, 'metadata.annotations')
-  visit(spec, 'spec')
+  for (const [path, value] of completableOf(vm)) visit(value, path)
   return leaves
+}
+
+/**
+ * The leaves whose origin is not the user. Parts without any are not visited: in a VM of a megabyte, completion adds
+ * little, and the paths of its values, which can be nested deeply, take many times its size.
+ */
+function claimedLeavesOf(vm: VirtualMachine, origins: Origins): ReadonlyMap<string, unknown> {
+  const leaves = new Map<string, unknown>()
+  const known = withPathsAbove(origins.keys())
+  const visit = (value: unknown, path: string, above: Origin): void => {
+    const origin = origins.get(path) ?? above
+    if (origin.by === 'user' && !known.has(path)) return
+    if (isHolder(value)) eachMember(value, path, (member, at) => visit(member, at, origin))
+    else if (origin.by !== 'user') leaves.set(path, value)
+  }
+  for (const [path, value] of completableOf(vm)) visit(value, path, originOf(origins, parentPath(path)))
+  return leaves
+}
+
+const completableOf = ({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) =>
+  [
+    ['metadata.labels', labels],
+    ['metadata.annotations', annotations],
+    ['spec', spec],
+  ] as const
+
+function eachMember(holder: object, path: string, visit: (member: unknown, path: string) => void): void {
+  if (Array.isArray(holder)) for (const [index, item] of holder.entries()) visit(item, joinPath(path, index))
+  else for (const [key, member] of Object.entries(holder)) visit(member, joinPath(path, key))
 }
 
 /**
  * Removes some leaves of a VM, and objects and lists that become empty. Completion appends to lists, so an item before
  * one that remains is left whole: no item changes its index.
+ * @param isAbove whether such leaves can be at or below a path; without it, all are visited
  */
-export function withoutLeaves(vm: VirtualMachine, isLeft: (path: string) => boolean): VirtualMachine {
+export function withoutLeaves(
+  vm: VirtualMachine,
+  isLeft: (path: string) => boolean,
+  isAbove: (path: string) => boolean = () => true,
+): VirtualMachine {
   const visit = (value: unknown, path: string): unknown => {
+    if (path !== '' && !isAbove(path)) return value
     if (!isHolder(value)) return !roots.has(path) && completable.test(path) && isLeft(path) ? undefined : value
     if (Array.isArray(value)) {
       const items = value.map((item, index) => visit(item, joinPath(path, index)))
