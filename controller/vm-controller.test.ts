@@ -10,6 +10,7 @@ import { until } from '../test/until.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
+import { createCheckTime, type CheckTime } from './check-time.ts'
 import { nodeEvents } from './node.ts'
 import { startVmController } from './vm-controller.ts'
 import type { Engine } from './engine.ts'
@@ -49,6 +50,7 @@ interface StartOptions {
   readonly engine?: Engine
   readonly isLeader?: () => boolean
   readonly isAwaited?: () => boolean
+  readonly checkTime?: CheckTime
 }
 
 async function setUp() {
@@ -140,6 +142,34 @@ describe('controller', () => {
     await Promise.all([controller.vms, controller.pods, controller.nodes].map((cache) => cache.synced()))
     await Promise.all([expect(controller.lead()).rejects.toThrow('stopped'), controller.stop()])
     expect(controller.statistics()).toBeUndefined()
+  })
+
+  it('checks VMs of a namespace that are expensive to check one after the other, and those of others meanwhile', async () => {
+    const { clock, server, start } = await setUp()
+    let cpuMs = 0
+    const checked = new Set<string>()
+    const refusals: Engine['refusals'] = ({ metadata: { namespace, name } }) => {
+      if (namespace === 'default' && !checked.has(`default/${name}`)) cpuMs += 2000
+      checked.add(`${namespace}/${name}`)
+      return []
+    }
+    for (const index of [1, 2, 3])
+      create(server, { metadata: { name: `large${index}`, uid: `a1b2c3d4-0000-4000-8000-00000000000${index}` } })
+    start({
+      engine: { ...engine, refusals },
+      checkTime: createCheckTime({ cpuMs: () => cpuMs, availableMs: () => clock.monotonic() }),
+    })
+    const created = () => writes(server).filter((write) => /^POST .*\/pods$/.test(write)).length
+    await until(() => created() === 1)
+    create(server, { metadata: { namespace: 'other', name: 'small', uid: 'b1b2c3d4-0000-4000-8000-000000000001' } })
+    await until(() => created() === 2)
+    expect([...checked].map((key) => key.replace(/\d/, ''))).toEqual(['default/large', 'other/small'])
+    await until(
+      () => created() === 4,
+      () => clock.advance(1000),
+    )
+    // After a second of CPU time, each check is paid for with four times its time.
+    expect(clock.monotonic()).toBeGreaterThanOrEqual(4000 + 8000)
   })
 
   it('takes a VM from its creation to its end with four writes, and asks for its pod only before it lets the VM go', async () => {

@@ -14,6 +14,7 @@ import type { Change } from '../runtime/store.ts'
 import { createTurns } from '../runtime/turns.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
+import { createCheckTime, type CheckTime } from './check-time.ts'
 import { readClaim } from './claim.ts'
 import type { Engine } from './engine.ts'
 import { withFinalizer, withoutFinalizer } from './finalizer.ts'
@@ -60,6 +61,7 @@ interface VmControllerOptions extends ControllerContext {
   readonly concurrency: number
   /** Whether the owner of a VM must observe it before it is removed. */
   readonly isAwaited: (vm: Pick<Persisted<VirtualMachine>, 'metadata'>) => boolean
+  readonly checkTime?: CheckTime
 }
 
 /**
@@ -93,7 +95,7 @@ const awaitedMs = 1000
 const goneMs = 100
 
 export function startVmController(options: VmControllerOptions): VmController {
-  const { kube, engine, log, image, clock, concurrency, isAwaited } = options
+  const { kube, engine, log, image, clock, concurrency, isAwaited, checkTime = createCheckTime() } = options
   const startingVms = createStartingVms()
   const slimVm = vmSlimmer((vm) => engine.presetsOf(vm), startingVms)
   const vms = startReflector({
@@ -177,10 +179,11 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   const reconcile = async (key: string): Promise<void> => {
     const cached = vms.store.get(key)
-    if (!cached) return
+    if (!cached || mustWait(cached)) return
     const vm = await wholeOf(loop.newest(cached))
     if (vm === undefined) return
     const observed = await observe(vm)
+    if (observed === undefined) return
     await loop.perform({ resource: virtualMachines, object: vm }, plan(observed), (action) => act(observed, action))
   }
 
@@ -191,11 +194,13 @@ export function startVmController(options: VmControllerOptions): VmController {
     return found?.metadata.uid === vm.metadata.uid ? found : undefined
   }
 
-  const observe = async (vm: Vm): Promise<Observed> => {
+  /** Undefined if the VM must wait to be checked. */
+  const observe = async (vm: Vm): Promise<Observed | undefined> => {
     const found = podsOf(vm, await findNamedPod(vm))
     const node = await nodeStateOf(vm, found.pods.length > 0)
     if (awaitsStart(vm)) await inTurn(vm)
-    const completion = completionOf(vm)
+    if (mustWait(vm)) return undefined
+    const completion = measured(vm, () => completionOf(vm))
     const elapsed = stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node))
     const overdue = (elapsed.get('creating') ?? 0) < creationOverdueMs ? undefined : creatingPod(vm, found.pods)
     const isStarting = completion.kind === 'done' && vm.status?.podUID === undefined && !isDeleting(vm)
@@ -215,9 +220,19 @@ export function startVmController(options: VmControllerOptions): VmController {
     }
   }
 
-  /** To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn. */
+  /** To check a large VM takes a tenth of a second: between two, other namespaces have a turn. */
   const inTurn = ({ metadata: { namespace = '' } }: Vm): Promise<void> | undefined =>
     turns.take({ tenant: namespace, username: '' })
+
+  const measured = <T>({ metadata: { namespace = '' } }: Vm, check: () => T): T => checkTime.measure(namespace, check)
+
+  /** Whether its namespace has used up its time for checks; another pass follows then. */
+  const mustWait = (vm: Vm): boolean => {
+    const isChecked = awaitsStart(vm) && vm.status?.podUID === undefined && !isDeleting(vm)
+    const waitMs = isChecked ? checkTime.waitMs(vm.metadata.namespace ?? '') : 0
+    if (waitMs > 0) loop.addAfter(keyOf(vm.metadata), waitMs)
+    return waitMs > 0
+  }
 
   const podsOf = (vm: Vm, named: Persisted<Pod> | undefined) => {
     const name = podName(vm)
@@ -331,7 +346,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     const leftMs = refusedPods.leftMs(vm)
     if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
     await inTurn(vm)
-    const unfit = engine.unfitNodes(vm)
+    const unfit = measured(vm, () => engine.unfitNodes(vm))
     loop.assertLeading()
     try {
       await unlessCounting(kube.createUnread(pods, excludeNodes(pod, unfit)))
