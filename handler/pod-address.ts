@@ -1,8 +1,8 @@
 import { isIP } from 'node:net'
 import { openPodHosts } from './socket.ts'
 
-/** The kubelet writes a few hundred bytes and the pod's host aliases, of which a VM's pod has none. */
-const maxBytes = 64 * 1024
+/** The kubelet writes a few hundred bytes. What follows is of the pod, and must not take time in each round. */
+const maxBytes = 4096
 /** As a pod has. */
 const mostAddresses = 2
 
