@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process'
-import { chown, copyFile, mkdir, open, readdir, stat } from 'node:fs/promises'
+import { chown, copyFile, link, mkdir, open, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { apiVersion } from '../../api/object.ts'
@@ -12,7 +12,7 @@ import { eventually } from '../until.ts'
 import { startAttachedPod, type AttachedPod } from './attached-pod.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { linuxDisk } from './linux-disk.ts'
-import { uid as launcherUid } from './rootfs.ts'
+import { libvirtRootfs, makeOwned, makeRunDirectory, uid as launcherUid } from './rootfs.ts'
 
 const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000030'
 const podUIDs = [1, 2, 3].map((number) => `5b0c0f4e-6d2a-4c2b-9a53-00000000010${number}`)
@@ -143,6 +143,68 @@ test('what libvirt refuses is reported, and what is not there is waited for', as
   const virtio = requestFor('two', first, { dev: 'vdb', bus: 'virtio' })
   await request(launcher, [virtio], 'two Attached')
   await request(launcher, [], 'two Detaching GuestHoldsVolume')
+})
+
+/** A file that is the disk of claims: each pod sees it in a directory of its own. */
+async function makeDisk(): Promise<string> {
+  const directory = await makeDirectory()
+  const path = join(directory, 'disk.img')
+  await writeFile(path, '')
+  await truncate(path, 2 ** 20)
+  await chown(path, launcherUid, launcherUid)
+  return path
+}
+
+async function makeDirectory(): Promise<string> {
+  const { outside } = await makeRunDirectory(libvirtRootfs())
+  onTestFinished(() => rm(outside, { recursive: true }))
+  return outside
+}
+
+/** A pod that serves the disk to a guest that only reads. */
+async function startReader(disk: string) {
+  const directory = await makeDirectory()
+  for (const name of ['socket', 'volume']) await makeOwned(join(directory, name))
+  const claim = join(directory, 'volume')
+  await link(disk, join(claim, 'disk.img'))
+  const pod = await podFor(podUIDs[0] ?? '', { claim, env: { VIRTSET_READ_ONLY: 'yes' } })
+  const ended = pod.exitCode.then((code) => `${code}: ${pod.log().trim()}`)
+  return { pod, outcome: await Promise.race([ended, pod.listens().then(() => 'serves')]) }
+}
+
+/** A VM that has the disk as a volume. */
+async function startOn(path: string, disk: object): Promise<DomainReport> {
+  const launcher = await startLauncher()
+  onTestFinished(() => launcher.stop())
+  await link(path, join(await makeOwned(join(launcher.volumes, 'root')), 'disk.img'))
+  const volumes = [{ name: 'root', persistentVolumeClaim: { claimName: 'data' } }]
+  const target = { dev: 'vda', bus: 'virtio' } as const
+  return launcher.put(vm({ volumes }, { disks: [{ type: 'volume', source: { volume: 'root' }, target, ...disk }] }))
+}
+
+test.each([
+  [{}, 'another VM uses the disk in the claim'],
+  [{ shareable: {} }, 'serves'],
+  [{ readonly: {} }, 'serves'],
+])('beside a VM with a disk %j, the pod of a guest that reads: %s', async (more, expected) => {
+  const disk = await makeDisk()
+  expect(await startOn(disk, more)).toMatchObject({ phase: 'Running' })
+  expect((await startReader(disk)).outcome).toContain(expected)
+})
+
+test('while guests read a claim, no VM starts that writes to it', async () => {
+  const disk = await makeDisk()
+  const readers = [await startReader(disk), await startReader(disk)]
+  expect(readers.map(({ outcome }) => outcome)).toEqual(['serves', 'serves'])
+  expect(await startOn(disk, {})).toMatchObject({
+    reason: 'startFailed',
+    message: expect.stringContaining('volume "root": the disk of the claim "data" is in use by another VM or process'),
+  })
+  expect(await startOn(disk, { readonly: {} })).toMatchObject({ phase: 'Running' })
+  for (const { pod } of readers) {
+    await pod.terminate()
+    expect(await pod.exitCode).toBe(0)
+  }
 })
 
 // Fails until the guest has the disk, which may be a moment after the launcher has attached it.
