@@ -24,7 +24,7 @@ beforeEach(async () => {
   putConfig()
   putSnapshot({ phase: 'Ready', volumes: [taken('root')] })
   putClaim('root-db', { 'virtset.io/config': 'db' })
-  for (const name of ['root', 'log']) put(volumeSnapshots, `nightly-${name}`, {})
+  for (const name of ['root', 'log']) putVolumeSnapshot(name)
 })
 
 afterEach(async () => {
@@ -43,8 +43,18 @@ const putConfig = (status: object = { phase: 'Stopped' }, domain: object = {}) =
     },
     status,
   })
-const putSnapshot = (status: object, source: object = { kind: 'VirtualMachineConfig', name: 'db' }) =>
-  put(snapshots, 'nightly', { spec: { source }, status })
+const putSnapshot = (status: object, source: object = { kind: 'VirtualMachineConfig', name: 'db' }, metadata = {}) =>
+  server.put(snapshots, {
+    metadata: { namespace: 'default', name: 'nightly', uid: 's-1', ...metadata },
+    spec: { source },
+    status,
+  })
+const putVolumeSnapshot = (name: string, { metadata = {}, status = {}, claim = `${name}-db` } = {}) =>
+  server.put(volumeSnapshots, {
+    metadata: { namespace: 'default', name: `nightly-${name}`, ownerReferences: [{ uid: 's-1' }], ...metadata },
+    spec: { source: { persistentVolumeClaimName: claim } },
+    status: { readyToUse: true, ...status },
+  })
 const putClaim = (name: string, labels: { readonly [key: string]: string }) =>
   server.put(claims, { metadata: { namespace: 'default', name, labels }, spec: {} })
 
@@ -107,6 +117,9 @@ describe('kubectl vm snapshot', () => {
 const ready = (message: string) =>
   ({ type: 'Ready', status: 'False', reason: 'X', message, lastTransitionTime: '' }) as const
 
+const deleting = { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['a/b'] }
+const nightlyRoot = 'error: the VolumeSnapshot nightly-root of the volume "root"'
+
 describe('kubectl vm restore', () => {
   test('changes the template before it deletes the claim, which is then created from it', async () => {
     expect(await vm('restore', 'db', 'nightly')).toEqual({
@@ -128,7 +141,7 @@ describe('kubectl vm restore', () => {
     ['larger', '1536Mi', '1536Mi'],
     ['smaller', '512Mi', '1Gi'],
   ])('requests at least the size of the snapshot, which is %s than the template', async (_, restoreSize, storage) => {
-    put(volumeSnapshots, 'nightly-root', { status: { restoreSize } })
+    putVolumeSnapshot('root', { status: { restoreSize } })
     expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
     expect(stored(configs, 'db')).toMatchObject({
       spec: { claimTemplates: [template('root', { snapshot: { name: 'nightly-root' } }, storage), template('log')] },
@@ -165,7 +178,42 @@ describe('kubectl vm restore', () => {
     [
       'from a snapshot whose VolumeSnapshot is gone',
       () => server.remove(volumeSnapshots, 'default', 'nightly-root'),
-      'error: the VolumeSnapshot nightly-root of the volume "root" has been deleted, so nightly cannot be restored\n',
+      `${nightlyRoot} has been deleted, so nightly cannot be restored\n`,
+    ],
+    [
+      'from a snapshot that is being deleted',
+      () => putSnapshot({ phase: 'Ready', volumes: [taken('root')] }, undefined, deleting),
+      'error: the snapshot nightly is being deleted\n',
+    ],
+    [
+      'from a snapshot whose VolumeSnapshot is being deleted',
+      () => putVolumeSnapshot('root', { metadata: deleting }),
+      `${nightlyRoot} is being deleted, so nightly cannot be restored\n`,
+    ],
+    [
+      'from a snapshot whose VolumeSnapshot was replaced by another one',
+      () => putVolumeSnapshot('root', { metadata: { ownerReferences: [{ uid: 's-0' }] } }),
+      `${nightlyRoot} does not belong to the snapshot, so nightly cannot be restored\n`,
+    ],
+    [
+      'from a snapshot whose VolumeSnapshot belongs to nobody',
+      () => putVolumeSnapshot('root', { metadata: { ownerReferences: undefined } }),
+      `${nightlyRoot} does not belong to the snapshot, so nightly cannot be restored\n`,
+    ],
+    [
+      'from a snapshot whose VolumeSnapshot is of another claim',
+      () => putVolumeSnapshot('root', { claim: 'other' }),
+      `${nightlyRoot} is not of the claim root-db, so nightly cannot be restored\n`,
+    ],
+    [
+      'from a snapshot whose VolumeSnapshot cannot be used',
+      () => putVolumeSnapshot('root', { status: { readyToUse: false, error: { message: 'content is gone' } } }),
+      `${nightlyRoot} is not ready to use: content is gone, so nightly cannot be restored\n`,
+    ],
+    [
+      'from a snapshot whose VolumeSnapshot has no status',
+      () => putVolumeSnapshot('root', { status: { readyToUse: undefined } }),
+      `${nightlyRoot} is not ready to use, so nightly cannot be restored\n`,
     ],
     [
       'from a snapshot of other claims',
@@ -195,6 +243,7 @@ describe('kubectl vm restore', () => {
     const result = await vm('restore', 'db', 'nightly')
     expect([result.code, result.err.slice(0, err.length)]).toEqual([2, err])
     expect(writes()).toEqual([])
+    expect(stored(claims, 'root-db')).toBeDefined()
   })
 
   test('does not require the permission to read VolumeSnapshots', async () => {

@@ -2,10 +2,9 @@ import { claimNameOf, isClaimOf, type ClaimTemplate } from '../api/claim-templat
 import type { VirtualMachineConfig } from '../api/config.ts'
 import { apiVersion, type ObjectMeta } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
-import { isRecord } from '../api/schema.ts'
 import { quiescedCondition, type SnapshotVolume, type VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
-import { isForbidden, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import { isForbidden, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import {
   type Persisted,
@@ -47,6 +46,24 @@ const persistentVolumeClaims = resource<Claim>({
   version: 'v1',
   plural: 'persistentvolumeclaims',
   kind: 'PersistentVolumeClaim',
+  namespaced: true,
+})
+
+interface VolumeSnapshot {
+  readonly metadata: ObjectMeta
+  readonly spec?: { readonly source?: { readonly persistentVolumeClaimName?: string } }
+  readonly status?: {
+    readonly readyToUse?: boolean
+    readonly restoreSize?: string
+    readonly error?: { readonly message?: string }
+  }
+}
+
+const volumeSnapshots = resource<VolumeSnapshot>({
+  group: 'snapshot.storage.k8s.io',
+  version: 'v1',
+  plural: 'volumesnapshots',
+  kind: 'VolumeSnapshot',
   namespaced: true,
 })
 
@@ -221,6 +238,10 @@ async function templatesFrom(
   if (phase !== 'Ready') {
     throw new Usage(`the snapshot ${snapshot.metadata.name} is not ready: ${progressOf(snapshot).words}`)
   }
+  // Its VolumeSnapshots are deleted with it.
+  if (snapshot.metadata.deletionTimestamp !== undefined) {
+    throw new Usage(`the snapshot ${snapshot.metadata.name} is being deleted`)
+  }
   const templates = spec.claimTemplates ?? []
   const claims = new Map(templates.map((template) => [claimNameOf(template.name, metadata.name), template]))
   const foreign = volumes.filter(({ claimName }) => !claims.has(claimName))
@@ -249,25 +270,43 @@ function atLeast(template: ClaimTemplate, storage: string | undefined): ClaimTem
 
 /**
  * The size that a claim must have to be made from each VolumeSnapshot, as far as the user may read it.
- * @throws Usage if one does not exist: a claim must not be deleted when nothing can replace it
+ * @throws Usage if one cannot be used: a claim must not be deleted when nothing can replace it
  */
 async function readRestoreSizes({ metadata, status }: Snapshot, kube: KubeClient): Promise<Map<string, string>> {
-  const at = `/apis/snapshot.storage.k8s.io/v1/namespaces/${encodeURIComponent(metadata.namespace ?? '')}/volumesnapshots`
+  const { namespace = 'default' } = metadata
   const sizes = new Map<string, string>()
-  for (const { name, volumeSnapshotName } of status?.volumes ?? []) {
+  for (const volume of status?.volumes ?? []) {
+    const { name, volumeSnapshotName } = volume
     try {
-      const size = textAt(await kube.request('GET', `${at}/${volumeSnapshotName}`), 'status', 'restoreSize')
+      const found = await unlessNotFound(kube.get(volumeSnapshots, { namespace, name: volumeSnapshotName }))
+      const flaw = found === undefined ? 'has been deleted' : flawOf(found, volume, metadata.uid)
+      if (flaw !== undefined) {
+        const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
+        throw new Usage(`${what} ${flaw}, so ${metadata.name} cannot be restored`)
+      }
+      const size = found?.status?.restoreSize
       if (size !== undefined) sizes.set(volumeSnapshotName, size)
     } catch (error) {
-      if (isNotFound(error)) {
-        const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
-        throw new Usage(`${what} has been deleted, so ${metadata.name} cannot be restored`, { cause: error })
-      }
       // Who may restore need not be allowed to read VolumeSnapshots.
       if (!isForbidden(error)) throw error
     }
   }
   return sizes
+}
+
+/** Why the storage cannot make the claim from it, or would make another one; undefined if it can. */
+function flawOf(
+  { metadata, spec, status }: VolumeSnapshot,
+  { claimName }: SnapshotVolume,
+  snapshotUID: string,
+): string | undefined {
+  if (metadata.deletionTimestamp !== undefined) return 'is being deleted'
+  // One of the same name can have taken its place.
+  const isOwned = (metadata.ownerReferences ?? []).some(({ uid }) => uid === snapshotUID)
+  if (!isOwned) return 'does not belong to the snapshot'
+  if (spec?.source?.persistentVolumeClaimName !== claimName) return `is not of the claim ${claimName}`
+  if (status?.readyToUse === true) return undefined
+  return ['is not ready to use', status?.error?.message].filter(Boolean).join(': ')
 }
 
 /** Without what must differ between two VMs. */
@@ -282,10 +321,4 @@ async function orNone<T>(response: Promise<T>, message: string): Promise<T> {
   const found = await unlessNotFound(response)
   if (found === undefined) throw new Usage(message)
   return found
-}
-
-function textAt(object: unknown, part: string, key: string): string | undefined {
-  const found = isRecord(object) ? object[part] : undefined
-  const text = isRecord(found) ? found[key] : undefined
-  return typeof text === 'string' ? text : undefined
 }
