@@ -33,6 +33,8 @@ export interface SnapshotStatus {
   readonly volumes?: readonly SnapshotVolume[]
   /** The names of volumes that are not on a claim. */
   readonly excludedVolumes?: readonly string[]
+  /** The names of volumes that a frozen guest does not cover. Grows until it is known whether it was frozen. */
+  readonly unfrozenVolumes?: readonly string[]
   /** RFC 3339, by the storage: when the last of its VolumeSnapshots was taken. */
   readonly creationTime?: string
   readonly conditions?: readonly Condition[]

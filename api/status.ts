@@ -218,6 +218,11 @@ export const snapshotStatusSchema = withDefault(
     excludedVolumes: list('Volumes of the VM that are not on a claim.', string('The name of a volume.'), {
       'x-kubernetes-list-type': 'set',
     }),
+    unfrozenVolumes: list(
+      'Volumes that the freezing of the guest does not cover, as far as it is known.',
+      string('The name of a volume.'),
+      { 'x-kubernetes-list-type': 'set' },
+    ),
     creationTime: time('When the last VolumeSnapshot was taken.'),
     conditions,
   }),

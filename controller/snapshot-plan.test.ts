@@ -72,7 +72,14 @@ const shown = (actions: readonly SnapshotAction[]): Shown[] =>
     switch (action.do) {
       case 'updateStatus': {
         const { phase, conditions = [] } = action.status
-        return ['status', phase, ...conditions.map(({ type, status, reason }) => `${type}=${status} ${reason}`)]
+        const { unfrozenVolumes = [] } = action.status
+        const unfrozen = unfrozenVolumes.length === 0 ? [] : [`unfrozen: ${unfrozenVolumes.join(', ')}`]
+        return [
+          'status',
+          phase,
+          ...unfrozen,
+          ...conditions.map(({ type, status, reason }) => `${type}=${status} ${reason}`),
+        ]
       }
       case 'recordEvent':
         return ['event', action.reason]
@@ -305,11 +312,50 @@ describe('the VolumeSnapshots', () => {
   const devices = (one: object) => ({ ...thawed, spec: { ...thawed.spec, domain: { devices: one } } })
   const persistentVolumeClaim = { claimName: 'data' }
   const withoutData = { ...thawed, spec: { ...thawed.spec, volumes: volumes.filter(({ name }) => name !== 'data') } }
-  const attachedAs = (phase: 'Attaching' | 'Attached') => ({
-    ...thawed,
+  const attachedAs = (phase: 'Attaching' | 'Attached', vm = thawed) => ({
+    ...vm,
     spec: { ...withoutData.spec, attachedVolumes: [{ name: 'data', persistentVolumeClaim }] },
-    status: { ...thawed.status, attachedVolumes: [{ name: 'data', claimName: 'data', phase }] },
+    status: { ...vm.status, attachedVolumes: [{ name: 'data', claimName: 'data', phase }] },
   })
+  const unfrozen = ['status', 'InProgress', 'unfrozen: data', 'Ready=False InProgress']
+  const noted: SnapshotStatus = { ...begun, unfrozenVolumes: ['data'] }
+
+  test('are not of a volume that the guest does not have yet: that is noted before it is frozen', () => {
+    expect(planned(begun, attachedAs('Attaching', running()))).toEqual([
+      unfrozen,
+      ['request', { id: uid }],
+      ['again', 500],
+    ])
+    expect(planned(noted, attachedAs('Attaching', running({ freeze: { id: uid } })))).toEqual([['again', 500]])
+  })
+
+  test('are not of a volume that was detached meanwhile: that is noted before they are created', () => {
+    expect(planned(begun, { ...frozen, spec: withoutData.spec })).toEqual([
+      unfrozen,
+      ['create', 'nightly-root'],
+      ['create', 'nightly-data'],
+      ['again', 500],
+    ])
+  })
+
+  test('are ready, and a volume that was attached only after the guest was frozen is named', () => {
+    const volumeSnapshots = taken(ready)
+    expect(planned(noted, attachedAs('Attached', frozen), { volumeSnapshots })).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['again', 500],
+    ])
+    expect(planned(noted, attachedAs('Attached'), { volumeSnapshots })).toEqual([
+      ['status', 'Ready', 'unfrozen: data', 'Ready=True SnapshotReady', 'Quiesced=False PartlyFrozen'],
+      ['event', 'SnapshotReady'],
+    ])
+  })
+
+  test('are ready, and nothing is noted once it is known whether they are of a frozen guest', () => {
+    const known = { ...begun, conditions: [condition('Quiesced', 'True', 'GuestFrozen')] }
+    const [first] = planned(known, attachedAs('Attaching'), { volumeSnapshots: taken(ready) })
+    expect(first).toEqual(['status', 'Ready', 'Quiesced=True GuestFrozen', 'Ready=True SnapshotReady'])
+  })
+
   test('are ready, with that of an attached volume that the frozen guest has', () => {
     const [first] = planned(begun, attachedAs('Attached'), { volumeSnapshots: taken(ready) })
     expect(first?.at(-1)).toBe('Quiesced=True GuestFrozen')

@@ -88,7 +88,25 @@ export function planSnapshot(observed: ObservedSnapshot): SnapshotAction[] {
       { do: 'requeueAfter', afterMs: unsupportedPollMs },
     ]
   }
-  return volumes === undefined ? begin(observed) : proceed(observed, volumes)
+  if (volumes === undefined) return begin(observed)
+  const noted = noteUnfrozen(observed, volumes)
+  const actions = proceed(noted, volumes)
+  if (actions.some((action) => action.do === 'updateStatus')) return actions
+  // Before the guest is frozen, and before its claims are taken.
+  return [...(noted === observed ? [] : update(observed, { status: noted.snapshot.status ?? {} })), ...actions]
+}
+
+/**
+ * The same with the volumes that the guest does not have now. A volume can be attached and detached at any time, and is
+ * as of the frozen guest only if the guest has it before, when its claim is taken and at the end.
+ */
+function noteUnfrozen(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[]): ObservedSnapshot {
+  const { snapshot, source } = observed
+  const { conditions, unfrozenVolumes: before = [] } = snapshot.status ?? {}
+  if (source?.vm === undefined || findCondition(conditions, quiescedCondition) !== undefined) return observed
+  const names = new Set([...before, ...unfrozenVolumes(source.vm, volumes)])
+  if (names.size === before.length) return observed
+  return { ...observed, snapshot: { ...snapshot, status: { ...snapshot.status, unfrozenVolumes: [...names] } } }
 }
 
 const unsupported =
@@ -348,7 +366,7 @@ function outcomeOf({ snapshot, source, sinceMs }: ObservedSnapshot, freezing: Fr
   if (typeof freezing === 'object') return freezing
   const frozen = source?.vm?.status?.frozen
   if (frozen?.state === 'Thawed') {
-    const rest = source?.vm === undefined ? [] : unfrozenVolumes(source.vm, snapshot.status?.volumes ?? [])
+    const rest = snapshot.status?.unfrozenVolumes ?? []
     if (rest.length === 0) return { status: 'True', reason: 'GuestFrozen', message: '' }
     const names = firstTexts(rest, mostNames, (name) => `"${name}"`)
     const message = `the guest was frozen, but that does not cover the volumes ${names}: they are as after a power failure`
