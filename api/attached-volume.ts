@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Cause } from './cause.ts'
 import { invalidValue } from './field-error.ts'
 import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
@@ -61,6 +62,13 @@ export const attachedAliasPrefix = 'ua-attached-'
 
 /** Characters of the serial number of a disk that virtio transmits. */
 export const longestVirtioSerial = 20
+
+/** The serial number of the disk: by default its name, or of a longer one than virtio transmits, a hash. */
+export const serialOf = ({ name, serial }: Pick<AttachedVolume, 'name' | 'serial'>): string =>
+  serial ??
+  (name.length <= longestVirtioSerial
+    ? name
+    : createHash('sha256').update(name).digest('hex').slice(0, longestVirtioSerial))
 
 /** A VM can have as many. */
 export const mostAttached = 16

@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
 import { shorten } from '../api/shorten.ts'
-import { attachedAliasPrefix, longestVirtioSerial, type AttachedPhase } from '../api/attached-volume.ts'
+import { attachedAliasPrefix, serialOf, type AttachedPhase } from '../api/attached-volume.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { VolumeReport, VolumeRequest } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -204,6 +203,7 @@ export class AttachedVolumes {
       return false
     }
     if (!current.isUnplugging) {
+      // By its serial number, the guest's agent tells the disk from others.
       const inUse = await this.#useOf(dom, { ...current.request, serial: serialOf(current.request) })
       if (inUse !== undefined) return wait('VolumeInUse', inUse)
     }
@@ -260,13 +260,6 @@ const isSameDisk = (one: VolumeRequest, other: VolumeRequest): boolean =>
   one.dev === other.dev &&
   one.bus === other.bus &&
   one.serial === other.serial
-
-/** By which the guest's agent tells the disk from others. */
-const serialOf = ({ name, serial }: VolumeRequest): string =>
-  serial ??
-  (name.length <= longestVirtioSerial
-    ? name
-    : createHash('sha256').update(name).digest('hex').slice(0, longestVirtioSerial))
 
 /** What is named in it has been checked to have no characters of XML (`parseVolumesRequest`). */
 const diskXml = (request: VolumeRequest, socket: string): string => {

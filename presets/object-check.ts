@@ -22,6 +22,7 @@ export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Check
   const tooLarge = checkSize(preset)
   if (tooLarge.length > 0) return { causes: tooLarge, warnings: [] }
   const { object = {}, remove = [] } = spec
+  const isForbidden = forbiddenIn(preset.kind)
   const causes = [
     ...checkScope(preset, kind),
     ...checkSelectors(spec),
@@ -29,11 +30,13 @@ export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Check
     ...checkObject(object, kind.structure, 'spec.object'),
     ...checkLabelsOf(object),
     ...duplicateCauses(kind.structure, object, 'spec.object'),
-    ...forbiddenFields(object, 'spec.object'),
+    ...forbiddenFields(object, 'spec.object', isForbidden),
     ...writeOnlyField(spec),
     ...longIntegers(object, 'spec.object'),
     ...checkRemoves(spec, { content: object, structure: kind.structure, whole: ['metadata', 'spec'], example }),
-    ...remove.flatMap((text, index) => forbiddenRemoval(text, `spec.remove[${index}]`, kind.structure)),
+    ...remove.flatMap((text, index) =>
+      forbiddenRemoval(text, `spec.remove[${index}]`, { structure: kind.structure, isForbidden }),
+    ),
   ]
   return { causes: [...capCauses(causes, 'spec')], warnings: warningsOf(preset) }
 }
@@ -122,8 +125,11 @@ const annotationsOfFields = [
   'volume.beta.kubernetes.io/storage-class',
 ]
 
-const isForbidden = (key: string): boolean =>
-  forbidden.has(key) || annotationsOfFields.some((prefix) => key.startsWith(prefix))
+/** A ClusterObjectPreset can set what a target restricts. */
+const forbiddenIn =
+  (kind: ObjectPreset['kind']) =>
+  (key: string): boolean =>
+    forbidden.has(key) || (kind === 'ObjectPreset' && annotationsOfFields.some((prefix) => key.startsWith(prefix)))
 
 const forbiddenField = (field: string): Cause => ({
   rule: 'preset-forbidden-field',
@@ -132,11 +138,12 @@ const forbiddenField = (field: string): Cause => ({
   message: 'must not be set or removed by a preset',
 })
 
-function forbiddenFields(value: unknown, field: string): readonly Cause[] {
-  if (Array.isArray(value)) return value.flatMap((item, index) => forbiddenFields(item, `${field}[${index}]`))
+function forbiddenFields(value: unknown, field: string, isForbidden: (key: string) => boolean): readonly Cause[] {
+  const below = (member: unknown, at: string) => forbiddenFields(member, at, isForbidden)
+  if (Array.isArray(value)) return value.flatMap((item, index) => below(item, `${field}[${index}]`))
   if (!isRecord(value)) return []
   return Object.entries(value).flatMap(([key, member]) =>
-    isForbidden(key) ? [forbiddenField(joinPath(field, key))] : forbiddenFields(member, joinPath(field, key)),
+    isForbidden(key) ? [forbiddenField(joinPath(field, key))] : below(member, joinPath(field, key)),
   )
 }
 
@@ -163,7 +170,12 @@ function writeOnlyField({ target, object }: ObjectPresetSpec): readonly Cause[] 
   return [{ rule: 'preset-forbidden-field', field, reason: 'FieldValueForbidden', message, suggestion: 'set data' }]
 }
 
-function forbiddenRemoval(text: string, field: string, structure: ObjectStructure): readonly Cause[] {
+interface Removable {
+  readonly structure: ObjectStructure
+  readonly isForbidden: (key: string) => boolean
+}
+
+function forbiddenRemoval(text: string, field: string, { structure, isForbidden }: Removable): readonly Cause[] {
   const steps: RemovePath['steps'] = parseRemovePath(text)?.steps ?? []
   if (steps.some((step) => step.kind === 'key' && isForbidden(step.key))) {
     return [{ ...forbiddenField(field), value: text }]

@@ -191,6 +191,13 @@ describe('a preset for objects is refused for', () => {
     ['no target', { target: {} }, ['spec.target.apiVersion: must be given', 'spec.target.kind: must be given']],
   ])('%s', (_, spec, causes) => expect(causesOf(preset(spec))).toEqual(causes))
 
+  test('an annotation that the API server turns into a field, unless it is of the cluster', () => {
+    const annotation = 'container.apparmor.security.beta.kubernetes.io/a'
+    const remove = { strength: 'Enforce', remove: [`metadata.annotations[${annotation}]`] }
+    expect(causesOf(preset(remove))).toEqual(['spec.remove[0]: must not be set or removed by a preset'])
+    expect(causesOf(preset(remove, 'ClusterObjectPreset'))).toEqual([])
+  })
+
   test('the second name of the data of a Secret', () => {
     const secret = { apiVersion: 'v1', kind: 'Secret' }
     const spec = { target: secret, object: { stringData: { a: 'b' } } }

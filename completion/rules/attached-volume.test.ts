@@ -44,6 +44,7 @@ const noPort =
 
 test.each<[string, Domain, AttachedVolume[], string[]]>([
   ['are different disks', pc, [item('a', 'vdb'), item('b', 'vdc')], []],
+  ['have long names that begin alike', pc, [item(`${'x'.repeat(20)}1`, 'vdb'), item(`${'x'.repeat(20)}2`, 'vdc')], []],
   [
     'have the serial number of another that virtio cuts to 20 characters',
     { ...pc, devices: { disks: [{ ...disk, serial: `${'x'.repeat(20)}-2` }] } },

@@ -1,6 +1,6 @@
 import { diskIndex } from '../../api/domain/order.ts'
 import { isRecord } from '../../api/schema.ts'
-import { longestVirtioSerial, type AttachedVolume } from '../../api/attached-volume.ts'
+import { longestVirtioSerial, serialOf, type AttachedVolume } from '../../api/attached-volume.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { list } from './device.ts'
@@ -54,7 +54,8 @@ export function* attachedFindings(
   const ports = portsOf({ domain })
   let onPorts = 0
   const entries = [...attachedVolumes.entries()].toSorted(([, a], [, b]) => Number(isOld(b)) - Number(isOld(a)))
-  for (const [index, { name, persistentVolumeClaim: claim, target = {}, serial }] of entries) {
+  for (const [index, volume] of entries) {
+    const { name, persistentVolumeClaim: claim, target = {}, serial } = volume
     const at = `spec.attachedVolumes[${index}]`
     const { dev = '', bus = '' } = target
     const taken = (seen: Map<string, string>, field: string, value: string, what: string): AttachedFinding[] => {
@@ -68,7 +69,7 @@ export function* attachedFindings(
     yield* taken(devs, `${at}.target.dev`, dev, 'already is this disk')
     // A guest can take disks with the same serial number for two paths to one disk.
     if (serial !== undefined || sameName.length === 0)
-      yield* taken(serials, `${at}.serial`, seenByGuest(serial ?? name, bus), 'already has this serial number')
+      yield* taken(serials, `${at}.serial`, serialOf(volume), 'already has this serial number')
     const prefix = prefixes.get(bus)
     if (prefix === undefined) {
       const message = 'cannot get a disk while the guest runs: libvirt hot-plugs disks only on virtio and scsi here'

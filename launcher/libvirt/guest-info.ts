@@ -133,10 +133,10 @@ function isOn(params: Params, path: string, { dev, bus, serial }: GuestDisk): 't
   // Linux reports them exactly, so it is that of another disk, even if libvirt does not recognize it.
   const isExact = driver === 'vd' || reported.startsWith(linuxScsi)
   if (isExact) return byAlias === 'this' ? 'unknown' : 'another'
-  // Other guests can pad it, write it in capitals, or add something.
-  const isSimilar = reported.toLowerCase().includes(known.toLowerCase())
-  if (byAlias === 'another' && !isSimilar) return 'another'
-  return byAlias === 'this' && isSimilar ? 'this' : 'unknown'
+  // Other guests can pad it, write it in capitals, or add words.
+  const isSimilar = new RegExp(`(^|[^a-z0-9-])${RegExp.escape(known)}($|[^a-z0-9-])`, 'i').test(reported)
+  if (isSimilar) return byAlias === 'another' ? 'unknown' : 'this'
+  return byAlias === 'this' ? 'unknown' : 'another'
 }
 
 const readers: { readonly [question in GuestQuestion]: (params: Params) => GuestAnswer } = {

@@ -171,12 +171,28 @@ describe('an object', () => {
     })
   })
 
+  test.each([
+    [
+      'is written again because presets add much to it',
+      {},
+      gadgetPreset('o', { options: Object.fromEntries('abcdefghi'.split('').map((key) => [key, 'x'])) }),
+    ],
+    [
+      'loses an item',
+      { words: ['gone', 'x'.repeat(1_100_000)] },
+      gadgetPreset('o', undefined, { strength: 'Enforce', remove: ['spec.words[0]'] }),
+    ],
+  ])('that is large by itself is not refused if it %s', (_, more, one) => {
+    const text = '"\n'.repeat(350_000)
+    expect(complete(gadget({ options: { text }, ...more }), [one])).toMatchObject({ allowed: true })
+  })
+
   test('that would get more than 1 MiB from presets is refused', () => {
     const text = 'x'.repeat(1_100_000)
     const large = clusterGadgetPreset('l', { options: { text } }, { strength: 'Enforce' })
     expect(complete(gadget({}), [large])).toMatchObject({
       allowed: false,
-      causes: [{ message: 'would get more than 1 MiB from the presets for Gadget of example.com/v1' }],
+      causes: [{ message: expect.stringContaining('more than 1 MiB from the presets for Gadget of example.com/v1') }],
     })
   })
 })

@@ -61,7 +61,8 @@ export function completeObject(
   const operations = patchBetween(sent, { ...annotated(injected, claim) })
   const rewritten = operations.find((operation) => 'value' in operation && hasLongInteger(operation.value))
   if (rewritten !== undefined) return refuse([tooPrecise(entry, rewritten.path)], warnings)
-  if (jsonBytes(operations, longestPatch) > longestPatch) return refuse([tooLarge(entry)], warnings)
+  const most = Math.min(jsonBytes(sent, longestPatch) + mostAdded, longestPatch)
+  if (jsonBytes(operations, most) > most) return refuse([tooLarge(entry)], warnings)
   return { allowed: true, patch: writePatch(operations), warnings, audit }
 }
 
@@ -69,10 +70,12 @@ export function completeObject(
 const stepsPerOrigin = 8
 
 /**
- * In bytes. etcd stores objects of at most 1.5 MiB, and a user can ask for many patches at once: each stays in memory
- * until the API server has read it.
+ * In bytes. A user can ask for many patches at once, each of which stays in memory until the API server has read it. A
+ * patch can restate what was sent, where it changes much of it.
  */
-const longestPatch = 1024 * 1024
+const mostAdded = 1024 * 1024
+/** In bytes: the API server stores no larger object. */
+const longestPatch = 3 * 1024 * 1024
 
 type Sent = Subject & { readonly [key: string]: unknown }
 
@@ -130,7 +133,7 @@ const tooLarge = ({ target }: ObjectTarget): Cause => ({
   rule: 'too-much-work',
   field: 'spec',
   reason: 'FieldValueTooLong',
-  message: `would get more than 1 MiB from the presets for ${targetText(target.spec)}`,
+  message: `would get more than 1 MiB from the presets for ${targetText(target.spec)}, or be larger than the API server can store`,
   suggestion: 'let the presets set less in each item of its lists',
 })
 
