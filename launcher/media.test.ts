@@ -93,6 +93,13 @@ test('if libvirtd is lost, the change is repeated', async () => {
   expect(updates).toEqual(['/two', '/two'])
 })
 
+test('a change whose response was lost is taken back if the user wants that', async () => {
+  answers = [new ConnectionLost('libvirtd is gone')]
+  await change(2, disk, cd('/two'))
+  await change(3, disk, cd('/one'))
+  expect([updates, media.report]).toEqual([['/two', '/one'], { generation: 3 }])
+})
+
 test('a later generation replaces one that fails, and is not mixed with one that is being applied', async () => {
   answers = [new LibvirtError('no such file', 1, 10)]
   await change(2, disk, cd('/two'))

@@ -24,8 +24,8 @@ const retryMs = 15_000
  */
 export class Media {
   readonly #options: MediaOptions
-  /** The disks that libvirt has, with files in place of volumes. */
-  #disks: readonly Disk[] = []
+  /** The disks that libvirt has, with files in place of volumes; undefined if that is not known. */
+  #disks: readonly (Disk | undefined)[] = []
   /** The generation of the VM whose media were tried last. */
   #generation: number | undefined
   #failure: string | undefined
@@ -101,8 +101,10 @@ export class Media {
       this.#options.log.info({ disk, isEmpty: drive.source === undefined }, 'changed the medium')
       return undefined
     } catch (error) {
-      if (!(error instanceof LibvirtError)) throw error
-      return `${disk}: ${error.message}`
+      if (error instanceof LibvirtError) return `${disk}: ${error.message}`
+      // The medium can have been changed although the response was lost.
+      this.#disks = this.#disks.with(index, undefined)
+      throw error
     }
   }
 }
