@@ -16,6 +16,7 @@ import type { CommonAction } from './action.ts'
 import { createAdoptableVms } from './adoptable-vms.ts'
 import { budgets, cachedBudgets, groupUidLabel, slimBudget } from './budget.ts'
 import type { Budget, CachedBudget } from './budget.ts'
+import { overdueMs } from './group-expectations.ts'
 import { createGroupIndex, isAdoptable, isToAdopt, ownersOf } from './group-index.ts'
 import { createGroupMemory } from './group-memory.ts'
 import type { GroupMemory } from './group-memory.ts'
@@ -203,6 +204,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       ...[...memory.refused.values()].map(({ againAtMs }) => againAtMs - nowMs).filter((ms) => ms > 0),
     )
     if (nextMs < Infinity) loop.addAfter(key, nextMs)
+    // The watch may have delivered the end of one before it was noted.
+    if (memory.expectations.unseen.length > 0) loop.addAfter(key, overdueMs)
   }
 
   const observe = (group: Group, memory: GroupMemory): ObservedGroup => {

@@ -29,7 +29,7 @@ export interface Expectations {
 }
 
 /** A watch delivers within milliseconds; one that died is noticed and reopened within minutes. */
-const overdueMs = 30_000
+export const overdueMs = 30_000
 
 export function createExpectations(): Expectations {
   const created = new Map<string, { readonly vm: Vm; readonly atMs: number }>()
