@@ -114,11 +114,15 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
   })
   fake.put(`${api}/virtualmachineconfigs`, { metadata: { ...metadata, name: 'db' }, spec: exampleSpec })
   fake.put(`${api}/virtualmachinesnapshots`, {
-    metadata: { ...metadata, name: 'nightly' },
+    metadata: { ...metadata, name: 'nightly', uid: 's-1' },
     spec: { source: { kind: 'VirtualMachineConfig', name: 'db' } },
     status: { phase: 'Ready', volumes: [{ name: 'root', claimName: 'root-db', volumeSnapshotName: 'nightly-root' }] },
   })
-  fake.put('/apis/snapshot.storage.k8s.io/v1/volumesnapshots', { metadata: { ...metadata, name: 'nightly-root' } })
+  fake.put('/apis/snapshot.storage.k8s.io/v1/volumesnapshots', {
+    metadata: { ...metadata, name: 'nightly-root', ownerReferences: [{ uid: 's-1' }] },
+    spec: { source: { persistentVolumeClaimName: 'root-db' } },
+    status: { readyToUse: true },
+  })
   const config = (status: object) => fake.put(`${api}/virtualmachineconfigs`, { metadata, spec: {}, status })
   config({ phase: 'Running', instance: { name: 'web', uid: 'u' } })
   fake.fault = ({ method, path }) => {
