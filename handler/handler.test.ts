@@ -543,6 +543,35 @@ describe('a launcher that violates the contract', () => {
     )
   })
 
+  test('reports something different each time about a large VM: its updates wait for their weight, and those of others do not', async () => {
+    schedule()
+    await until(() => phase() === 'Running')
+    const labels = { text: 'x'.repeat(4 * 1024 * 1024) }
+    api.put(collection, { ...stored()!, metadata: { ...stored()!.metadata, labels } })
+    await until(() => 'weight' in (handler.vms.store.get('default/vm') ?? {}))
+    const [before, atMs] = [writes(), clock.monotonic()]
+    launcher!.isFickle = true
+    launcher!.become({ message: 'another' })
+    await until(() => writes() - before >= 8)
+    await delay(200)
+    // 32 MiB, and one of a round that began before the VM was large.
+    expect(writes() - before).toBeLessThan(10)
+    const metadata = { name: 'small', namespace: 'other' }
+    const uid = podUID.replace(/0$/, '1')
+    const small = await startFakeLauncher(root, uid)
+    schedule(metadata, { podUID: uid })
+    const isRunning = () =>
+      (api.find(collection, 'other', 'small')?.['status'] as { phase?: string }).phase === 'Running'
+    await until(isRunning)
+    await small.close()
+    expect(clock.monotonic()).toBe(atMs)
+    await until(
+      () => writes() - before > 12,
+      () => clock.advance(1000),
+    )
+    expect(clock.monotonic() - atMs).toBeGreaterThan(8000)
+  })
+
   test('sends events without end: after twenty rounds there is one a second', async () => {
     schedule()
     await until(() => phase() === 'Running')

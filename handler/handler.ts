@@ -28,10 +28,11 @@ import {
 import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
 import { mayStart, plan, type Observation } from './plan.ts'
-import { slimVm, type CachedVm } from './slim-vm.ts'
+import { bytesPerValue, slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues } from './domain-size.ts'
 import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
+import { createWriteTurns } from './write-turns.ts'
 
 type Vm = Persisted<CachedVm>
 
@@ -80,10 +81,9 @@ const endPollMs = 1000
 
 /**
  * A VM's life has a dozen responses, of 60 KiB and 4,000 values for a domain of 100 devices; an event is 200 bytes, and
- * 60 KiB from an older launcher. Parsing, comparing and storing one value costs as much as reading `bytesPerValue`.
+ * 60 KiB from an older launcher.
  */
 const responseBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
-const bytesPerValue = 32
 /** An update of this many values counts as one more. */
 const valuesPerWrite = 500
 const eventBytes = { perSecond: 64 * 1024, burst: 1024 * 1024 }
@@ -93,6 +93,12 @@ const mostPendingBytes = 16 * 1024 * 1024
 /** Status updates of the whole node: a full node that starts at once has one per VM. */
 const writesPerSecond = 50
 const writeBurst = 200
+
+/**
+ * Updates of VMs of more than usual size, by their weight: each rewrites the whole VM, and one with 50,000 values takes
+ * half a second of the API server's CPU time. The burst is one update of each of 80 VMs with 100 devices (400 KiB).
+ */
+const largeWrites = { perSecond: 1024 * 1024, burst: 32 * 1024 * 1024 }
 
 /**
  * VMs too large for the cache that are read at once. With its response and what is sent of it, one of a megabyte takes
@@ -182,6 +188,7 @@ export function startHandler(options: HandlerOptions): Handler {
     limitedLog(namespaceOf(key), { vm: key, err: loggedError(error), ...more }, message)
   const pending = createFairLimit(mostPendingBytes)
   const writes = createBucket(writesPerSecond, writeBurst, clock)
+  const writeTurns = createWriteTurns(largeWrites, clock)
   const written = createOwnWrites<VirtualMachine>(clock)
   const queueRound = (key: string, afterMs: number) => (afterMs > 0 ? queue.addAfter(key, afterMs) : queue.add(key))
   const taps = createVmTaps({ ...options, withWhole, queueRound })
@@ -247,7 +254,8 @@ export function startHandler(options: HandlerOptions): Handler {
    * kept: a large one takes megabytes, and waits for its turn.
    */
   async function withWhole<T>(vm: Vm, use: (whole: Vm) => Promise<T>): Promise<T | undefined> {
-    return vm.isPartial === true ? inTurn(wholeVms, vm, use) : use(vm)
+    const { weight: _weight, ...whole } = vm
+    return vm.isPartial === true ? inTurn(wholeVms, vm, use) : use(whole)
   }
 
   function inTurn<T>(lanes: Lanes, vm: Vm, use: (whole: Vm) => Promise<T>): Promise<T | undefined> {
@@ -351,6 +359,7 @@ export function startHandler(options: HandlerOptions): Handler {
         case 'updateStatus':
           if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
           round.entry.writes.take(Math.floor(countValues(action.status) / valuesPerWrite))
+          await turnToWrite(vm)
           vm = await updateStatus(vm, action.status)
           break
         case 'recordEvent':
@@ -361,6 +370,11 @@ export function startHandler(options: HandlerOptions): Handler {
       }
       if (failure !== undefined) return perform(round, vm, failure)
     }
+  }
+
+  /** What the handler writes for a controller, which asks once for each VM, has no need of a turn. */
+  async function turnToWrite({ metadata: { namespace = '' }, weight }: Vm): Promise<void> {
+    if (weight !== undefined) await writeTurns.take(namespace, weight, stopping.signal)
   }
 
   /** It only saves time, so a failure is not one of the VM. */

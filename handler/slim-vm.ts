@@ -8,6 +8,7 @@ import { findCondition } from '../runtime/condition.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { countValues } from './domain-size.ts'
 import { pick, slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 
 type DomainInterface = NonNullable<NonNullable<Domain['devices']>['interfaces']>[number]
@@ -19,7 +20,15 @@ export interface CachedVm extends VirtualMachine {
    * from the API server when more is needed.
    */
   readonly isPartial?: true
+  /** The bytes that an update of its status counts as, because all of the VM is written and sent; absent for a usual one. */
+  readonly weight?: number
 }
+
+/** Parsing, comparing and storing one value costs as much as reading so many bytes. */
+export const bytesPerValue = 32
+
+/** A usual VM has 8,000 characters of JSON and 500 values, its live domain included. */
+const usualWeight = 32 * 1024
 
 /** Characters of JSON. A usual spec has 3,000; presets can make a megabyte of a few hundred. */
 const maxSpec = 16 * 1024
@@ -31,7 +40,8 @@ const maxSpec = 16 * 1024
  */
 export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
   if (isFinished(whole)) return finishedVm(whole)
-  const vm = withoutLargeSpec(whole)
+  const specText = JSON.stringify(whole.spec)
+  const vm = { ...withoutLargeSpec(whole, specText), ...weightOf(whole, specText) }
   const metadata = {
     ...slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
     ...slimAnnotations(vm.metadata, longestAnnotations),
@@ -59,8 +69,15 @@ function finishedVm({ metadata, spec, status = {}, ...vm }: Persisted<CachedVm>)
 
 const someTap = Object.freeze({ dev: '', plugin: '' })
 
-function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
-  if (JSON.stringify(vm.spec).length <= maxSpec) return vm
+function weightOf({ weight, metadata, spec, status = {} }: Persisted<CachedVm>, specText: string) {
+  if (weight !== undefined) return { weight }
+  const characters = specText.length + JSON.stringify([metadata, status]).length
+  const found = characters + bytesPerValue * countValues([metadata, spec, status])
+  return found > usualWeight ? { weight: found } : {}
+}
+
+function withoutLargeSpec(vm: Persisted<CachedVm>, specText: string): Persisted<CachedVm> {
+  if (specText.length <= maxSpec) return vm
   const { terminationGracePeriodSeconds: grace, taps, attachedVolumes } = vm.spec
   const { type } = vm.spec.domain
   const interfaces = interfacesOf(vm)

@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import { fakeClock } from '../test/fake-clock.ts'
+import { createWriteTurns } from './write-turns.ts'
+
+function start() {
+  const clock = fakeClock()
+  const turns = createWriteTurns({ perSecond: 100, burst: 200 }, clock)
+  const stop = new AbortController()
+  const begun: string[] = []
+  const write = async (namespace: string, weight: number, name: string) => {
+    const outcome = await turns.take(namespace, weight, stop.signal).then(
+      () => name,
+      (error: Error) => `${name} ${error.message}`,
+    )
+    begun.push(outcome)
+  }
+  return { clock, stop, begun, write }
+}
+
+test('writes begin at the rate after a burst, and namespaces take turns', async () => {
+  const { clock, begun, write } = start()
+  for (const name of ['a1', 'a2', 'a3', 'a4']) void write('a', 150, name)
+  void write('b', 10, 'b1')
+  await clock.advance(0)
+  expect(begun).toEqual(['a1', 'a2'])
+  await clock.advance(999)
+  expect(begun).toEqual(['a1', 'a2'])
+  await clock.advance(1)
+  expect(begun).toEqual(['a1', 'a2', 'a3'])
+  await clock.advance(1500)
+  expect(begun).toEqual(['a1', 'a2', 'a3', 'b1'])
+  await clock.advance(100)
+  expect(begun).toEqual(['a1', 'a2', 'a3', 'b1', 'a4'])
+})
+
+test('writes that wait do not begin once the process stops', async () => {
+  const { clock, stop, begun, write } = start()
+  for (const name of ['a1', 'a2']) void write('a', 300, name)
+  await clock.advance(0)
+  stop.abort(new Error('stopped'))
+  void write('b', 1, 'b1')
+  await clock.advance(5000)
+  expect(begun).toEqual(['a1', 'a2 stopped', 'b1 stopped'])
+})
