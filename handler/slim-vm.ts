@@ -27,8 +27,8 @@ export interface CachedVm extends VirtualMachine {
 /** Parsing, comparing and storing one value costs as much as reading so many bytes. */
 export const bytesPerValue = 32
 
-/** A usual VM has 8,000 characters of JSON and 500 values, its live domain included. */
-const usualWeight = 32 * 1024
+/** A VM with ten disks has half of it. */
+const usualWeight = 128 * 1024
 
 /** Characters of JSON. A usual spec has 3,000; presets can make a megabyte of a few hundred. */
 const maxSpec = 16 * 1024

@@ -1,26 +1,45 @@
 import { createBucket, type Rate } from '../runtime/bucket.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { createFairQueue } from '../runtime/fair-queue.ts'
 
 /**
  * Lets writes begin at a rate, by their weight. A write begins once all earlier ones are paid for, whatever it weighs
- * itself. Namespaces take turns, so those of another namespace wait for one write of each that has some.
+ * itself. The weight is shared equally by the namespaces that have writes: one that had none for a while is next.
  */
 export interface WriteTurns {
   /** Resolves when the write can begin; rejects with the signal's reason if that aborts before. */
   take(namespace: string, weight: number, signal: AbortSignal): Promise<void>
 }
 
+interface Waiting {
+  /** The weights of its namespace before it and with it, as if that had always had writes. */
+  readonly from: number
+  readonly to: number
+  readonly begin: () => void
+}
+
 export function createWriteTurns(rate: Rate, clock: Pick<Clock, 'monotonic' | 'after'>): WriteTurns {
   const bucket = createBucket(rate.perSecond, rate.burst, clock)
-  const waiting = createFairQueue<() => void>()
+  const waiting = new Set<Waiting>()
+  /** By namespace, the `to` of its last write. */
+  const next = new Map<string, number>()
+  /** The `from` of the write that began last. */
+  let reached = 0
   let isInDebt = false
+
+  const first = (): Waiting | undefined => {
+    let found: Waiting | undefined
+    for (const one of waiting) if (found === undefined || one.to < found.to) found = one
+    return found
+  }
 
   const pump = () => {
     while (!isInDebt) {
-      const begin = waiting.take()
-      if (begin === undefined) return
-      begin()
+      const one = first()
+      if (one === undefined) return
+      waiting.delete(one)
+      reached = Math.max(reached, one.from)
+      for (const [namespace, to] of next) if (to <= reached) next.delete(namespace)
+      one.begin()
       const debtMs = Math.ceil(bucket.take(0))
       if (debtMs === 0) continue
       isInDebt = true
@@ -34,15 +53,20 @@ export function createWriteTurns(rate: Rate, clock: Pick<Clock, 'monotonic' | 'a
   return {
     take(namespace, weight, signal) {
       const { promise, resolve, reject } = Promise.withResolvers<void>()
-      const remove = waiting.add(namespace, () => {
+      const from = Math.max(reached, next.get(namespace) ?? 0)
+      const to = from + weight
+      next.set(namespace, to)
+      const begin = () => {
         signal.removeEventListener('abort', abort)
         bucket.take(weight)
         resolve()
-      })
+      }
+      const one = { from, to, begin }
       const abort = () => {
-        remove()
+        waiting.delete(one)
         reject(signal.reason)
       }
+      waiting.add(one)
       signal.addEventListener('abort', abort)
       if (signal.aborted) abort()
       pump()
