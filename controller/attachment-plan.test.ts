@@ -341,6 +341,13 @@ describe('the claim of a volume', () => {
       [['- ClaimReplaced'], ...replaced],
     ],
     [
+      'one that an earlier version has not noted gets another pod if it is older than the VM',
+      entry,
+      { attachedVolumes: [shown] },
+      { claims: claimWith({ creationTimestamp: '2020-01-01T00:00:00Z' }) },
+      [create],
+    ],
+    [
       'the pod of another, which was created for the same, is not named',
       replacing,
       { attachedVolumes: [shown] },

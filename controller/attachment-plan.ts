@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isSameAttachment, mostReported, type AttachedVolume, type AttachmentPod } from '../api/attached-volume.ts'
 import { shorten } from '../api/shorten.ts'
+import type { ObjectMeta } from '../api/object.ts'
 import { isFinished, type VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { statusMessage } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
@@ -203,6 +204,9 @@ function claimOf({ claims }: ObservedAttachments, bare: AttachmentPod, pod: OwnP
   return bare.claimUID !== undefined || claim === undefined || hasEnded(pod) ? {} : { claimUID: claim.metadata.uid }
 }
 
+const isOlder = (one: ObjectMeta, other: ObjectMeta): boolean =>
+  Date.parse(one.creationTimestamp ?? '') < Date.parse(other.creationTimestamp ?? '')
+
 /** Why a guest that has the disk must not get that of this claim in its place. */
 function replacedClaim(vm: Vm, { name, claimName, claimUID }: AttachmentPod, claim: Persisted<Claim>) {
   const isGuests = (vm.status?.attachedVolumes ?? []).some(
@@ -210,6 +214,8 @@ function replacedClaim(vm: Vm, { name, claimName, claimUID }: AttachmentPod, cla
       one.name === name && one.claimName === claimName && (one.phase === 'Attached' || one.phase === 'Detaching'),
   )
   if (!isGuests || claim.metadata.uid === claimUID) return undefined
+  // The guest has got it later than both.
+  if (claimUID === undefined && isOlder(claim.metadata, vm.metadata)) return undefined
   const why =
     claimUID === undefined
       ? `an earlier version of the controller has not noted whether persistentvolumeclaim "${claimName}" is the one whose disk the guest has`

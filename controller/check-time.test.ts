@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { createCheckTime } from './check-time.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { createCheckTime, createWaitingRoom } from './check-time.ts'
 
 function start() {
   const now = { cpuMs: 0, availableMs: 0 }
@@ -32,4 +33,28 @@ test('a check that fails counts as well', () => {
   }
   expect(() => time.measure('large', fail)).toThrow('the preset is invalid')
   expect(time.waitMs('large')).toBe(1000)
+})
+
+test('VMs of a namespace that has no time wait, and are released one at a time', async () => {
+  const clock = fakeClock()
+  let debtMs = 1000
+  const released: string[] = []
+  const waits = createWaitingRoom({ waitMs: (namespace) => (namespace === 'large' ? debtMs : 0) }, clock, (key) =>
+    released.push(key),
+  )
+  expect(['a', 'b', 'c', 'b'].map((key) => waits('large', key))).toEqual([true, true, true, true])
+  expect(waits('other', 'd')).toBe(false)
+  await clock.advance(999)
+  expect(released).toEqual([])
+  debtMs = 0
+  await clock.advance(1)
+  expect(released).toEqual(['a'])
+  debtMs = 400
+  await clock.advance(10)
+  expect(released).toEqual(['a'])
+  debtMs = 0
+  await clock.advance(400)
+  expect(released).toEqual(['a', 'b'])
+  await clock.advance(10)
+  expect([released, waits('large', 'e')]).toEqual([['a', 'b', 'c'], false])
 })

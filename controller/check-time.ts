@@ -1,4 +1,5 @@
 import { createBuckets } from '../runtime/bucket.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { availableMs, threadMs } from '../runtime/thread-time.ts'
 import type { ThreadTimes } from '../runtime/time-budget.ts'
 
@@ -31,6 +32,47 @@ export function createCheckTime({ cpuMs, availableMs: monotonic }: ThreadTimes =
         bucketOf(namespace).take(cpuMs() - began)
       }
     },
+  }
+}
+
+/**
+ * How far apart the VMs of a namespace that wait are at least. Were all tried again at once, they would find that the
+ * first check has used up the time, thousands of times a second.
+ */
+const gapMs = 10
+
+/**
+ * Lets the VMs of a namespace that has used up its time wait, and releases one of them at a time.
+ * @returns whether the VM with this key must wait; it is released later
+ */
+export function createWaitingRoom(
+  checkTime: Pick<CheckTime, 'waitMs'>,
+  clock: Pick<Clock, 'after'>,
+  release: (key: string) => void,
+): (namespace: string, key: string) => boolean {
+  const waiting = new Map<string, Set<string>>()
+  const releaseAfter = (namespace: string, keys: Set<string>, ms: number): void => {
+    clock.after(ms, () => {
+      const waitMs = checkTime.waitMs(namespace)
+      const [key] = keys
+      if (waitMs === 0 && key !== undefined) {
+        keys.delete(key)
+        release(key)
+      }
+      if (keys.size === 0) waiting.delete(namespace)
+      else releaseAfter(namespace, keys, Math.max(waitMs, gapMs))
+    })
+  }
+  return (namespace, key) => {
+    const waitMs = checkTime.waitMs(namespace)
+    if (waitMs === 0) return false
+    const keys = waiting.get(namespace) ?? new Set()
+    if (!waiting.has(namespace)) {
+      waiting.set(namespace, keys)
+      releaseAfter(namespace, keys, waitMs)
+    }
+    keys.add(key)
+    return true
   }
 }
 

@@ -54,7 +54,7 @@ function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Pers
   const ownerReferences = (metadata.ownerReferences ?? []).filter(isOurs).slice(0, mostOwners)
   return {
     metadata: {
-      ...slimMetadata(metadata, 'deletionTimestamp'),
+      ...slimMetadata(metadata, 'creationTimestamp', 'deletionTimestamp'),
       ...(isFilled ? { annotations: { [filledAnnotation]: '' } } : {}),
       ...slimLabels(metadata, ...claimOwnerLabels),
       ...(ownerReferences.length === 0 ? {} : { ownerReferences }),

@@ -116,6 +116,7 @@ export const persistentVolumeClaims = resource<Claim>({
   read: {
     metadata: {
       ...identity,
+      creationTimestamp: true,
       deletionTimestamp: true,
       labels: Object.fromEntries(claimOwnerLabels.map((label) => [label, true])),
       annotations: { [filledAnnotation]: true },

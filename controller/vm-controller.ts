@@ -14,7 +14,7 @@ import type { Change } from '../runtime/store.ts'
 import { createTurns } from '../runtime/turns.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
-import { createCheckTime, type CheckTime } from './check-time.ts'
+import { createCheckTime, createWaitingRoom, type CheckTime } from './check-time.ts'
 import { readClaim } from './claim.ts'
 import type { Engine } from './engine.ts'
 import { withFinalizer, withoutFinalizer } from './finalizer.ts'
@@ -226,12 +226,12 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   const measured = <T>({ metadata: { namespace = '' } }: Vm, check: () => T): T => checkTime.measure(namespace, check)
 
+  const waits = createWaitingRoom(checkTime, clock, (key) => loop.add(key))
+
   /** Whether its namespace has used up its time for checks; another pass follows then. */
   const mustWait = (vm: Vm): boolean => {
     const isChecked = awaitsStart(vm) && vm.status?.podUID === undefined && !isDeleting(vm)
-    const waitMs = isChecked ? checkTime.waitMs(vm.metadata.namespace ?? '') : 0
-    if (waitMs > 0) loop.addAfter(keyOf(vm.metadata), waitMs)
-    return waitMs > 0
+    return isChecked && waits(vm.metadata.namespace ?? '', keyOf(vm.metadata))
   }
 
   const podsOf = (vm: Vm, named: Persisted<Pod> | undefined) => {
