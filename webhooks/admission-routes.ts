@@ -176,11 +176,11 @@ function reviewRoutes(options: AdmissionOptions): FastifyPluginAsync {
       limitedLog(loggedFor(request), { path, uid, durationMs, leftMs }, late, 'warn')
       return sendStatus(reply, timeout)
     }
-    metrics.handled(path, request, result, durationMs / 1000)
-    logResult({ log, limitedLog }, path, http, request, result, durationMs)
     const review = admissionReviewOf(request, result)
     const bytes = copiesOfPatch * (review.response.patch?.length ?? 0)
     if (!passOf(http.raw).respond(bytes)) throw new BodyRejected('overloaded')
+    metrics.handled(path, request, result, durationMs / 1000)
+    logResult({ log, limitedLog }, path, http, request, result, durationMs)
     if (review.response.patch !== undefined) metrics.patched(review.response.patch.length * 0.75)
     return review
   }
