@@ -561,7 +561,7 @@ describe('a launcher that violates the contract', () => {
     const small = await startFakeLauncher(root, uid)
     schedule(metadata, { podUID: uid })
     const isRunning = () =>
-      (api.find(collection, 'other', 'small')?.['status'] as { phase?: string }).phase === 'Running'
+      (api.find(collection, 'other', 'small')?.['status'] as { phase?: string } | undefined)?.phase === 'Running'
     await until(isRunning)
     await small.close()
     expect(clock.monotonic()).toBe(atMs)
