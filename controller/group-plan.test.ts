@@ -322,14 +322,6 @@ describe('a group of three', () => {
       ['delete web-2', 'delete web-1', 'bind web-2', 'bind web-1', 'bind web-3'],
     ],
     [
-      'deletes a VM whose number it does not use, although others that end leave no more than requested',
-      observed({ ...stateful, spec: { ...stateful.spec, replicas: 2 }, deletesClaims: true }, [
-        vm('web-0', 'Running', ending),
-        ...numbered.slice(1),
-      ]),
-      ['delete web-2', 'bind web-2'],
-    ],
-    [
       'lets no claims be deleted with a VM that is replaced',
       observed({ ...stateful, deletesClaims: true }, [vm('web-0', 'Failed'), ...numbered.slice(1)]),
       ['event Failed', 'backOff', 'delete web-0', 'requeueAfter'],

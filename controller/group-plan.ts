@@ -108,8 +108,9 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   if (paused) return [...update, ...planBudget(observed)]
   // The changes of these VMs lead to the next pass. None is deleted before it is adopted.
   if (claims.length > maxClaims) return claims.slice(0, maxClaims)
+  const order = group.hasClaims === true ? byNumber(group) : byPriority
   const own = refused.size === 0 ? active : active.filter((vm) => !refused.has(vm))
-  const surplus = surplusOf(group, own, desired)
+  const surplus = own.length > desired ? own.toSorted(order).slice(0, own.length - desired) : []
   const most = group.deletesClaims === true ? maxBindings : maxDeletions
   // A VM that loses its labels as soon as it is created would be replaced without end, too.
   const isYoungRelease = (one: GroupAction) => one.do === 'releaseVm' && young.has(one.vm.metadata.uid)
@@ -126,19 +127,6 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
     // Last: a budget that cannot be written ends the pass, and must not keep the group from its VMs.
     ...planBudget(observed),
   ]
-}
-
-/**
- * Those by which there are too many. With claims also those whose number the group does not use any more, however many
- * are active: while others end, as many as requested can be left, and the claims of these numbers go with them.
- */
-function surplusOf(group: Group, own: readonly Vm[], desired: number): readonly Vm[] {
-  const hasClaims = group.hasClaims === true
-  const beyond = hasClaims ? own.filter((vm) => (numberOf(group, vm) ?? -1) >= desired) : []
-  const others = beyond.length === 0 ? own : own.filter((vm) => !beyond.includes(vm))
-  const order = hasClaims ? byNumber(group) : byPriority
-  const tooMany = others.toSorted(order).slice(0, Math.max(0, others.length - desired))
-  return [...tooMany, ...beyond].toSorted(order)
 }
 
 function create({ group }: ObservedGroup, members: readonly Vm[], missing: number, backOffMs: number): GroupAction[] {
