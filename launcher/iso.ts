@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { access, mkdir, readdir, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { access, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -14,23 +14,29 @@ export async function makeIso(image: string, label: string, files: FilesOfIso): 
   if (await exists(image)) return
   const staged = `${image}.files`
   const unfinished = `${image}.unfinished`
-  await mkdir(staged, { recursive: true })
-  const places = [staged]
+  // An earlier attempt can have left other files.
+  await rm(staged, { recursive: true, force: true })
+  await mkdir(staged)
   for (const [name, file] of Object.entries(files)) {
-    if ('text' in file) await writeFile(join(staged, name), file.text)
-    // The kubelet mounts links, which the ISO would contain as they are.
-    else places.push(`${name}=${await realpath(file.path)}`)
+    // The kubelet mounts links, and can replace the directory that they lead to at any moment.
+    await writeFile(join(staged, name), 'text' in file ? file.text : await readFile(file.path))
   }
-  await promisify(execFile)('genisoimage', isoArguments(unfinished, label, places))
+  await promisify(execFile)('genisoimage', isoArguments(unfinished, label, staged))
   await rm(staged, { recursive: true })
   await rename(unfinished, image)
 }
 
-function isoArguments(image: string, label: string, places: readonly string[]): string[] {
-  const options = ['-quiet', '-output', image, '-volid', label, '-joliet', '-rational-rock', '-graft-points']
-  // The key of a Secret can begin with a dash.
-  return [...options, '--', ...places]
-}
+const isoArguments = (image: string, label: string, directory: string): string[] => [
+  '-quiet',
+  '-output',
+  image,
+  '-volid',
+  label,
+  '-joliet',
+  '-rational-rock',
+  '--',
+  directory,
+]
 
 /**
  * The keys of Secrets and ConfigMaps that the kubelet mounted in a folder; the names of its own begin with two dots.
