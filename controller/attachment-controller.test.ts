@@ -12,6 +12,7 @@ import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { startAttachmentController } from './attachment-controller.ts'
 import { attachedToLabel, attachmentPodName } from './attachment-pod.ts'
+import { claimKeysOf } from './claim-rival.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import { pods } from './pod.ts'
 import type { Pod } from './pod.ts'
@@ -48,7 +49,7 @@ async function setUp(ofClaim: object = {}, isScheduling = true) {
     resource: virtualMachines,
     log,
     clock,
-    indexers: { uid: ({ metadata: { uid } }: VirtualMachine) => [uid ?? ''] },
+    indexers: { uid: ({ metadata: { uid } }: VirtualMachine) => [uid ?? ''], claim: claimKeysOf },
   })
   const launchers = startReflector({
     kube,
@@ -201,6 +202,84 @@ test('a guest that has a disk gets no pod of another claim with the name', async
     () => clock.advance(5000),
   )
   expect([entry()?.claimUID, pod(), events.at(-1)]).toEqual([metadata.uid, undefined, 'ClaimReplaced'])
+})
+
+const attached = [{ name: 'data', claimName: 'data', phase: 'Attached' as const }]
+
+/** Another VM of the cluster that is to get the claim, too. */
+function addRival(server: Awaited<ReturnType<typeof setUp>>['server'], creationTimestamp: string) {
+  const { metadata, ...rest } = storedVm({
+    metadata: { name: 'vm2', uid: 'a1b2c3d4-0000-4000-8000-000000000002', creationTimestamp },
+    spec: { ...storedVm().spec, attachedVolumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }] },
+    status: { phase: 'Running', nodeName: 'n2', podUID: 'launcher2' },
+  })
+  const { resourceVersion: _version, ...others } = metadata
+  server.put(vmsPath, JSON.parse(JSON.stringify({ ...rest, metadata: others })) as FakeObject)
+  const status = () => (server.find(vmsPath, 'default', 'vm2')?.['status'] ?? {}) as VirtualMachineStatus
+  return {
+    entry: (): AttachmentPod | undefined => status().attachmentPods?.[0],
+    pod: () => server.find(podsPath, 'default', attachmentPodName({ metadata, ...rest }, 'data')),
+  }
+}
+
+test('a claim that a guest has is not attached to another VM, also while its pod is replaced', async () => {
+  const { clock, server, put, status, entry, pod, end } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  put({ status: { ...status(), attachedVolumes: attached } })
+  // An older VM does not take it away.
+  const rival = addRival(server, '2029-01-01T00:00:00Z')
+  await until(() => rival.entry()?.reason === 'ClaimInUse')
+  const first = entry()?.podUID
+  let isRefused = true
+  server.fault = ({ method, path }) =>
+    isRefused && method === 'POST' && path.endsWith('/pods')
+      ? { status: 403, body: { code: 403, reason: 'Forbidden', message: 'exceeded quota' } }
+      : undefined
+  end()
+  await until(() => entry()?.reason === 'FailedCreate')
+  for (let count = 0; count < 4; count++) await clock.advance(10_000).then(() => settle())
+  expect([rival.entry()?.reason, rival.pod(), pod()]).toEqual(['ClaimInUse', undefined, undefined])
+  isRefused = false
+  await until(
+    () => entry()?.podUID !== undefined && entry()?.podUID !== first,
+    () => clock.advance(5000),
+  )
+  expect(rival.pod()).toBeUndefined()
+  put({ status: { ...status(), attachedVolumes: undefined }, spec: { domain: {} } })
+  await until(() => pod()?.metadata.deletionTimestamp !== undefined || pod() === undefined)
+  end()
+  await until(
+    () => rival.entry()?.podUID !== undefined,
+    () => clock.advance(5000),
+  )
+  expect(rival.entry()?.reason).toBeUndefined()
+})
+
+test.each([
+  ['older', '2029-01-01T00:00:00Z'],
+  ['younger', '2031-01-01T00:00:00Z'],
+])('of two VMs that ask at the same time, one gets the claim, also if the other is %s', async (_, created) => {
+  const { clock, server, entry, pod } = await setUp({}, false)
+  await until(() => pod() !== undefined && entry() !== undefined)
+  const rival = addRival(server, created)
+  await until(() => rival.entry() !== undefined)
+  const schedule = () => {
+    for (const one of [pod(), rival.pod()])
+      if (one !== undefined && (one['spec'] as Pod['spec']).nodeName === undefined)
+        server.put(podsPath, { ...one, spec: { ...(one['spec'] as object), nodeName: 'n1' } })
+  }
+  const states = () => [entry(), rival.entry()].map((one) => one?.reason ?? typeof one?.podUID).toSorted()
+  await until(
+    () => states().join() === 'ClaimInUse,string',
+    () => {
+      schedule()
+      return clock.advance(1000)
+    },
+    { deadlineMs: 20_000, describe: () => states().join() },
+  )
+  await clock.advance(10_000)
+  await settle()
+  expect(states()).toEqual(['ClaimInUse', 'string'])
 })
 
 test('the claim of a pod that an earlier version has named is noted', async () => {

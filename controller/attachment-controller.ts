@@ -20,6 +20,7 @@ import {
 } from './attachment-plan.ts'
 import { attachedToLabel, attachmentPodName } from './attachment-pod.ts'
 import { readClaim } from './claim.ts'
+import { claimKey, mayAttach, rivalOf, type Rival } from './claim-rival.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
@@ -41,7 +42,7 @@ type Vm = Persisted<CachedVm>
 type OwnAction = Exclude<AttachmentAction, CommonAction<unknown>>
 
 interface AttachmentControllerOptions extends ControllerContext {
-  readonly vms: Reflector<CachedVm, 'uid'>
+  readonly vms: Reflector<CachedVm, 'uid' | 'claim'>
   /** The launcher pods. */
   readonly pods: Reflector<Pod, 'vm'>
   /** The launcher's image. */
@@ -158,7 +159,23 @@ export function startAttachmentController(options: AttachmentControllerOptions):
       if (claim !== undefined) claims.set(name, claim)
     }
     const ended = endedPods.get(vm.metadata.uid) ?? new Set()
-    return { vm: whole, pods: own, hasLauncher, claims, endedPods: ended, failures: await failuresOf(own), image }
+    const failures = await failuresOf(own)
+    return { vm: whole, pods: own, hasLauncher, claims, rivals: rivalsOf(whole), endedPods: ended, failures, image }
+  }
+
+  /** Of all that is observed, this is the newest: another pass can be about to attach the same claim to another VM. */
+  const rivalsOf = (vm: Vm): Map<string, Rival> => {
+    const rivals = new Map<string, Rival>()
+    for (const volume of mayAttach(vm) ? (vm.spec.attachedVolumes ?? []) : []) {
+      const { claimName } = volume.persistentVolumeClaim
+      vms.store.findByIndex('claim', claimKey(vm.metadata, claimName), (cached) => {
+        const { status, metadata } = loop.newest(cached)
+        const rival = rivalOf(vm, volume, { ...cached, metadata, ...(status === undefined ? {} : { status }) })
+        if (rival !== undefined) rivals.set(claimName, rival)
+        return rival !== undefined
+      })
+    }
+    return rivals
   }
 
   /** Those with these names, which are compared with what the controller would create, are read whole. */
@@ -293,7 +310,7 @@ const vmUidOfLabel = ({ metadata }: Pod): string => metadata.labels?.[vmUidLabel
 /** What a pass reads of a VM whose pods exist. A status is written field by field. */
 const slimWritten = (vm: Vm): Vm => ({
   ...pick(vm, 'apiVersion', 'kind'),
-  metadata: slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
+  metadata: slimMetadata(vm.metadata, 'generation', 'creationTimestamp', 'deletionTimestamp'),
   spec: { domain: {}, ...pick(vm.spec, 'attachedVolumes') },
   status: pick(vm.status ?? {}, 'phase', 'podUID', 'nodeName', 'attachedVolumes', 'attachmentPods'),
 })

@@ -56,6 +56,7 @@ function planned(vm: Persisted<VirtualMachine>, more: Partial<ObservedAttachment
     pods: [],
     hasLauncher: true,
     claims: new Map([['claim', claim]]),
+    rivals: new Map(),
     endedPods: new Set<string>(),
     image: 'i',
     ...more,
@@ -111,7 +112,7 @@ describe('a volume of the spec', () => {
     ],
     ['waits until the guest runs', { phase: 'Scheduled' }, {}, []],
     ['waits on a node that does not respond', { phase: 'Unknown' }, {}, []],
-    ['names its pod', { attachmentPods: [entry] }, { pods: [podOf()] }, [['p1']]],
+    ['names its pod', { attachmentPods: [entry] }, { pods: [podOf()] }, [['p1'], 1000]],
     ['does not name a pod that has no node yet', { attachmentPods: [entry] }, { pods: [unscheduled] }, []],
     [
       'reports why its pod gets no node',
@@ -259,6 +260,7 @@ describe('the claim of a volume', () => {
     const observed = {
       hasLauncher: true,
       claims: new Map([['claim', claim]]),
+      rivals: new Map(),
       endedPods: new Set<string>(),
       image: 'i',
     }
@@ -359,7 +361,7 @@ describe('the claim of a volume', () => {
       entry,
       { attachedVolumes: [shown] },
       { pods: [podOf()] },
-      [['p1']],
+      [['p1'], 1000],
     ],
     ['is not forgotten on a node that does not respond', replacing, { phase: 'Unknown' }, { claims: new Map() }, []],
     [
@@ -380,6 +382,7 @@ describe('the claim of a volume', () => {
       pods: [],
       hasLauncher: true,
       claims: other,
+      rivals: new Map(),
       endedPods: new Set(),
       image: 'i',
     })
@@ -387,6 +390,50 @@ describe('the claim of a volume', () => {
       'persistentvolumeclaim "claim" was deleted and created again, and the guest has the disk of the one before: unmount it in the guest, detach the volume, and attach it again',
     )
   })
+})
+
+describe('a claim that another VM has', () => {
+  const rivals = new Map([['claim', { name: 'other', isVolume: false }]])
+  const inUse: AttachmentPod = { ...entry, reason: 'ClaimInUse', message: 'x' }
+  test.each<[string, VirtualMachineStatus, Partial<ObservedAttachments>, unknown[]]>([
+    ['gets no pod', {}, {}, [['- ClaimInUse'], 'Warning ClaimInUse', 10_000]],
+    ['is missing first', {}, { claims: new Map() }, [['- ClaimNotFound'], 'Warning ClaimNotFound', 10_000]],
+    [
+      'gets no pod that was created at the same time',
+      { attachmentPods: [entry] },
+      { pods: [unscheduled] },
+      [['- ClaimInUse'], 'Warning ClaimInUse', 'delete p1'],
+    ],
+    [
+      'loses the pod that an earlier version has created',
+      { attachmentPods: [{ ...named, reason: 'VolumeUnavailable' }] },
+      { pods: [podOf()] },
+      [['p1 ClaimInUse'], 'Warning ClaimInUse', 'delete p1'],
+    ],
+    [
+      'is in use until that pod is gone',
+      { attachmentPods: [{ ...named, reason: 'ClaimInUse' }] },
+      { pods: [podOf({}, ending)] },
+      [['p1 ClaimInUse']],
+    ],
+    ['gets a pod once it is free', { attachmentPods: [inUse] }, { rivals: new Map() }, [['-'], create]],
+    ['is only asked for while that VM can have it', { phase: 'Unknown', attachmentPods: [inUse] }, {}, [[]]],
+  ])('%s', (_, status, more, expected) =>
+    expect(planned(vmWith([data], status), { rivals, ...more })).toEqual(expected),
+  )
+
+  const messageWith = (isVolume: boolean) => {
+    const observed = { pods: [], hasLauncher: true, claims: new Map([['claim', claim]]), endedPods: new Set<string>() }
+    const own = new Map([['claim', { name: 'other', isVolume }]])
+    const [first] = planAttachments({ ...observed, vm: vmWith([data]), rivals: own, image: 'i' })
+    return first?.do === 'updateStatus' ? first.status.attachmentPods?.[0]?.message : undefined
+  }
+  test.each<[string, boolean, string]>([
+    ['attached', false, 'attached: detach it there, and it is attached here'],
+    ['as a volume', true, 'as a volume, and its guest does not share it: it is attached once that VM has ended'],
+  ])('%s: the message says which VM and what to do', (_, isVolume, end) =>
+    expect(messageWith(isVolume)).toBe(`the VM "other" has the claim "claim" ${end}`),
+  )
 })
 
 describe('a volume that is not in the spec any more', () => {

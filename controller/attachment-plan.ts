@@ -9,6 +9,7 @@ import type { CommonAction } from './action.ts'
 import { differenceFrom } from './adopt.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import { awaitsFilling } from './claim.ts'
+import { hasDisk, mayAttach, type Rival } from './claim-rival.ts'
 import { hasEnded, isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import type { PodFailure } from './pod-failure.ts'
@@ -27,6 +28,8 @@ export interface ObservedAttachments {
   readonly hasLauncher: boolean
   /** By name, those that exist, of `volumesToExamine`. Read after the pods. */
   readonly claims: ReadonlyMap<string, Persisted<Claim>>
+  /** By the name of the claim: another VM because of which a volume must not be attached. */
+  readonly rivals: ReadonlyMap<string, Rival>
   /** Uids of removed pods whose containers this process saw end. */
   readonly endedPods: ReadonlySet<string>
   /** By uid: why the kubelet cannot create the container of a pod. Looked up only when that takes long. */
@@ -42,6 +45,8 @@ export type AttachmentAction =
 
 /** A claim that does not exist sends no event, nor does a quota that has room again. */
 export const claimPollMs = 10_000
+/** When to look again whether the pod of another VM was named for the same claim at the same time. */
+const namedMs = 1000
 /** When a pod that the API server refused is created again. */
 export const refusedMs = 3 * claimPollMs
 
@@ -53,15 +58,12 @@ const isOver = ({ vm, hasLauncher }: Pick<ObservedAttachments, 'vm' | 'hasLaunch
 const wantedOf = (observed: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>): readonly AttachedVolume[] =>
   isOver(observed) ? [] : (observed.vm.spec.attachedVolumes ?? [])
 
-const mayStart = ({ metadata, status }: Vm): boolean =>
-  status?.phase === 'Running' && status.nodeName !== undefined && metadata.deletionTimestamp === undefined
-
 /**
  * The volumes for which a pod is to be created, or one that was created is to be recognized, or whose claim an earlier
  * version has not noted.
  */
 export const volumesToExamine = ({ vm, hasLauncher }: Pick<ObservedAttachments, 'vm' | 'hasLauncher'>) =>
-  mayStart(vm)
+  mayAttach(vm)
     ? wantedOf({ vm, hasLauncher }).filter((volume) => {
         const { podUID, claimUID } = entryOf(vm, volume) ?? {}
         return (podUID === undefined || claimUID === undefined) && !isHeld(vm, volume)
@@ -86,6 +88,7 @@ const isHeld = (vm: Vm, volume: AttachedVolume): boolean =>
  *
  *     in the spec      → create its pod, once the claim exists and no earlier pod of this claim is left
  *     pod has a node   → name its UID, and that of its claim, in the status: only then the handler takes its socket
+ *     in use elsewhere → while the guest does not have the disk: create no pod, and delete the one that exists
  *     not in the spec  → once the handler has detached the disk, delete the pod
  *     VM has ended     → delete all pods
  *
@@ -142,21 +145,34 @@ function follow(observed: ObservedAttachments, volume: AttachedVolume): Step {
   if (before?.podUID !== undefined && pod?.metadata.uid !== before.podUID) return replace(observed, before, bare)
   if (pod === undefined) return create(observed, volume, before ?? bare, bare)
   if (before?.podUID === undefined) return recognize(observed, volume, before ?? bare, bare, pod)
+  const rival = rivalryFor(observed, claimName)
   const isKept = isStartedAgain(pod) && !isAttached(vm, volume)
-  const trouble = isKept ? explanationOf(before) : { ...failureOf(observed, pod), ...troubleOf(pod) }
+  const trouble = rival ?? (isKept ? explanationOf(before) : { ...failureOf(observed, pod), ...troubleOf(pod) })
   const entry = { ...bare, podUID: before.podUID, ...claimOf(observed, bare, pod), ...trouble }
-  const isReplaced = isTerminal(pod) && pod.metadata.deletionTimestamp === undefined
+  const isInTheWay = (rival !== undefined || isTerminal(pod)) && pod.metadata.deletionTimestamp === undefined
   return {
     entry,
     actions: [
       ...warn(before, entry),
       ...(isCreating(pod) ? [{ do: 'requeueAfter', afterMs: creatingPollMs(entry) } as const] : []),
-      ...(isReplaced ? [{ do: 'deleteAttachmentPod', pod } as const] : []),
+      ...(isInTheWay ? [{ do: 'deleteAttachmentPod', pod } as const] : []),
     ],
   }
 }
 
 type Explanation = Pick<AttachmentPod, 'reason' | 'message'>
+
+/** Why the claim must not be attached now, although the guest would get it. */
+function rivalryFor({ rivals }: ObservedAttachments, claimName: string): Required<Explanation> | undefined {
+  const rival = rivals.get(claimName)
+  if (rival === undefined) return undefined
+  const end = rival.isVolume
+    ? 'as a volume, and its guest does not share it: it is attached once that VM has ended'
+    : 'attached: detach it there, and it is attached here'
+  return { reason: claimInUse, message: textOf(`the VM "${rival.name}" has the claim "${claimName}" ${end}`) }
+}
+
+const claimInUse = 'ClaimInUse'
 
 function failureOf({ failures }: ObservedAttachments, { metadata }: OwnPod): Explanation {
   const failure = failures?.get(metadata.uid)
@@ -209,11 +225,7 @@ const isOlder = (one: ObjectMeta, other: ObjectMeta): boolean =>
 
 /** Why a guest that has the disk must not get that of this claim in its place. */
 function replacedClaim(vm: Vm, { name, claimName, claimUID }: AttachmentPod, claim: Persisted<Claim>) {
-  const isGuests = (vm.status?.attachedVolumes ?? []).some(
-    (one) =>
-      one.name === name && one.claimName === claimName && (one.phase === 'Attached' || one.phase === 'Detaching'),
-  )
-  if (!isGuests || claim.metadata.uid === claimUID) return undefined
+  if (!hasDisk(vm, { name, claimName }) || claim.metadata.uid === claimUID) return undefined
   // The guest has got it later than both.
   if (claimUID === undefined && isOlder(claim.metadata, vm.metadata)) return undefined
   const why =
@@ -233,12 +245,13 @@ const isKnownToHaveEnded = ({ vm, endedPods }: ObservedAttachments, { name, podU
   (vm.status?.attachedVolumes ?? []).some((one) => one.name === name && one.endedPodUID === podUID)
 
 function create(
-  { vm, claims, image }: ObservedAttachments,
+  observed: ObservedAttachments,
   volume: AttachedVolume,
   before: AttachmentPod,
   bare: AttachmentPod,
 ): Step {
-  if (!mayStart(vm)) return before.claimUID === undefined ? {} : { entry: before }
+  const { vm, claims, image } = observed
+  if (!mayAttach(vm)) return before.claimUID === undefined ? {} : { entry: before }
   const { claimName } = bare
   const claim = claims.get(claimName)
   const wait = (reason: string, message: string): Step => {
@@ -255,9 +268,12 @@ function create(
     const message = `persistentvolumeclaim "${claimName}" is not filled yet: the first VM of the config or group that it was created for does that`
     return wait('ClaimNotFilled', message)
   }
-  // The reason of an earlier attempt stays until the pod exists.
+  const rival = rivalryFor(observed, claimName)
+  if (rival !== undefined) return wait(rival.reason, rival.message)
   const pod = attachmentPod(vm, volume, { image, claim })
-  return { entry: before, actions: [{ do: 'createAttachmentPod', entry: before, pod }] }
+  // The reason of an earlier attempt stays until the pod exists. But one that waits for another VM now asks itself.
+  const entry = before.reason === claimInUse ? bare : before
+  return { entry, actions: [{ do: 'createAttachmentPod', entry, pod }] }
 }
 
 /**
@@ -272,24 +288,26 @@ function recognize(
   pod: OwnPod,
 ): Step {
   const { vm, claims, image } = observed
-  if (pod.metadata.deletionTimestamp !== undefined) return { entry: { ...bare, ...ending(bare.podName) } }
-  if (!mayStart(vm)) return { entry: before }
+  const rival = rivalryFor(observed, bare.claimName)
+  if (pod.metadata.deletionTimestamp !== undefined) return { entry: { ...bare, ...(rival ?? ending(bare.podName)) } }
+  if (!mayAttach(vm)) return { entry: before }
   const claim = claims.get(bare.claimName)
   const difference =
     claim === undefined ? 'its claim' : differenceFrom(attachmentPod(vm, volume, { image, claim }), pod)
   // What an earlier version has created is taken for the guest's.
   const replaced = claim && bare.claimUID !== undefined ? replacedClaim(vm, bare, claim) : undefined
-  if (replaced !== undefined) {
-    const entry = { ...bare, ...replaced }
+  const obstacle = replaced ?? rival
+  if (obstacle !== undefined) {
+    const entry = { ...bare, ...obstacle }
     return { entry, actions: [...warn(before, entry), { do: 'deleteAttachmentPod', pod }] }
   }
   if (claim !== undefined && difference === undefined) {
-    const entry = {
-      ...bare,
-      ...(pod.spec.nodeName === undefined ? {} : { podUID: pod.metadata.uid, claimUID: claim.metadata.uid }),
-      ...troubleOf(pod),
+    if (pod.spec.nodeName === undefined) {
+      const entry = { ...bare, ...troubleOf(pod) }
+      return { entry, actions: warn(before, entry) }
     }
-    return { entry, actions: warn(before, entry) }
+    const entry = { ...bare, podUID: pod.metadata.uid, claimUID: claim.metadata.uid, ...troubleOf(pod) }
+    return { entry, actions: [...warn(before, entry), { do: 'requeueAfter', afterMs: namedMs }] }
   }
   // Of an earlier attachment, or of a controller of another version.
   const message = `the pod ${bare.podName} differs from the one that the controller would create: ${difference}; it is created again`

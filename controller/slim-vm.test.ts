@@ -119,6 +119,18 @@ describe('a cached VM', () => {
     expect(slimVm(whole({ phase: 'Failed' })).spec.domain.title).toBeUndefined()
   })
 
+  it('keeps the claims that its disks do not share, until it has ended', () => {
+    const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'c' } }]
+    const disks = [{ type: 'volume' as const, source: { volume: 'data' }, target: { dev: 'vda' } }]
+    const withClaim = (status: VirtualMachineStatus) => {
+      const vm = whole(status)
+      return { ...vm, spec: { ...vm.spec, domain: { devices: { disks } }, volumes } }
+    }
+    const slim = slimVm(withClaim(running))
+    expect([slim.exclusiveClaims, slimVm(slim)]).toEqual([[{ claimName: 'c', isWriter: true }], slim])
+    expect(slimVm(withClaim({ ...running, phase: 'Failed' })).exclusiveClaims).toBeUndefined()
+  })
+
   it('shares its presets with all VMs that have the same', () => {
     expect(slimVm(whole(running)).presets).toBe(slimVm(whole(running)).presets)
   })

@@ -6,13 +6,14 @@ import { imageOf, type Volume } from '../api/volume.ts'
 import { slimProbes } from '../runtime/probe.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimAnnotations, slimMetadata } from '../runtime/slim.ts'
+import { exclusiveClaimsOf, type ClaimUser } from './claim-rival.ts'
 import type { StartingVms } from './starting-vms.ts'
 
 /** The hash of a preset's content. */
 export type Revision = string
 
 /** A VM as the controller caches it. */
-export interface CachedVm extends VirtualMachine {
+export interface CachedVm extends ClaimUser {
   /** In place of its provenance: the presets that took part in completing it, by id. */
   readonly presets?: ReadonlyMap<string, Revision>
   /** A pass needs the whole VM: it awaits its start, or has large finalizers or owners. */
@@ -52,6 +53,7 @@ export function vmSlimmer(
     if (isStarting) starting.put(vm)
     const presets = vm.presets ?? presetsOf(vm)
     const { apiVersion, kind, metadata, status = {} } = vm
+    const claims = isFinished(vm) ? [] : (vm.exclusiveClaims ?? exclusiveClaimsOf(vm.spec))
     const isLarge = JSON.stringify(pick(metadata, 'finalizers', 'ownerReferences')).length > maxReferences
     return {
       apiVersion,
@@ -59,6 +61,7 @@ export function vmSlimmer(
       metadata: { ...slimVmMetadata(metadata), ...(isLarge ? ownReferences(vm) : {}) },
       spec: slimSpec(vm),
       status: slimStatus(status),
+      ...(claims.length === 0 ? {} : { exclusiveClaims: claims }),
       ...(presets === undefined ? {} : { presets: share(presets) }),
       ...(isStarting || isLarge ? { isPartial: true as const } : {}),
     }

@@ -16,6 +16,7 @@ import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import { createCheckTime, createWaitingRoom, type CheckTime } from './check-time.ts'
 import { readClaim } from './claim.ts'
+import { claimKeysOf } from './claim-rival.ts'
 import type { Engine } from './engine.ts'
 import { withFinalizer, withoutFinalizer } from './finalizer.ts'
 import { excludeNodes } from './exclude-nodes.ts'
@@ -69,7 +70,7 @@ interface VmControllerOptions extends ControllerContext {
  * leads.
  */
 interface VmController {
-  readonly vms: Reflector<CachedVm, 'node' | 'mac' | 'uid' | 'refused'>
+  readonly vms: Reflector<CachedVm, 'node' | 'mac' | 'uid' | 'refused' | 'claim'>
   readonly pods: Reflector<Pod, 'vm' | 'vmName'>
   readonly nodes: Reflector<Node>
   lead(): Promise<void>
@@ -108,6 +109,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       node: ({ status }: VirtualMachine) => (status?.nodeName === undefined ? [] : [status.nodeName]),
       mac: ({ spec }: VirtualMachine) => macsOf(spec),
       uid: ({ metadata }: VirtualMachine) => (metadata.uid === undefined ? [] : [metadata.uid]),
+      claim: claimKeysOf,
       refused: (vm: VirtualMachine) => (isRefused(vm) ? [vm.metadata.namespace ?? ''] : []),
     },
   })

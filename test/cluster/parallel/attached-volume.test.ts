@@ -171,8 +171,10 @@ test.concurrent('the second VM with a claim gets no disk, and says why', async (
   const first = await running('first', [attached('one')])
   await untilVolumes('first', 'one Attached')
   const second = await running('second', [attached('one')])
-  const waiting = await untilVolumes('second', 'one Attaching VolumeUnavailable')
-  expect(waiting.status?.attachedVolumes?.[0]?.message).toBe('another VM uses the disk in the claim')
+  const waiting = await untilVolumes('second', 'one Attaching ClaimInUse')
+  expect(waiting.status?.attachedVolumes?.[0]?.message).toBe(
+    'the VM "first" has the claim "one" attached: detach it there, and it is attached here',
+  )
   await cluster.kubectl('delete', 'vm', 'first', '--timeout=240s')
   await untilNoPods(first)
   await untilVolumes('second', 'one Attached')

@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest'
+import type { AttachedVolume, AttachmentPod } from '../api/attached-volume.ts'
+import type { VirtualMachineSpec, VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import { claimKeysOf, exclusiveClaimsOf, rivalOf, type ClaimUser } from './claim-rival.ts'
+
+const running = { phase: 'Running', nodeName: 'n1', podUID: 'launcher' } as const
+const entry: AttachmentPod = { name: 'data', claimName: 'c', podName: 'p' }
+const reading: AttachmentPod = { ...entry, readOnly: true }
+const named = { ...entry, podUID: 'p1', claimUID: 'c1' }
+const attached = { attachedVolumes: [{ name: 'data', claimName: 'c', phase: 'Attached' }] } as const
+const reader: AttachedVolume = { name: 'data', persistentVolumeClaim: { claimName: 'c', readOnly: true } }
+const writer: AttachedVolume = { name: 'data', persistentVolumeClaim: { claimName: 'c' } }
+
+const vmWith = (number: 1 | 2, status: VirtualMachineStatus, over: Partial<ClaimUser> = {}) => ({
+  ...storedVm({
+    metadata: { name: `vm${number}`, uid: `u${number}`, ...over.metadata },
+    status: { ...(status.phase === 'Pending' ? {} : running), ...status },
+  }),
+  ...(over.exclusiveClaims === undefined ? {} : { exclusiveClaims: over.exclusiveClaims }),
+})
+const asking = { attachmentPods: [entry] }
+const served = { attachmentPods: [named] }
+const has = { ...served, ...attached }
+const withVolume = (isWriter: boolean) => ({ exclusiveClaims: [{ claimName: 'c', isWriter }] })
+const older = { metadata: { name: 'vm1', creationTimestamp: '2029-01-01T00:00:00Z' } }
+const deleted = { metadata: { name: 'vm1', deletionTimestamp: '2030-01-01T00:00:00Z' } }
+
+describe('a VM that is to get a claim', () => {
+  const attaching = { name: 'vm1', isVolume: false }
+  const volume = { name: 'vm1', isVolume: true }
+  type Row = [string, VirtualMachineStatus, Partial<ClaimUser>, VirtualMachineStatus, object | undefined]
+  test.each<Row>([
+    ['gets one that nobody uses', {}, {}, {}, undefined],
+    ['does not get one that a guest has', has, {}, {}, attaching],
+    [
+      'does not get one that a guest is to release',
+      { ...served, attachedVolumes: [{ ...attached.attachedVolumes[0], phase: 'Detaching' }] },
+      {},
+      {},
+      attaching,
+    ],
+    [
+      'does not get one that a guest has whose pod is gone',
+      { attachmentPods: [{ ...entry, claimUID: 'c1', reason: 'FailedCreate' }], ...attached },
+      {},
+      {},
+      attaching,
+    ],
+    ['does not get one of a guest that may run', { ...has, phase: 'Unknown' }, {}, {}, attaching],
+    ['does not get one that is served to another', served, {}, asking, attaching],
+    ['loses its pod to a guest that has it', has, {}, served, attaching],
+    ['keeps one that its guest has', has, {}, has, undefined],
+    ['keeps one that its guest has, whoever starts', {}, withVolume(true), has, undefined],
+    ['gets one of a VM that has ended', { ...has, phase: 'Failed' }, withVolume(true), {}, undefined],
+    ['does not get the volume of another', {}, withVolume(true), served, volume],
+    ['does not get a volume that is read', {}, withVolume(false), {}, volume],
+    ['gets the volume of one that has no node yet', { phase: 'Pending' }, withVolume(true), {}, undefined],
+    ['gets one that a launcher only claims to have', attached, {}, {}, undefined],
+    ['waits for an older one that asks', asking, older, asking, attaching],
+    ['waits for an older one whose pod has a node at the same time', served, older, served, attaching],
+    ['does not wait for one that cannot get it', { attachmentPods: [{ ...entry, reason: 'x' }] }, older, {}, undefined],
+    ['does not wait for one that is deleted', asking, { ...older, ...deleted }, {}, undefined],
+    ['does not wait for one that does not run', { ...asking, phase: 'Scheduled' }, older, {}, undefined],
+  ])('%s', (_, status, over, own, expected) => {
+    expect(rivalOf(vmWith(2, own), writer, vmWith(1, status, over))).toEqual(expected)
+  })
+
+  test('is no rival of itself', () => expect(rivalOf(vmWith(1, {}), writer, vmWith(1, has))).toBeUndefined())
+
+  test('of two, exactly one waits', () => {
+    const both = [vmWith(1, asking), vmWith(2, asking)] as const
+    expect([rivalOf(both[0], writer, both[1]), rivalOf(both[1], writer, both[0])]).toEqual([undefined, attaching])
+  })
+
+  test.each<[string, VirtualMachineStatus, Partial<ClaimUser>, boolean]>([
+    ['another that reads', { attachmentPods: [{ ...reading, podUID: 'p1' }] }, {}, false],
+    ['another that writes', served, {}, true],
+    ['a volume that is read', {}, withVolume(false), false],
+    ['a volume that is written', {}, withVolume(true), true],
+  ])('only to read it, with %s', (_, status, over, isRefused) => {
+    expect(rivalOf(vmWith(2, {}), reader, vmWith(1, status, over)) !== undefined).toBe(isRefused)
+  })
+})
+
+test('a VM is found by the claims that it keeps from others', () => {
+  const exclusiveClaims = [{ claimName: 'own', isWriter: true }]
+  const keys = (status: VirtualMachineStatus) => claimKeysOf(vmWith(1, status, { exclusiveClaims }))
+  expect([keys(served), keys({ phase: 'Succeeded' })]).toEqual([['default/own', 'default/c'], []])
+})
+
+describe('the volumes that a VM does not share', () => {
+  const specWith = (disk: object, readOnly = false): VirtualMachineSpec => ({
+    domain: { devices: { disks: [{ type: 'volume', source: { volume: 'v' }, target: { dev: 'vda' }, ...disk }] } },
+    volumes: [
+      { name: 'v', persistentVolumeClaim: { claimName: 'c', readOnly } },
+      { name: 'unused', persistentVolumeClaim: { claimName: 'd' } },
+    ],
+  })
+  test.each<[string, VirtualMachineSpec, object[]]>([
+    ['a disk', specWith({}), [{ claimName: 'c', isWriter: true }]],
+    ['a disk that shares', specWith({ shareable: {} }), []],
+    ['a disk that reads', specWith({ readonly: {} }), [{ claimName: 'c', isWriter: false }]],
+    ['a claim that is read', specWith({}, true), [{ claimName: 'c', isWriter: false }]],
+  ])('%s', (_, spec, expected) => expect(exclusiveClaimsOf(spec)).toEqual(expected))
+
+  test('at most 16, of a VM with many', () => {
+    const names = Array.from({ length: 256 }, (_, index) => `v${index}`)
+    const disks = names.map((volume) => ({ type: 'volume' as const, source: { volume }, target: { dev: volume } }))
+    const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+    expect(exclusiveClaimsOf({ domain: { devices: { disks } }, volumes }).length).toBe(16)
+  })
+})

@@ -1,0 +1,120 @@
+import { isSameAttachment, type AttachedVolume, type AttachmentPod } from '../api/attached-volume.ts'
+import { claimDiskUse } from '../api/claim-disk-use.ts'
+import { isFinished, type VirtualMachine, type VirtualMachineSpec } from '../api/virtual-machine.ts'
+import { keyOf } from '../runtime/resource.ts'
+import type { Persisted } from '../runtime/resource.ts'
+
+/** A claim of a VM's own volume whose disks do not share it with other guests. */
+export interface ExclusiveClaim {
+  readonly claimName: string
+  readonly isWriter: boolean
+}
+
+/** A VM, and in place of its disks the claims that they use alone. */
+export interface ClaimUser extends VirtualMachine {
+  readonly exclusiveClaims?: readonly ExclusiveClaim[]
+}
+
+type Vm = Persisted<ClaimUser>
+
+/** Another VM that keeps a claim from being attached to a VM. */
+export interface Rival {
+  readonly name: string
+  /** Whether the claim is a volume of it, not attached. */
+  readonly isVolume: boolean
+}
+
+/** Of one VM, like in the cache of the webhooks: with the 256 volumes that a VM can have, VMs could take all memory. */
+const mostClaims = 16
+
+/** The first claims that the disks of a VM use, without those that all of their disks share. */
+export function exclusiveClaimsOf({ domain, volumes = [] }: VirtualMachineSpec): readonly ExclusiveClaim[] {
+  const disks = (domain.devices?.disks ?? []).filter(({ type }) => type === 'volume')
+  const disksOf = Map.groupBy(disks, ({ source }) => source?.volume)
+  return volumes
+    .flatMap(({ name, persistentVolumeClaim: claim }): ExclusiveClaim[] => {
+      const users = disksOf.get(name)
+      if (claim === undefined || users === undefined) return []
+      const { isWriter, isShared } = claimDiskUse(users, claim.readOnly === true)
+      return isShared ? [] : [{ claimName: claim.claimName, isWriter }]
+    })
+    .slice(0, mostClaims)
+}
+
+/** How firmly a VM has a claim. */
+const ranks = { guestHasIt: 0, volume: 1, podHasNode: 2, asks: 3 } as const
+
+interface Use extends ExclusiveClaim {
+  readonly rank: number
+}
+
+/** A VM that has not got as far cannot keep others waiting: it may never start. */
+const usesOf = (vm: Vm): readonly Use[] =>
+  isFinished(vm)
+    ? []
+    : [
+        ...(vm.status?.nodeName === undefined ? [] : (vm.exclusiveClaims ?? [])).map((one) => ({
+          ...one,
+          rank: ranks.volume,
+        })),
+        ...(vm.status?.attachmentPods ?? []).flatMap((entry): Use[] => {
+          const { claimName, readOnly = false } = entry
+          const rank = rankOf(vm, entry)
+          return rank === undefined ? [] : [{ claimName, isWriter: !readOnly, rank }]
+        }),
+      ]
+
+/** Undefined if it does not get the claim as things are. */
+function rankOf(vm: Vm, entry: AttachmentPod): number | undefined {
+  const { podUID, claimUID, reason } = entry
+  // That the guest has it is what its launcher claims; that it was served, only the controller states.
+  if ((podUID ?? claimUID) !== undefined && hasDisk(vm, entry)) return ranks.guestHasIt
+  if (podUID !== undefined) return ranks.podHasNode
+  return reason === undefined && mayAttach(vm) ? ranks.asks : undefined
+}
+
+/** Whether the guest has the disk, according to its launcher. */
+export const hasDisk = (
+  { status }: VirtualMachine,
+  { name, claimName }: Pick<AttachmentPod, 'name' | 'claimName'>,
+): boolean =>
+  (status?.attachedVolumes ?? []).some(
+    (one) =>
+      one.name === name && one.claimName === claimName && (one.phase === 'Attached' || one.phase === 'Detaching'),
+  )
+
+/** Whether claims can be attached to a VM now. */
+export const mayAttach = ({ metadata, status }: VirtualMachine): boolean =>
+  status?.phase === 'Running' && status.nodeName !== undefined && metadata.deletionTimestamp === undefined
+
+/** The key of a claim in the index of VMs by the claims that they keep from others. */
+export const claimKey = ({ namespace = '' }: VirtualMachine['metadata'], claimName: string): string =>
+  keyOf({ namespace, name: claimName })
+
+/** For the index of VMs by `claimKey`. */
+export const claimKeysOf = (vm: Vm): readonly string[] =>
+  usesOf(vm).map(({ claimName }) => claimKey(vm.metadata, claimName))
+
+/**
+ * The VM because of which a claim must not be attached to a VM now, if `other` is one. Two that read a claim do not
+ * disturb each other. Of several that ask, the one that has got further gets the claim, or else the older one; a guest
+ * that has the disk keeps it.
+ */
+export function rivalOf(vm: Vm, volume: AttachedVolume, other: Vm): Rival | undefined {
+  if (other.metadata.uid === vm.metadata.uid) return undefined
+  const { claimName, readOnly = false } = volume.persistentVolumeClaim
+  const entry = (vm.status?.attachmentPods ?? []).find((one) => isSameAttachment(volume, one))
+  const own = (entry && rankOf(vm, entry)) ?? ranks.asks
+  const use = usesOf(other).find(
+    (one) =>
+      one.claimName === claimName &&
+      (one.isWriter || !readOnly) &&
+      (one.rank < own || (one.rank === own && isOlder(other, vm))),
+  )
+  if (use === undefined || own === ranks.guestHasIt) return undefined
+  return { name: other.metadata.name, isVolume: use.rank === ranks.volume }
+}
+
+const ageOf = ({ metadata: { creationTimestamp = '', uid } }: Vm): string => `${creationTimestamp} ${uid}`
+
+const isOlder = (one: Vm, other: Vm): boolean => ageOf(one) < ageOf(other)
