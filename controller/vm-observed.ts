@@ -62,6 +62,7 @@ export type Mark =
   | 'finished'
   | 'podEnded'
   | 'podDeleting'
+  | 'volumePods'
   | 'podMissing'
   | 'runningAgain'
 
@@ -80,12 +81,17 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
     ['finished', isFinished(vm) ? 'finished' : undefined],
     ['podEnded', ended.length === 0 ? undefined : ended.join()],
     ['podDeleting', deleting.length === 0 ? undefined : deleting.join()],
+    ['volumePods', awaitsVolumePods(vm, pods) ? 'waiting' : undefined],
     // Only a kubelet that works ends what is left of a pod.
     ['podMissing', pods.length === 0 && node === 'ready' ? podUID : undefined],
     ['runningAgain', before?.phase === 'Unknown' && last?.phase === 'Running' ? last.time : undefined],
   ]
   return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))
 }
+
+/** Whether a deleted VM has no launcher any more, and pods of its attached volumes are left. */
+const awaitsVolumePods = ({ metadata, status }: Vm, pods: readonly LauncherPod[]): boolean =>
+  metadata.deletionTimestamp !== undefined && pods.length === 0 && (status?.attachmentPods ?? []).length > 0
 
 /** Mounting usually takes less than a second, and so do networks. After this time, the events of the pod are read. */
 export const creationOverdueMs = 5000

@@ -176,6 +176,7 @@ const notLabelled = differs('metadata.labels[virtset.io/vm-uid]')
 
 const unconfirmed = `the launcher pod ${name} no longer exists, but its end was not observed; waiting for the handler of node n1 to confirm it`
 const stuck = `the pod ${name} on node n1 has not ended within its grace period; the VM stays until it has`
+const volumeStuck = 'the pod p of an attached volume on node n1 has not ended; the VM stays until it has'
 const withCondition = (type: string, reason: string, message: string, status: 'True' | 'False' = 'True') =>
   withStatus({
     ...inPhase('Running'),
@@ -1024,7 +1025,26 @@ const table: [string, Variation, string[]][] = [
         status: { phase: 'Failed', attachmentPods: [{ name: 'a', claimName: 'a', podName: 'p', podUID: 'u' }] },
       }),
     },
-    [],
+    ['requeueAfter 60000'],
+  ],
+  [
+    'a deleted VM reports a pod that still serves it a claim',
+    {
+      vm: storedVm({
+        metadata: deleting,
+        status: {
+          phase: 'Failed',
+          nodeName: 'n1',
+          attachmentPods: [{ name: 'a', claimName: 'a', podName: 'p', podUID: 'u' }],
+        },
+      }),
+      isEndObserved: true,
+      elapsed: { volumePods: 61 },
+    },
+    [
+      `updateStatus Failed VolumePodsEnded False PodStuckTerminating: ${volumeStuck}`,
+      `recordEvent Warning PodStuckTerminating: ${volumeStuck}`,
+    ],
   ],
   [
     'a deleted VM does not wait for a foreign pod',

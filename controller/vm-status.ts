@@ -29,6 +29,9 @@ export interface Ending {
   readonly isDisrupted?: boolean
 }
 
+/** The reason of a VM that is not removed because a pod of it does not end. */
+export const podStuck = 'PodStuckTerminating'
+
 /** The reason of a VM that waits until presets, or its user, change. */
 export const completionRefused = 'CompletionRefused'
 
@@ -159,7 +162,15 @@ export function explainedStatus(vm: Vm, disruption: Disruption, now: string): Vi
  * forever.
  */
 export function stuckStatus(vm: Vm, message: string, now: string): VirtualMachineStatus {
-  return next(vm, {}, now, [{ type: podEndedCondition, status: 'False', reason: 'PodStuckTerminating', message }])
+  return next(vm, {}, now, [{ type: podEndedCondition, status: 'False', reason: podStuck, message }])
+}
+
+/**
+ * The pod of an attached volume does not end. A condition of its own: PodEnded has the handler's answer about the
+ * launcher, without which the controller would ask again.
+ */
+export function volumesStuckStatus(vm: Vm, message: string, now: string): VirtualMachineStatus {
+  return next(vm, {}, now, [{ type: 'VolumePodsEnded', status: 'False', reason: podStuck, message }])
 }
 
 /**
