@@ -41,8 +41,11 @@ export function exclusiveClaimsOf({ domain, volumes = [] }: VirtualMachineSpec):
     .slice(0, mostClaims)
 }
 
-/** How firmly a VM has a claim. */
-const ranks = { guestHasIt: 0, volume: 1, podHasNode: 2, asks: 3 } as const
+/**
+ * How firmly a VM has a claim. The status can be late to say that a guest has the disk which a pod serves, and a guest
+ * whose disk is a volume of its VM has QEMU's lock.
+ */
+const ranks = { guestHasIt: 0, podHasNode: 1, volume: 2, asks: 3 } as const
 
 interface Use extends ExclusiveClaim {
   readonly rank: number
