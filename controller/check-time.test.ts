@@ -35,26 +35,33 @@ test('a check that fails counts as well', () => {
   expect(time.waitMs('large')).toBe(1000)
 })
 
-test('VMs of a namespace that has no time wait, and are released one at a time', async () => {
+test('VMs of a namespace that has no time wait, and are released one at a time, in order', async () => {
   const clock = fakeClock()
   let debtMs = 1000
   const released: string[] = []
-  const waits = createWaitingRoom({ waitMs: (namespace) => (namespace === 'large' ? debtMs : 0) }, clock, (key) =>
-    released.push(key),
-  )
-  expect(['a', 'b', 'c', 'b'].map((key) => waits('large', key))).toEqual([true, true, true, true])
-  expect(waits('other', 'd')).toBe(false)
+  const waitMs = (namespace: string) => (namespace === 'large' ? debtMs : 0)
+  const room = createWaitingRoom({ waitMs }, clock, (key) => released.push(key))
+  expect(['a', 'b', 'c', 'gone', 'd'].map((key) => room.enter('large', key))).toEqual([true, true, true, true, true])
+  expect(room.enter('other', 'e')).toBe(false)
   await clock.advance(999)
   expect(released).toEqual([])
   debtMs = 0
   await clock.advance(1)
   expect(released).toEqual(['a'])
+  room.leave('large', 'a')
   debtMs = 400
   await clock.advance(10)
-  expect(released).toEqual(['a'])
+  // It keeps its place.
+  expect([room.enter('large', 'b'), released]).toEqual([true, ['a']])
   debtMs = 0
   await clock.advance(400)
-  expect(released).toEqual(['a', 'b'])
+  expect([room.enter('large', 'b'), released]).toEqual([false, ['a', 'b']])
+  room.leave('large', 'b')
   await clock.advance(10)
-  expect([released, waits('large', 'e')]).toEqual([['a', 'b', 'c'], false])
+  room.leave('large', 'c')
+  await clock.advance(10)
+  // Nobody lets it leave.
+  expect(released).toEqual(['a', 'b', 'c', 'gone'])
+  await clock.advance(20)
+  expect(released).toEqual(['a', 'b', 'c', 'gone', 'd'])
 })

@@ -41,38 +41,45 @@ export function createCheckTime({ cpuMs, availableMs: monotonic }: ThreadTimes =
  */
 const gapMs = 10
 
-/**
- * Lets the VMs of a namespace that has used up its time wait, and releases one of them at a time.
- * @returns whether the VM with this key must wait; it is released later
- */
+/** Where VMs wait whose namespace has used up its time. They are released one at a time, in the order of their arrival. */
+export interface WaitingRoom {
+  /** Whether the VM with this key must wait; it is released later. */
+  enter(namespace: string, key: string): boolean
+  /** The VM is checked now. */
+  leave(namespace: string, key: string): void
+}
+
 export function createWaitingRoom(
   checkTime: Pick<CheckTime, 'waitMs'>,
   clock: Pick<Clock, 'after'>,
   release: (key: string) => void,
-): (namespace: string, key: string) => boolean {
+): WaitingRoom {
   const waiting = new Map<string, Set<string>>()
-  const releaseAfter = (namespace: string, keys: Set<string>, ms: number): void => {
+  const releaseAfter = (namespace: string, keys: Set<string>, ms: number, released?: string): void => {
     clock.after(ms, () => {
       const waitMs = checkTime.waitMs(namespace)
       const [key] = keys
-      if (waitMs === 0 && key !== undefined) {
-        keys.delete(key)
-        release(key)
-      }
+      const isReleased = waitMs === 0 && key !== undefined
+      // It keeps its place until it is checked. If it is still there after its release, its VM may be gone.
+      if (isReleased && key === released) keys.delete(key)
+      else if (isReleased) release(key)
       if (keys.size === 0) waiting.delete(namespace)
-      else releaseAfter(namespace, keys, Math.max(waitMs, gapMs))
+      else releaseAfter(namespace, keys, Math.max(waitMs, gapMs), isReleased ? key : released)
     })
   }
-  return (namespace, key) => {
-    const waitMs = checkTime.waitMs(namespace)
-    if (waitMs === 0) return false
-    const keys = waiting.get(namespace) ?? new Set()
-    if (!waiting.has(namespace)) {
-      waiting.set(namespace, keys)
-      releaseAfter(namespace, keys, waitMs)
-    }
-    keys.add(key)
-    return true
+  return {
+    enter(namespace, key) {
+      const waitMs = checkTime.waitMs(namespace)
+      if (waitMs === 0) return false
+      const keys = waiting.get(namespace) ?? new Set()
+      if (!waiting.has(namespace)) {
+        waiting.set(namespace, keys)
+        releaseAfter(namespace, keys, waitMs)
+      }
+      keys.add(key)
+      return true
+    },
+    leave: (namespace, key) => void waiting.get(namespace)?.delete(key),
   }
 }
 

@@ -202,6 +202,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     const node = await nodeStateOf(vm, found.pods.length > 0)
     if (awaitsStart(vm)) await inTurn(vm)
     if (mustWait(vm)) return undefined
+    waitingRoom.leave(vm.metadata.namespace ?? '', keyOf(vm.metadata))
     const completion = measured(vm, () => completionOf(vm))
     const elapsed = stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node))
     const overdue = (elapsed.get('creating') ?? 0) < creationOverdueMs ? undefined : creatingPod(vm, found.pods)
@@ -228,12 +229,12 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   const measured = <T>({ metadata: { namespace = '' } }: Vm, check: () => T): T => checkTime.measure(namespace, check)
 
-  const waits = createWaitingRoom(checkTime, clock, (key) => loop.add(key))
+  const waitingRoom = createWaitingRoom(checkTime, clock, (key) => loop.add(key))
 
   /** Whether its namespace has used up its time for checks; another pass follows then. */
   const mustWait = (vm: Vm): boolean => {
     const isChecked = awaitsStart(vm) && vm.status?.podUID === undefined && !isDeleting(vm)
-    return isChecked && waits(vm.metadata.namespace ?? '', keyOf(vm.metadata))
+    return isChecked && waitingRoom.enter(vm.metadata.namespace ?? '', keyOf(vm.metadata))
   }
 
   const podsOf = (vm: Vm, named: Persisted<Pod> | undefined) => {
