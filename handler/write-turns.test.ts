@@ -14,7 +14,7 @@ function start() {
     )
     begun.push(outcome)
   }
-  return { clock, stop, begun, write }
+  return { clock, turns, stop, begun, write }
 }
 
 test('writes begin at the rate after a burst, and namespaces take turns', async () => {
@@ -41,6 +41,19 @@ test('a namespace with few writes does not wait for all of those with many', asy
   void write('small', 10, 'small')
   await clock.advance(3000)
   expect(begun[before]).toBe('small')
+})
+
+test('a write that cannot wait is paid for by others', async () => {
+  const { clock, turns, begun, write } = start()
+  turns.charge(300)
+  void write('a', 10, 'a')
+  await clock.advance(0)
+  expect(begun).toEqual(['a'])
+  void write('a', 10, 'b')
+  await clock.advance(1000)
+  expect(begun).toEqual(['a'])
+  await clock.advance(100)
+  expect(begun).toEqual(['a', 'b'])
 })
 
 test('writes that wait do not begin once the process stops', async () => {

@@ -8,6 +8,8 @@ import type { Clock } from '../runtime/clock.ts'
 export interface WriteTurns {
   /** Resolves when the write can begin; rejects with the signal's reason if that aborts before. */
   take(namespace: string, weight: number, signal: AbortSignal): Promise<void>
+  /** The same for a write that cannot wait, for which others wait later. */
+  charge(weight: number): void
 }
 
 interface Waiting {
@@ -72,5 +74,6 @@ export function createWriteTurns(rate: Rate, clock: Pick<Clock, 'monotonic' | 'a
       pump()
       return promise
     },
+    charge: (weight) => void bucket.take(weight),
   }
 }
