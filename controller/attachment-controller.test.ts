@@ -91,7 +91,7 @@ async function setUp(ofClaim: object = {}, isScheduling = true) {
     server.remove(podsPath, 'default', podName)
   }
   const writes = () => server.requests.filter(({ method }) => method !== 'GET').length
-  return { clock, server, put, vm, status, entry, pod, isDeleted, end, writes, events }
+  return { clock, server, put, vm, status, entry, pod, isDeleted, end, writes, events, vms, controller }
 }
 
 test('a claim gets a pod, which is named in the status, and deleted once the disk is detached', async () => {
@@ -292,12 +292,17 @@ test('the claim of a pod that an earlier version has named is noted', async () =
 })
 
 test('a pod that was never scheduled is replaced at once only if its deletion was observed', async () => {
-  const { server, clock, put, status, entry, pod } = await setUp({}, false)
+  const { server, clock, put, status, entry, pod, vms, controller } = await setUp({}, false)
   await until(() => pod() !== undefined && entry() !== undefined)
   // As earlier versions did.
   const name = async () => {
     put({ status: { ...status(), attachmentPods: [{ ...entry()!, podUID: pod()!.metadata.uid }] } })
-    await settle()
+    // A pass that does not know it yet would forget that the pod has ended.
+    await until(() => {
+      const { waiting = 0, working = 0 } = controller.statistics() ?? {}
+      const named = vms.store.get('default/vm1')?.status?.attachmentPods?.[0]?.podUID
+      return waiting + working === 0 && named === pod()?.metadata.uid
+    })
   }
   await name()
   const first = pod()?.metadata.uid

@@ -20,7 +20,7 @@ import {
 } from './attachment-plan.ts'
 import { attachedToLabel, attachmentPodName } from './attachment-pod.ts'
 import { readClaim } from './claim.ts'
-import { claimKey, mayAttach, rivalOf, type Rival } from './claim-rival.ts'
+import { claimKey, keepsDisk, mayAttach, rivalOf, type Rival } from './claim-rival.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
@@ -83,9 +83,12 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   const refusedPods = createRefusedPods(clock)
   /** Uids of removed pods whose containers this process saw end, by the uid of the VM. */
   const endedPods = new Map<string, Set<string>>()
+  /** By key: the claims of VMs that this process has written. The index has them once the watch delivers that. */
+  const undelivered = new Map<string, readonly string[]>()
 
   vms.onChange((change) => {
     const { kind, object } = change
+    if (kind === 'deleted' || loop.newest(object) === object) undelivered.delete(keyOf(object.metadata))
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       endedPods.delete(object.metadata.uid)
@@ -121,6 +124,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const deadline = createPassDeadline(clock)
     const actions = inTurns(observed.vm, planAttachments(observed))
     await loop.perform(target, actions, (action) => act(observed, action, refused, deadline))
+    noteWritten(key)
     await loop.perform(target, refusedAttachments(observed.vm, refused), (action) =>
       act(observed, action, [], deadline),
     )
@@ -167,16 +171,35 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   const rivalsOf = (vm: Vm): Map<string, Rival> => {
     const rivals = new Map<string, Rival>()
     for (const volume of mayAttach(vm) ? (vm.spec.attachedVolumes ?? []) : []) {
-      const { claimName } = volume.persistentVolumeClaim
-      vms.store.findByIndex('claim', claimKey(vm.metadata, claimName), (cached) => {
+      if (keepsDisk(vm, volume)) continue
+      const claim = volume.persistentVolumeClaim
+      const isRival = (cached: Vm): boolean => {
         const { status, metadata } = loop.newest(cached)
         const rival = rivalOf(vm, volume, { ...cached, metadata, ...(status === undefined ? {} : { status }) })
-        if (rival !== undefined) rivals.set(claimName, rival)
+        if (rival !== undefined) rivals.set(claim.claimName, rival)
         return rival !== undefined
-      })
+      }
+      const key = claimKey(vm.metadata, claim)
+      if (!undeliveredOf(vm.metadata, claim.claimName).some(isRival)) vms.store.findByIndex('claim', key, isRival)
     }
     return rivals
   }
+
+  const noteWritten = (key: string): void => {
+    const cached = vms.store.get(key)
+    const written = cached && loop.newest(cached)
+    if (written === undefined || written === cached) return
+    undelivered.set(
+      key,
+      (written.status?.attachmentPods ?? []).map(({ claimName }) => claimName),
+    )
+  }
+
+  const undeliveredOf = ({ namespace }: Vm['metadata'], claimName: string): readonly Vm[] =>
+    [...undelivered].flatMap(([key, claimNames]) => {
+      const cached = claimNames.includes(claimName) ? vms.store.get(key) : undefined
+      return cached === undefined || cached.metadata.namespace !== namespace ? [] : [cached]
+    })
 
   /** Those with these names, which are compared with what the controller would create, are read whole. */
   const withSpecs = async (own: readonly Persisted<Pod>[], names: ReadonlySet<string>): Promise<Persisted<Pod>[]> => {

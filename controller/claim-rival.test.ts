@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { AttachedVolume, AttachmentPod } from '../api/attached-volume.ts'
 import type { VirtualMachineSpec, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import { claimKeysOf, exclusiveClaimsOf, rivalOf, type ClaimUser } from './claim-rival.ts'
+import { claimKey, claimKeysOf, exclusiveClaimsOf, keepsDisk, rivalOf, type ClaimUser } from './claim-rival.ts'
 
 const running = { phase: 'Running', nodeName: 'n1', podUID: 'launcher' } as const
 const entry: AttachmentPod = { name: 'data', claimName: 'c', podName: 'p' }
@@ -90,10 +90,23 @@ describe('a VM that is to get a claim', () => {
   })
 })
 
+test.each([
+  ['has', has, true],
+  ['does not have yet', served, false],
+])('a volume that the guest %s is compared with no other VM: %#', (_, status, keeps) => {
+  expect(keepsDisk(vmWith(1, status), writer)).toBe(keeps)
+})
+
 test('a VM is found by the claims that it keeps from others', () => {
   const exclusiveClaims = [{ claimName: 'own', isWriter: true }]
   const keys = (status: VirtualMachineStatus) => claimKeysOf(vmWith(1, status, { exclusiveClaims }))
-  expect([keys(served), keys({ phase: 'Succeeded' })]).toEqual([['default/own', 'default/c'], []])
+  const ofWriters = ['default/own', 'default/own writers', 'default/c', 'default/c writers']
+  expect([keys(served), keys({ phase: 'Succeeded' })]).toEqual([ofWriters, []])
+  const readOnly = { claimName: 'c', readOnly: true }
+  expect(claimKeysOf(vmWith(1, { attachmentPods: [{ ...entry, ...readOnly, podUID: 'p' }] }))).toEqual(['default/c'])
+  expect(
+    [true, false].map((one) => claimKey({ name: 'x', namespace: 'n' }, { claimName: 'c', readOnly: one })),
+  ).toEqual(['n/c writers', 'n/c'])
 })
 
 describe('the volumes that a VM does not share', () => {

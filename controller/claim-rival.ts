@@ -51,21 +51,22 @@ interface Use extends ExclusiveClaim {
   readonly rank: number
 }
 
-/** A VM that has not got as far cannot keep others waiting: it may never start. */
-const usesOf = (vm: Vm): readonly Use[] =>
-  isFinished(vm)
-    ? []
-    : [
-        ...(vm.status?.nodeName === undefined ? [] : (vm.exclusiveClaims ?? [])).map((one) => ({
-          ...one,
-          rank: ranks.volume,
-        })),
-        ...(vm.status?.attachmentPods ?? []).flatMap((entry): Use[] => {
-          const { claimName, readOnly = false } = entry
-          const rank = rankOf(vm, entry)
-          return rank === undefined ? [] : [{ claimName, isWriter: !readOnly, rank }]
-        }),
-      ]
+/**
+ * A VM that has not got as far cannot keep others waiting: it may never start.
+ * @param isAsked of a claim by its name: no more is read of the others
+ */
+const usesOf = (vm: Vm, isAsked: (claimName: string) => boolean = () => true): readonly Use[] => {
+  if (isFinished(vm)) return []
+  const volumes = vm.status?.nodeName === undefined ? [] : (vm.exclusiveClaims ?? [])
+  return [
+    ...volumes.filter(({ claimName }) => isAsked(claimName)).map((one) => ({ ...one, rank: ranks.volume })),
+    ...(vm.status?.attachmentPods ?? []).flatMap((entry): Use[] => {
+      const { claimName, readOnly = false } = entry
+      const rank = isAsked(claimName) ? rankOf(vm, entry) : undefined
+      return rank === undefined ? [] : [{ claimName, isWriter: !readOnly, rank }]
+    }),
+  ]
+}
 
 /** Undefined if it does not get the claim as things are. */
 function rankOf(vm: Vm, entry: AttachmentPod): number | undefined {
@@ -90,13 +91,29 @@ export const hasDisk = (
 export const mayAttach = ({ metadata, status }: VirtualMachine): boolean =>
   status?.phase === 'Running' && status.nodeName !== undefined && metadata.deletionTimestamp === undefined
 
-/** The key of a claim in the index of VMs by the claims that they keep from others. */
-export const claimKey = ({ namespace = '' }: VirtualMachine['metadata'], claimName: string): string =>
-  keyOf({ namespace, name: claimName })
+/**
+ * The key under which the index of VMs has those that can keep a claim from a volume. One that only reads is kept from it
+ * only by those that write: thousands can read it, and would each look at all others.
+ */
+export const claimKey = (
+  { namespace = '' }: VirtualMachine['metadata'],
+  { claimName, readOnly = false }: AttachedVolume['persistentVolumeClaim'],
+): string => `${keyOf({ namespace, name: claimName })}${readOnly ? ' writers' : ''}`
 
 /** For the index of VMs by `claimKey`. */
 export const claimKeysOf = (vm: Vm): readonly string[] =>
-  usesOf(vm).map(({ claimName }) => claimKey(vm.metadata, claimName))
+  usesOf(vm).flatMap(({ claimName, isWriter }) =>
+    [false, ...(isWriter ? [true] : [])].map((readOnly) => claimKey(vm.metadata, { claimName, readOnly })),
+  )
+
+/** Whether the guest has the disk, and keeps it: nothing is asked of other VMs then. */
+export function keepsDisk(vm: Vm, volume: AttachedVolume): boolean {
+  const entry = entryOf(vm, volume)
+  return entry !== undefined && rankOf(vm, entry) === ranks.guestHasIt
+}
+
+const entryOf = ({ status }: Vm, volume: AttachedVolume): AttachmentPod | undefined =>
+  (status?.attachmentPods ?? []).find((one) => isSameAttachment(volume, one))
 
 /**
  * The VM because of which a claim must not be attached to a VM now, if `other` is one. Two that read a claim do not
@@ -106,13 +123,10 @@ export const claimKeysOf = (vm: Vm): readonly string[] =>
 export function rivalOf(vm: Vm, volume: AttachedVolume, other: Vm): Rival | undefined {
   if (other.metadata.uid === vm.metadata.uid) return undefined
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
-  const entry = (vm.status?.attachmentPods ?? []).find((one) => isSameAttachment(volume, one))
+  const entry = entryOf(vm, volume)
   const own = (entry && rankOf(vm, entry)) ?? ranks.asks
-  const use = usesOf(other).find(
-    (one) =>
-      one.claimName === claimName &&
-      (one.isWriter || !readOnly) &&
-      (one.rank < own || (one.rank === own && isOlder(other, vm))),
+  const use = usesOf(other, (name) => name === claimName).find(
+    (one) => (one.isWriter || !readOnly) && (one.rank < own || (one.rank === own && isOlder(other, vm))),
   )
   if (use === undefined || own === ranks.guestHasIt) return undefined
   return { name: other.metadata.name, isVolume: use.rank === ranks.volume }
