@@ -373,7 +373,8 @@ test('a pod that differs each time is not created again at once', async () => {
   const foreign = { namespace: 'default', name: podName, labels: { [attachedToLabel]: storedVm().metadata.uid } }
   end()
   server.put(podsPath, { metadata: foreign, spec: { containers: [] } })
-  await until(() => entry()?.reason === 'PodNotOwn')
+  // It is deleted in the same pass.
+  await until(() => ['PodNotOwn', 'PodTerminating'].includes(entry()?.reason ?? ''))
   await until(isDeleted)
   server.remove(podsPath, 'default', podName)
   await settle()
