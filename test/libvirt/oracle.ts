@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Capabilities } from '../../api/capabilities.ts'
@@ -44,8 +44,15 @@ const paused = 1
 /** With a device node but without the kernel's KVM, libvirt would probe QEMU again for each domain, in vain. */
 export const hasKvm = existsSync('/sys/class/misc/kvm/dev')
 
-/** Without KVM on this host, libvirt refuses every domain of that type. */
-export const isComparable = ({ type }: Pick<Domain, 'type'>): boolean => hasKvm || type !== 'kvm'
+/** Of the addresses of this host's CPU. */
+const addressBits = Number(/^address sizes\s*: (\d+) bits/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? 52)
+
+/**
+ * Without KVM on this host, libvirt refuses every domain of that type. It also refuses an emulated CPU with longer
+ * addresses than this host's, whatever the domain is to run on.
+ */
+export const isComparable = ({ type, cpu }: Pick<Domain, 'type' | 'cpu'>): boolean =>
+  (hasKvm || type !== 'kvm') && Number(cpu?.maxphysaddr?.bits ?? 0) <= addressBits
 
 export async function startOracle(): Promise<Oracle> {
   const libvirtd = await startLibvirtd({ withKvm: hasKvm })
