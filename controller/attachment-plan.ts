@@ -220,8 +220,9 @@ function claimOf({ claims }: ObservedAttachments, bare: AttachmentPod, pod: OwnP
   return bare.claimUID !== undefined || claim === undefined || hasEnded(pod) ? {} : { claimUID: claim.metadata.uid }
 }
 
-const isOlder = (one: ObjectMeta, other: ObjectMeta): boolean =>
-  Date.parse(one.creationTimestamp ?? '') < Date.parse(other.creationTimestamp ?? '')
+/** The API server writes both times, in UTC and with seconds, so the text has the order of the time. */
+const isOlder = ({ creationTimestamp: one }: ObjectMeta, { creationTimestamp: other }: ObjectMeta): boolean =>
+  one !== undefined && other !== undefined && one < other
 
 /** Why a guest that has the disk must not get that of this claim in its place. */
 function replacedClaim(vm: Vm, { name, claimName, claimUID }: AttachmentPod, claim: Persisted<Claim>) {
