@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -204,8 +204,11 @@ test.concurrent('a plugin that is missing or fails is named in the condition, an
   plugin = file
   mkdirSync(plugins, { recursive: true })
   const install = (script: string) => {
-    writeFileSync(file, `#!/bin/sh\n${script}\n`)
-    chmodSync(file, 0o755)
+    // A file that is being executed cannot be written.
+    const unfinished = join(plugins, '../example')
+    writeFileSync(unfinished, `#!/bin/sh\n${script}\n`)
+    chmodSync(unfinished, 0o755)
+    renameSync(unfinished, file)
   }
   rmSync(file, { force: true })
   // Only a cluster preset can select a plugin that an operator has installed.
