@@ -43,8 +43,8 @@ export interface Gate {
 
 /**
  * Limits the memory that requests hold to `requests` × 256 KiB + `bytes` + `responseBytes`; bytes count when received,
- * not when announced. No tenant can block the others: beyond a share of the limits, the tenant that holds the most loses its largest
- * request.
+ * not when announced. No tenant can block the others: beyond a share of the limits, the tenant that holds the most
+ * loses its largest request.
  */
 export function createGate(limits: Limits): Gate {
   const places = createFairLimit(Math.ceil(limits.requests * assignedShare))

@@ -25,8 +25,7 @@ const maxOperationsBelow = 8
 /**
  * The operations that turn `before` into `after`. A missing subtree is one `add`. Parts shared by reference cost
  * nothing. Lists are compared item by item and appended to; a list that lost items is replaced. `undefined` means
- * absent. An integer of
- * `before` that may be rounded is only written with a list whose items may have moved.
+ * absent. An integer of `before` that may be rounded is only written with a list whose items may have moved.
  */
 export function patchBetween(before: Json, after: Json): Operation[] {
   return recordChanges(before, after, '', hasLongInteger(before) ? Infinity : maxOperationsBelow)
