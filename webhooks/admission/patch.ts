@@ -28,25 +28,27 @@ const maxOperationsBelow = 8
  * absent. An integer of `before` that may be rounded is only written with a list whose items may have moved.
  */
 export function patchBetween(before: Json, after: Json): Operation[] {
-  return recordChanges(before, after, '', hasLongInteger(before) ? Infinity : maxOperationsBelow)
+  return recordChanges(before, after, '', hasLongInteger(before))
 }
 
 type Json = { readonly [key: string]: unknown }
 
-function changes(before: unknown, after: unknown, path: string, most: number): Operation[] {
+/** @param isExact whether `before` has integers that may be rounded, so no more may be written than has changed */
+function changes(before: unknown, after: unknown, path: string, isExact: boolean): Operation[] {
   if (before === after) return []
-  const below = partChanges(before, after, path, most)
-  if (below === undefined || below.length > most) return [{ op: 'replace', path, value: after }]
+  const below = partChanges(before, after, path, isExact)
+  if (below === undefined || (!isExact && below.length > maxOperationsBelow))
+    return [{ op: 'replace', path, value: after }]
   return below
 }
 
 /** Undefined if the value must be replaced as a whole. */
-function partChanges(before: unknown, after: unknown, path: string, most: number): Operation[] | undefined {
-  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path, most) : undefined
-  return isJson(before) && isJson(after) ? recordChanges(before, after, path, most) : undefined
+function partChanges(before: unknown, after: unknown, path: string, isExact: boolean): Operation[] | undefined {
+  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path, isExact) : undefined
+  return isJson(before) && isJson(after) ? recordChanges(before, after, path, isExact) : undefined
 }
 
-function recordChanges(before: Json, after: Json, path: string, most: number): Operation[] {
+function recordChanges(before: Json, after: Json, path: string, isExact: boolean): Operation[] {
   const operations: Operation[] = []
   for (const key of Object.keys(before)) {
     if (has(before, key) && !has(after, key)) operations.push({ op: 'remove', path: `${path}/${escape(key)}` })
@@ -56,7 +58,7 @@ function recordChanges(before: Json, after: Json, path: string, most: number): O
     if (!has(after, key) || (Object.hasOwn(before, key) && before[key] === after[key])) continue
     const at = `${path}/${escape(key)}`
     if (!has(before, key)) operations.push({ op: 'add', path: at, value: after[key] })
-    else operations.push(...changes(before[key], after[key], at, most))
+    else operations.push(...changes(before[key], after[key], at, isExact))
   }
   return operations
 }
@@ -65,16 +67,16 @@ function listChanges(
   before: readonly unknown[],
   after: readonly unknown[],
   path: string,
-  most: number,
+  isExact: boolean,
 ): Operation[] | undefined {
   if (after.length < before.length) return undefined
   // Equal numbers need not be the same integer if items have moved.
-  if (most === Infinity && before.some(mayBeRounded)) return undefined
+  if (isExact && before.some(mayBeRounded)) return undefined
   return after.flatMap((item, index): Operation[] => {
     if (index >= before.length) return [{ op: 'add', path: `${path}/-`, value: item }]
     const at = `${path}/${index}`
-    const below = changes(before[index], item, at, most)
-    const mayBeMoved = most === Infinity && below.some(({ op }) => op !== 'add') && hasLongInteger(before[index])
+    const below = changes(before[index], item, at, isExact)
+    const mayBeMoved = isExact && below.some(({ op }) => op !== 'add') && hasLongInteger(before[index])
     return mayBeMoved ? [{ op: 'replace', path: at, value: item }] : below
   })
 }
