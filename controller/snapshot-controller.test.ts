@@ -270,6 +270,22 @@ test('a config without a VM is taken as it is, with the claims of its templates'
   ])
 })
 
+test('a claim that no VM has filled yet is not taken', async () => {
+  const { server, snapshot, run, condition, awaits, has } = await setUp()
+  const claim = (annotations: object) =>
+    server.put('/api/v1/persistentvolumeclaims', {
+      metadata: { namespace: 'default', name: 'root-web', labels: { 'virtset.io/config': 'web' }, annotations },
+    } as never)
+  claim({})
+  // Its launcher failed before the claim was filled.
+  run({ phase: 'Failed' })
+  snapshot('nightly', { kind: 'VirtualMachineConfig', name: 'web' })
+  await awaits(() => condition('nightly', 'Ready') === 'False ClaimNotFilled')
+  expect(has('nightly-root')).toBe(false)
+  claim({ 'virtset.io/filled': '2030-01-01T00:00:00Z' })
+  await awaits(() => has('nightly-root'))
+})
+
 test('a guest that runs only between two looks at its config is noticed', async () => {
   const { server, snapshot, run, condition, awaits, has } = await setUp()
   server.put(configs, {

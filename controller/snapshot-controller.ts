@@ -1,7 +1,7 @@
 import { claimNameOf } from '../api/claim-template.ts'
 import { apiVersion, group } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
-import type { FreezeRequest, VirtualMachine } from '../api/virtual-machine.ts'
+import { isFinished, type FreezeRequest, type VirtualMachine } from '../api/virtual-machine.ts'
 import { shorten } from '../api/shorten.ts'
 import type { Volume } from '../api/volume.ts'
 import { ApiError, isAlreadyExists, isConflict, isNotFound, isRefusal, unlessNotFound } from '../runtime/api-error.ts'
@@ -23,6 +23,7 @@ import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
+import { awaitsFilling, readClaim } from './claim.ts'
 import { createLoop, type ControllerContext } from './loop.ts'
 import { createPassDeadline, type PassDeadline } from './pass-deadline.ts'
 import {
@@ -135,6 +136,7 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
       snapshot,
       source,
       earlier: order.earlierThan(snapshot, source?.vm !== undefined),
+      unfilledClaim: await unfilledClaim(snapshot, source),
       volumeSnapshots: await readVolumeSnapshots(snapshot),
       sinceMs: sinceMs(snapshot),
       isSupported: await isSupported(),
@@ -162,6 +164,18 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
       persistentVolumeClaim: { claimName: claimNameOf(name, config.metadata.name) },
     }))
     return { uid: config.metadata.uid, volumes: [...(config.spec.template.spec.volumes ?? []), ...own] }
+  }
+
+  /** Of a VM that runs, all claims are filled. It can have ended, or its config never have had one, before that. */
+  const unfilledClaim = async ({ metadata, status }: Snapshot, source: Source | undefined) => {
+    if (status?.volumes !== undefined || source === undefined) return undefined
+    if (source.vm !== undefined && !isFinished(source.vm)) return undefined
+    for (const { persistentVolumeClaim } of source.volumes) {
+      if (persistentVolumeClaim === undefined) continue
+      const claim = await readClaim(kube, { ...refOf(keyOf(metadata)), name: persistentVolumeClaim.claimName })
+      if (claim !== undefined && awaitsFilling(claim)) return claim.metadata.name
+    }
+    return undefined
   }
 
   const readVolumeSnapshots = async ({ metadata, status }: Snapshot) => {

@@ -57,6 +57,7 @@ function observed(
     },
     source: { vm, uid: vm.metadata.uid, volumes: vm.spec.volumes ?? [] },
     earlier: undefined,
+    unfilledClaim: undefined,
     volumeSnapshots: new Map(),
     sinceMs: 1000,
     isSupported: true,
@@ -181,6 +182,7 @@ describe('the source', () => {
   test.each<[string, string, Partial<ObservedSnapshot>]>([
     ['does not exist', 'SourceNotFound', { source: undefined }],
     ['has another snapshot in progress', 'OtherSnapshot', { earlier: 'hourly' }],
+    ['has a claim that is not filled', 'ClaimNotFilled', { unfilledClaim: 'root-web' }],
   ])('%s: the snapshot waits', (_, reason, more) => {
     expect(planned(undefined, running(), more)).toEqual([
       ['status', 'Pending', `Ready=False ${reason}`],

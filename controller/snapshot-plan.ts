@@ -32,6 +32,8 @@ export interface ObservedSnapshot {
   readonly source: Source | undefined
   /** The name of an older snapshot of this source that is not complete. */
   readonly earlier: string | undefined
+  /** A claim of a source without a guest that the first VM of its config or group has yet to fill. */
+  readonly unfilledClaim: string | undefined
   /** By name, those that exist. */
   readonly volumeSnapshots: ReadonlyMap<string, Persisted<VolumeSnapshot>>
   /** How long this process has seen it waiting for its source, or in progress, by the monotonic clock. */
@@ -113,7 +115,7 @@ const unsupported =
   'the cluster has no VolumeSnapshots: install the CRDs and the controller of the CSI external-snapshotter'
 
 function begin(observed: ObservedSnapshot): SnapshotAction[] {
-  const { snapshot, source, earlier } = observed
+  const { snapshot, source, earlier, unfilledClaim } = observed
   const { kind = 'VirtualMachine', name } = snapshot.spec.source
   const wait = (reason: string, message: string): SnapshotAction[] => [
     ...update(observed, { ready: waiting(reason, message) }),
@@ -140,6 +142,10 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
           },
         ],
   )
+  if (unfilledClaim !== undefined) {
+    const message = `persistentvolumeclaim "${unfilledClaim}" is not filled yet: the first VM of the config or group that it was created for does that`
+    return wait('ClaimNotFilled', message)
+  }
   if (volumes.length === 0) return fail(observed, 'NoClaims', `the ${kind} ${name} has no volumes on claims`)
   const tooLong = volumes.find(({ volumeSnapshotName }) => volumeSnapshotName.length > longestName)
   if (tooLong !== undefined) {
