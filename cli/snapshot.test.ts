@@ -246,12 +246,14 @@ describe('kubectl vm restore', () => {
     expect(stored(claims, 'root-db')).toBeDefined()
   })
 
-  test('does not require the permission to read VolumeSnapshots', async () => {
+  test('changes nothing for a user who cannot read VolumeSnapshots', async () => {
     server.fault = ({ path }) =>
       path.includes('volumesnapshots')
         ? { status: 403, body: { kind: 'Status', code: 403, reason: 'Forbidden', message: 'no' } }
         : undefined
-    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 1, err: 'Error from server (Forbidden): no\n' })
+    expect(writes()).toEqual([])
+    expect(stored(claims, 'root-db')).toBeDefined()
   })
 
   test('prints what the API server refuses', async () => {

@@ -4,7 +4,7 @@ import { apiVersion, type ObjectMeta } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { quiescedCondition, type SnapshotVolume, type VirtualMachineSnapshot } from '../api/snapshot.ts'
 import type { VirtualMachineTemplate } from '../api/template.ts'
-import { isForbidden, unlessNotFound } from '../runtime/api-error.ts'
+import { unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import {
   type Persisted,
@@ -269,7 +269,7 @@ function atLeast(template: ClaimTemplate, storage: string | undefined): ClaimTem
 }
 
 /**
- * The size that a claim must have to be made from each VolumeSnapshot, as far as the user may read it.
+ * The size that a claim must have to be made from each VolumeSnapshot.
  * @throws Usage if one cannot be used: a claim must not be deleted when nothing can replace it
  */
 async function readRestoreSizes({ metadata, status }: Snapshot, kube: KubeClient): Promise<Map<string, string>> {
@@ -277,19 +277,14 @@ async function readRestoreSizes({ metadata, status }: Snapshot, kube: KubeClient
   const sizes = new Map<string, string>()
   for (const volume of status?.volumes ?? []) {
     const { name, volumeSnapshotName } = volume
-    try {
-      const found = await unlessNotFound(kube.get(volumeSnapshots, { namespace, name: volumeSnapshotName }))
-      const flaw = found === undefined ? 'has been deleted' : flawOf(found, volume, metadata.uid)
-      if (flaw !== undefined) {
-        const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
-        throw new Usage(`${what} ${flaw}, so ${metadata.name} cannot be restored`)
-      }
-      const size = found?.status?.restoreSize
-      if (size !== undefined) sizes.set(volumeSnapshotName, size)
-    } catch (error) {
-      // Who may restore need not be allowed to read VolumeSnapshots.
-      if (!isForbidden(error)) throw error
+    const found = await unlessNotFound(kube.get(volumeSnapshots, { namespace, name: volumeSnapshotName }))
+    const flaw = found === undefined ? 'has been deleted' : flawOf(found, volume, metadata.uid)
+    if (flaw !== undefined) {
+      const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
+      throw new Usage(`${what} ${flaw}, so ${metadata.name} cannot be restored`)
     }
+    const size = found?.status?.restoreSize
+    if (size !== undefined) sizes.set(volumeSnapshotName, size)
   }
   return sizes
 }
