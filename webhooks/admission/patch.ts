@@ -26,29 +26,33 @@ const maxOperationsBelow = 8
  * The operations that turn `before` into `after`. A missing subtree is one `add`. Parts shared by reference cost
  * nothing. Lists are compared item by item and appended to; a list that lost items is replaced. `undefined` means
  * absent. An integer of `before` that may be rounded is only written with a list whose items may have moved.
+ *
+ * @param mayMove whether items of lists can have another place in `after`
  */
-export function patchBetween(before: Json, after: Json): Operation[] {
-  return recordChanges(before, after, '', hasLongInteger(before))
+export function patchBetween(before: Json, after: Json, mayMove = true): Operation[] {
+  return recordChanges(before, after, '', hasLongInteger(before) ? { mayMove } : undefined)
 }
 
 type Json = { readonly [key: string]: unknown }
 
-/** @param isExact whether `before` has integers that may be rounded, so no more may be written than has changed */
-function changes(before: unknown, after: unknown, path: string, isExact: boolean): Operation[] {
+/** Set if there are integers that may be rounded, so no more may be written than has changed. */
+type Exact = { readonly mayMove: boolean } | undefined
+
+function changes(before: unknown, after: unknown, path: string, exact: Exact): Operation[] {
   if (before === after) return []
-  const below = partChanges(before, after, path, isExact)
-  if (below === undefined || (!isExact && below.length > maxOperationsBelow))
+  const below = partChanges(before, after, path, exact)
+  if (below === undefined || (exact === undefined && below.length > maxOperationsBelow))
     return [{ op: 'replace', path, value: after }]
   return below
 }
 
 /** Undefined if the value must be replaced as a whole. */
-function partChanges(before: unknown, after: unknown, path: string, isExact: boolean): Operation[] | undefined {
-  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path, isExact) : undefined
-  return isJson(before) && isJson(after) ? recordChanges(before, after, path, isExact) : undefined
+function partChanges(before: unknown, after: unknown, path: string, exact: Exact): Operation[] | undefined {
+  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path, exact) : undefined
+  return isJson(before) && isJson(after) ? recordChanges(before, after, path, exact) : undefined
 }
 
-function recordChanges(before: Json, after: Json, path: string, isExact: boolean): Operation[] {
+function recordChanges(before: Json, after: Json, path: string, exact: Exact): Operation[] {
   const operations: Operation[] = []
   for (const key of Object.keys(before)) {
     if (has(before, key) && !has(after, key)) operations.push({ op: 'remove', path: `${path}/${escape(key)}` })
@@ -58,7 +62,7 @@ function recordChanges(before: Json, after: Json, path: string, isExact: boolean
     if (!has(after, key) || (Object.hasOwn(before, key) && before[key] === after[key])) continue
     const at = `${path}/${escape(key)}`
     if (!has(before, key)) operations.push({ op: 'add', path: at, value: after[key] })
-    else operations.push(...changes(before[key], after[key], at, isExact))
+    else operations.push(...changes(before[key], after[key], at, exact))
   }
   return operations
 }
@@ -67,16 +71,16 @@ function listChanges(
   before: readonly unknown[],
   after: readonly unknown[],
   path: string,
-  isExact: boolean,
+  exact: Exact,
 ): Operation[] | undefined {
   if (after.length < before.length) return undefined
   // Equal numbers need not be the same integer if items have moved.
-  if (isExact && before.some(mayBeRounded)) return undefined
+  if (exact?.mayMove === true && before.some(mayBeRounded)) return undefined
   return after.flatMap((item, index): Operation[] => {
     if (index >= before.length) return [{ op: 'add', path: `${path}/-`, value: item }]
     const at = `${path}/${index}`
-    const below = changes(before[index], item, at, isExact)
-    const mayBeMoved = isExact && below.some(({ op }) => op !== 'add') && hasLongInteger(before[index])
+    const below = changes(before[index], item, at, exact)
+    const mayBeMoved = exact?.mayMove === true && below.some(({ op }) => op !== 'add') && hasLongInteger(before[index])
     return mayBeMoved ? [{ op: 'replace', path: at, value: item }] : below
   })
 }

@@ -99,6 +99,15 @@ describe('an object', () => {
     expect(changes).toHaveLength(21)
   })
 
+  test('keeps them in items of which presets replace something', () => {
+    const preset = gadgetPreset('t', { parts: [{ name: 'a', options: { x: '2' } }] }, { strength: 'Enforce' })
+    const object = gadget({ parts: [{ name: 'a', weight: long, options: { x: '1' } }] })
+    expect(changesOf(complete(object, [preset]))).toEqual([
+      'add /metadata/annotations',
+      'replace /spec/parts/0/options/x',
+    ])
+  })
+
   const removing = { strength: 'Enforce', remove: ['spec.parts[name=a]'] } as const
   const [one, other] = [2 ** 53, 2 ** 53 + 2]
   test.each<[string, Given, readonly unknown[]]>([

@@ -58,7 +58,8 @@ export function completeObject(
   if (injected.causes.length > 0) {
     return { ...refuse(capCauses([...injected.causes], 'spec'), warnings), audit }
   }
-  const operations = patchBetween(sent, { ...annotated(injected, claim) })
+  // What presets add to a list comes after the user's items.
+  const operations = patchBetween(sent, { ...annotated(injected, claim) }, injected.removed.size > 0)
   const rewritten = operations.find((operation) => 'value' in operation && hasLongInteger(operation.value))
   if (rewritten !== undefined) return refuse([tooPrecise(entry, rewritten.path)], warnings)
   const most = Math.min(jsonBytes(sent, longestPatch) + mostAdded, longestPatch)
@@ -142,8 +143,8 @@ const tooPrecise = ({ target }: ObjectTarget, path: string): Cause => ({
   rule: 'long-integer',
   field: path.slice(1).replaceAll('/', '.'),
   reason: 'FieldValueInvalid',
-  message: `has an integer beyond 2^53, which would not remain exact when the presets for ${targetText(target.spec)} change the list that it is in`,
-  suggestion: 'exclude this object from presets that remove items of the list, or replace it',
+  message: `has an integer beyond 2^53, which would not remain exact when the presets for ${targetText(target.spec)} remove items of the list that it is in`,
+  suggestion: 'exclude this object from presets that remove items of the list',
 })
 
 function tooMuchWork({ target, candidates }: ObjectTarget): Cause {
