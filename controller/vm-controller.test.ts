@@ -172,6 +172,36 @@ describe('controller', () => {
     expect(clock.monotonic()).toBeGreaterThanOrEqual(4000 + 8000)
   })
 
+  it('lets a VM not wait for those that were deleted before their check', async () => {
+    const { clock, server, start } = await setUp()
+    let cpuMs = 0
+    const refusals: Engine['refusals'] = () => {
+      cpuMs += 1000
+      return []
+    }
+    const gone = Array.from({ length: 100 }, (_, index) => `gone${index}`)
+    for (const [index, name] of gone.entries())
+      create(server, { metadata: { name, uid: `a1b2c3d4-0000-4000-8000-${String(index).padStart(12, '0')}` } })
+    const { controller } = start({
+      engine: { ...engine, refusals },
+      checkTime: createCheckTime({ cpuMs: () => cpuMs, availableMs: () => clock.monotonic() }),
+    })
+    const created = () => writes(server).filter((write) => /^POST .*\/pods$/.test(write)).length
+    const isIdle = () =>
+      created() > 0 && controller.statistics()?.waiting === 0 && controller.statistics()?.working === 0
+    await until(isIdle)
+    const before = created()
+    for (const name of gone) server.remove(vms, 'default', name)
+    create(server, { metadata: { name: 'last', uid: 'b1b2c3d4-0000-4000-8000-000000000001' } })
+    await until(() => controller.vms.store.get('default/last') !== undefined && isIdle())
+    const debtMs = 4 * (cpuMs - 1000)
+    await until(
+      () => created() > before,
+      () => clock.advance(100),
+    )
+    expect(clock.monotonic() - debtMs).toBeLessThan(1000)
+  })
+
   it('takes a VM from its creation to its end with four writes, and asks for its pod only before it lets the VM go', async () => {
     const { server, start } = await setUp()
     start()

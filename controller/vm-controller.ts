@@ -150,6 +150,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     const { kind, object } = change
     if (kind === 'deleted') {
       loop.forget(object.metadata)
+      waitingRoom.leave(object.metadata.namespace ?? '', keyOf(object.metadata))
       stopwatch.forget(object.metadata.uid)
       engine.forget(object.metadata.uid)
       endedPods.delete(object.status?.podUID ?? '')
