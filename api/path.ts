@@ -78,7 +78,7 @@ export function withPathsAbove(paths: Iterable<string>): ReadonlySet<string> {
 }
 
 /** Longer than any path in a domain. A longer path ends in a key that a user chose. */
-const longestPath = 4096
+export const longestPath = 4096
 
 /**
  * `a.b[1].c` → `a.b[1]`, `a.b`, `a`.

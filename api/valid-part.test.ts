@@ -75,3 +75,13 @@ test('a key of the prototype is treated like any other', () => {
   })
   expect({}).not.toHaveProperty('x')
 })
+
+test.each(['[', ' a'])(
+  'a key of a megabyte of "%s" is removed with what it is in, without being taken apart',
+  (part) => {
+    const key = part.repeat(1_000_000 / part.length)
+    const result = faultless(vm({ type: 'kvm', devices: { [key]: 1 } }), check)
+    expect(result?.without.map((path) => path.slice(0, 100))).toEqual(['spec.domain.devices'])
+    expect(result?.rest).toEqual(vm({ type: 'kvm' }))
+  },
+)

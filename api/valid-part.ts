@@ -1,6 +1,6 @@
 import type { Cause } from './cause.ts'
 import { isCapped } from './causes.ts'
-import { joinPath } from './path.ts'
+import { joinPath, longestPath, pathKeys } from './path.ts'
 import { isRecord } from './schema.ts'
 
 type Step = string | number
@@ -29,7 +29,8 @@ export function faultless(
     if (isCapped(causes)) return undefined
     const faulty = noPaths()
     for (const { field } of causes) {
-      const steps = existing(rest, stepsOf(field))
+      // Of a key of megabytes, what is around it is removed.
+      const steps = existing(rest, pathKeys(field.slice(0, longestPath)))
       if (steps.length === 0) return undefined
       mark(faulty, steps)
       without.add(fieldOf(steps))
@@ -58,13 +59,6 @@ const mark = (paths: Paths, steps: readonly Step[]): void => {
   }
   at.isWhole = true
 }
-
-/** Parses `spec.domain.disks[1]` or `labels[a/b]` into steps; a number is an index. */
-const stepsOf = (field: string): Step[] =>
-  [...field.matchAll(/\[([^\]]*)\]|(\w+)/g)].map(([, inBrackets, word]) => {
-    const step = inBrackets ?? word ?? ''
-    return inBrackets !== undefined && /^\d+$/.test(step) ? Number(step) : step
-  })
 
 const fieldOf = (steps: readonly Step[]): string => steps.reduce<string>(joinPath, '')
 
