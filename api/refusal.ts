@@ -11,18 +11,22 @@ export interface StatusCause {
 /** Far more than anyone reads, and far below the API server's limit for a response (3 MiB). */
 const maxCauseCharacters = 256 * 1024
 
+/** Longer than any path in a domain. A longer one ends in a key that a user chose. */
+const maxFieldCharacters = 1024
+
 /** The causes in the form that kubectl prints, one line each. The last one counts those that do not fit. */
 export function statusCauses(given: readonly Cause[]): readonly StatusCause[] {
   const fitting: StatusCause[] = []
   let size = 0
   for (const cause of given) {
     const message = renderCause(cause)
-    size += message.length + cause.field.length
+    const field = shorten(cause.field, maxFieldCharacters)
+    size += message.length + field.length
     if (size > maxCauseCharacters) {
       const rest = `and ${given.length - fitting.length} more`
       return [...fitting, { reason: 'FieldValueTooMany' as const, field: 'spec', message: rest }]
     }
-    fitting.push({ reason: cause.reason, field: cause.field, message })
+    fitting.push({ reason: cause.reason, field, message })
   }
   return fitting
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import { jsonBytes } from '../api/json-bytes.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -36,7 +37,9 @@ const parsedAtOnce = 256 * 1024
 export const defaultLimits: Limits = { requests: 256, bytes: 96 * 1024 * 1024, responseBytes: 48 * 1024 * 1024 }
 
 /** A patch is there in base64, in the text of the response, and encrypted, until the API server has read it. */
-const copiesOfPatch = 3
+const copies = 3
+/** Bytes: of the causes and the name of an object, with six for each character. */
+const longestRefusal = 2 * 1024 * 1024
 
 const group = 'admission.virtset.io'
 
@@ -177,11 +180,12 @@ function reviewRoutes(options: AdmissionOptions): FastifyPluginAsync {
       return sendStatus(reply, timeout)
     }
     const review = admissionReviewOf(request, result)
-    const bytes = copiesOfPatch * (review.response.patch?.length ?? 0)
-    if (!passOf(http.raw).respond(bytes)) throw new BodyRejected('overloaded')
+    const { patch, status } = review.response
+    const text = patch?.length ?? jsonBytes(status, longestRefusal)
+    if (!passOf(http.raw).respond(copies * text)) throw new BodyRejected('overloaded')
     metrics.handled(path, request, result, durationMs / 1000)
     logResult({ log, limitedLog }, path, http, request, result, durationMs)
-    if (review.response.patch !== undefined) metrics.patched(review.response.patch.length * 0.75)
+    if (patch !== undefined) metrics.patched(patch.length * 0.75)
     return review
   }
 

@@ -191,7 +191,8 @@ describe.each([
       return uid === 'large' ? { allowed: true, patch: large } : { allowed: true }
     }
     // The deadline of a body does not count here.
-    const { server, authority } = await start(handle, defaultLimits, { clock: closable(fakeClock()) })
+    const limits = { ...defaultLimits, responseBytes: Infinity }
+    const { server, authority } = await start(handle, limits, { clock: closable(fakeClock()) })
     const post = (body: string) =>
       `POST /mutate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
     const caller = connect({ port: server.port, host: 'localhost', ca: authority.pem }).on('error', () => {})
@@ -206,6 +207,21 @@ describe.each([
     setTimeout(read, 200)
     await until(() => end.includes('"uid":"small"') || caller.destroyed)
     expect([seen, end]).toEqual([['large', 'small'], expect.stringContaining('"uid":"small"')])
+  })
+
+  test('has no room for the refusals of many requests', async () => {
+    const causes = Array.from({ length: 200 }, (_, index) => ({
+      rule: 'r',
+      field: `spec.${'\0'.repeat(1000)}${index}`,
+      reason: 'FieldValueForbidden' as const,
+      message: 'no',
+    }))
+    const refuse: AdmissionHandler = () => ({ allowed: false, causes })
+    const codes = async (responseBytes: number) => {
+      const { post } = await start(refuse, { requests: 8, bytes: 1024 * 1024, responseBytes })
+      return (await post('/mutate', reviewOf({}))).code
+    }
+    expect([await codes(16 * 1024 * 1024), await codes(1024 * 1024)]).toEqual([200, 429])
   })
 
   test('rejects requests beyond the limit at once', async () => {

@@ -160,6 +160,19 @@ describe('a response', () => {
     expect(response.status?.message).toBe(expected)
   })
 
+  test('shortens a name and a field of megabytes', () => {
+    const long = 'x'.repeat(3_000_000)
+    const review = admissionReviewOf(
+      { ...parsed, name: long },
+      { allowed: false, causes: [cause, { ...cause, field: `spec.${long}` }] },
+    )
+    expect(review.response.status?.details).toMatchObject({
+      name: `${'x'.repeat(252)}…`,
+      causes: [{ field: 'spec.a' }, { field: `spec.${'x'.repeat(1018)}…` }],
+    })
+    expect(JSON.stringify(review).length).toBeLessThan(3000)
+  })
+
   test('has audit annotations only if there are any', () => {
     const annotationsOf = (audit: Record<string, string>) =>
       admissionReviewOf(parsed, { allowed: true, audit }).response.auditAnnotations

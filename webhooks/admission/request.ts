@@ -145,11 +145,14 @@ const envelope = (response: AdmissionReview['response']): AdmissionReview => ({
   response,
 })
 
+/** The API server refuses longer names, but only after the webhooks have answered. */
+const maxNameCharacters = 253
+
 /** kubectl prints every cause only for 422 Invalid with `details`. */
 function refusal(request: AdmissionRequest, given: readonly Cause[]): Status {
   const { kind, object } = request
   const metadata = isRecord(object) && isRecord(object['metadata']) ? object['metadata'] : {}
-  const name = request.name || text(metadata['name']) || text(metadata['generateName'])
+  const name = shorten(request.name || text(metadata['name']) || text(metadata['generateName']), maxNameCharacters)
   const causes = statusCauses(given)
   const [first] = causes
   const more = causes.length > 1 ? ` (and ${given.length - 1} more)` : ''
