@@ -15,3 +15,13 @@ export function hasLongInteger(value: unknown): boolean {
   }
   return false
 }
+
+/** The objects and lists of a value that have such an integer at any depth. Visits each part once. */
+export function holdersOfLongIntegers(value: unknown, found = new Set<unknown>()): ReadonlySet<unknown> {
+  if (typeof value !== 'object' || value === null) return found
+  for (const part of Object.values(value)) {
+    holdersOfLongIntegers(part, found)
+    if (mayBeRounded(part) || found.has(part)) found.add(value)
+  }
+  return found
+}

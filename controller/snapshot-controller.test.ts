@@ -149,6 +149,28 @@ test('a snapshot includes the claims that were attached to the guest', async () 
   ])
 })
 
+test('is not looked at again at once if the API server keeps nothing of a change', async () => {
+  const { server, snapshot, run, awaits } = await setUp()
+  const { fault } = server
+  let dropped = 0
+  // With the CRD of the version before.
+  server.fault = (request) => {
+    if (request.method !== 'PATCH' || !JSON.stringify(request.body).includes('unfrozenVolumes')) return fault?.(request)
+    dropped++
+    return { status: 200, body: server.find(snapshots, 'default', 'nightly') }
+  }
+  run(running)
+  const devices = { disks: [{ type: 'volume', source: { volume: 'root' }, shareable: {} }] }
+  const spec = { domain: { devices }, volumes: claimVolumes }
+  server.put(vms, { ...server.find(vms, 'default', 'web')!, spec })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => dropped > 0 && vmStatus(server).includes('"freeze":{"id":"uid-nightly"}'))
+  await settle()
+  const before = dropped
+  await delay(200)
+  expect(dropped - before).toBeLessThan(3)
+})
+
 test('the volumes and conditions of a snapshot are not cached', async () => {
   const { snapshot, run, status, awaits, taken, has, cached } = await setUp()
   run({ phase: 'Running' })

@@ -120,7 +120,8 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
       .perform(target, actions, (action) => act(observed, action, deadline))
       .then(() => {
         // Most of a status is not cached: the event of its change looks like one of labels, and a guest can be frozen.
-        if (actions.some((action) => action.do === 'updateStatus')) loop.add(key)
+        // An API server whose CRD lacks a field changes nothing.
+        if (loop.newest(whole).metadata.resourceVersion !== whole.metadata.resourceVersion) loop.add(key)
       })
     await performed.catch((error: unknown) => {
       if (!isConflict(error) && !isNotFound(error)) throw error

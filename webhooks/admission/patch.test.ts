@@ -116,6 +116,12 @@ describe('a patch', () => {
       { a: { long: 2 ** 60, ...filled(1) } },
       Object.keys(filled(1)).map((key) => ({ op: 'replace', path: `/a/${key}`, value: 1 })),
     ],
+    [
+      'becomes a single operation beside an integer of 64 bits',
+      { long: 2 ** 60, a: filled(0) },
+      { long: 2 ** 60, a: filled(1) },
+      [{ op: 'replace', path: '/a', value: filled(1) }],
+    ],
   ])('%s', (_, before, after, expected) => expect(patchBetween(before, after)).toEqual(expected))
 
   const key = fc.constantFrom('a', 'b', '', '~', '/', 'a/b~', '0', '-', 'ü', '__proto__', 'constructor')

@@ -1,4 +1,4 @@
-import { hasLongInteger, mayBeRounded } from '../../api/long-integer.ts'
+import { holdersOfLongIntegers, mayBeRounded } from '../../api/long-integer.ts'
 
 /** The operations of RFC 6902 that virtset sends. */
 export type Operation =
@@ -30,18 +30,21 @@ const maxOperationsBelow = 8
  * @param mayMove whether items of lists can have another place in `after`
  */
 export function patchBetween(before: Json, after: Json, mayMove = true): Operation[] {
-  return recordChanges(before, after, '', hasLongInteger(before) ? { mayMove } : undefined)
+  return recordChanges(before, after, '', { holders: holdersOfLongIntegers(before), mayMove })
 }
 
 type Json = { readonly [key: string]: unknown }
 
-/** Set if there are integers that may be rounded, so no more may be written than has changed. */
-type Exact = { readonly mayMove: boolean } | undefined
+interface Exact {
+  /** What has integers that may be rounded: no more of it may be written than has changed. */
+  readonly holders: ReadonlySet<unknown>
+  readonly mayMove: boolean
+}
 
 function changes(before: unknown, after: unknown, path: string, exact: Exact): Operation[] {
   if (before === after) return []
   const below = partChanges(before, after, path, exact)
-  if (below === undefined || (exact === undefined && below.length > maxOperationsBelow))
+  if (below === undefined || (below.length > maxOperationsBelow && !exact.holders.has(before)))
     return [{ op: 'replace', path, value: after }]
   return below
 }
@@ -75,12 +78,12 @@ function listChanges(
 ): Operation[] | undefined {
   if (after.length < before.length) return undefined
   // Equal numbers need not be the same integer if items have moved.
-  if (exact?.mayMove === true && before.some(mayBeRounded)) return undefined
+  if (exact.mayMove && before.some(mayBeRounded)) return undefined
   return after.flatMap((item, index): Operation[] => {
     if (index >= before.length) return [{ op: 'add', path: `${path}/-`, value: item }]
     const at = `${path}/${index}`
     const below = changes(before[index], item, at, exact)
-    const mayBeMoved = exact?.mayMove === true && below.some(({ op }) => op !== 'add') && hasLongInteger(before[index])
+    const mayBeMoved = exact.mayMove && exact.holders.has(before[index]) && below.some(({ op }) => op !== 'add')
     return mayBeMoved ? [{ op: 'replace', path: at, value: item }] : below
   })
 }
