@@ -81,10 +81,10 @@ export function withPathsAbove(paths: Iterable<string>): ReadonlySet<string> {
 export const longestPath = 4096
 
 /**
- * `a.b[1].c` → `a.b[1]`, `a.b`, `a`.
+ * `a.b[1].c` → `a`, `a.b`, `a.b[1]`.
  * @param lengths only those as long as one of these
  */
-function ancestorsOf(path: string, lengths?: ReadonlySet<number>): readonly string[] {
+export function ancestorsOf(path: string, lengths?: ReadonlySet<number>): readonly string[] {
   const ancestors: string[] = []
   for (const { index } of path.slice(0, longestPath).matchAll(/\[[^\]]*\]?|\.[^.[]*/g)) {
     if (index > 0 && lengths?.has(index) !== false) ancestors.push(path.slice(0, index))

@@ -94,6 +94,14 @@ test('paths are those of the manifest', () => {
   ).toEqual([`${path}[1].target.dev`, `${path}[1].source.hosts[1].name`, `${path}[2]`, `${path}[2]`, path, 'spec'])
 })
 
+test('the path of a long key is not taken apart', () => {
+  const disks = [disk('vda'), disk('vdb', { source: hosts }), disk('vdc')]
+  const { sentPath } = withoutRemovedItems({ domain: { devices: { disks } } }, stored, removed)
+  // It has 8,000 paths above it, each of which would be looked up: minutes for all of them.
+  const paths = Array.from({ length: 2000 }, (_, index) => `spec[${index}${'a.'.repeat(8000)}[]`)
+  expect(paths.map(sentPath)).toEqual(paths)
+})
+
 test('lists in lists are not read again for each level that a claim names', () => {
   const levels = Array.from({ length: 80 }, (_, level) => `spec.list${'[0]'.repeat(level)}`)
   const lists = levels.map((path) => [path, { length: 1, missing: new Map([[0, digestOf(1)]]) }] as const)

@@ -1,4 +1,4 @@
-import { joinPath, parentPath, withPathsAbove } from '../../api/path.ts'
+import { ancestorsOf, joinPath, parentPath, withPathsAbove } from '../../api/path.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { Shortened } from '../../presets/origins.ts'
 import { digestOf } from '../../presets/digest.ts'
@@ -61,7 +61,9 @@ export function withoutRemovedItems(
   }
 
   const spec = visit(sent, stored, 'spec', 'spec', 0)
-  return { spec, sentPath: (path) => sentPathOf(path, lists) }
+  // Users choose how long a path is that is not one of a list.
+  const lengths = new Set([...lists.keys()].map((path) => path.length))
+  return { spec, sentPath: (path) => sentPathOf(path, lists, lengths) }
 }
 
 /** Of lists in lists: each is read once more. A VM has at most three, but a claim can name any. */
@@ -109,12 +111,10 @@ interface RestOfList {
   readonly kept: readonly number[]
 }
 
-function sentPathOf(path: string, lists: ReadonlyMap<string, RestOfList>): string {
-  for (let at = path; at !== ''; at = parentPath(at)) {
-    const parent = parentPath(at)
-    const list = lists.get(parent)
-    const index = Number(at.slice(parent.length + 1, -1))
-    if (list !== undefined) return joinPath(list.sentPath, list.kept[index] ?? index) + path.slice(at.length)
-  }
-  return path
+function sentPathOf(path: string, lists: ReadonlyMap<string, RestOfList>, lengths: ReadonlySet<number>): string {
+  const above = ancestorsOf(path, lengths).findLast((one) => lists.has(one)) ?? ''
+  const list = lists.get(above)
+  const [item = '', index] = /^\[(\d+)\]/.exec(path.slice(above.length)) ?? []
+  if (list === undefined || index === undefined) return path
+  return joinPath(list.sentPath, list.kept[Number(index)] ?? Number(index)) + path.slice(above.length + item.length)
 }
