@@ -120,7 +120,7 @@ export const groupClaimFields = {
   persistentVolumeClaimRetentionPolicy: open(policyDescription, {
     whenDeleted: whenDeleted('group'),
     whenScaled: string(
-      'When the group has fewer replicas than the number of the VM. Retain, the default: they remain, and the next VM of this number uses them. Delete: they are deleted after the VM has ended.',
+      'When the group deletes the VM because it is scaled in. Retain, the default: they remain, and the next VM of this number uses them. Delete: they are deleted after the VM has ended. If the VM ends for another reason, they remain.',
       retention,
     ),
   }),

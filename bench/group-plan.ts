@@ -52,6 +52,7 @@ function measure(replicas: number) {
     rejected: new Set(),
     refused: new Set(),
     young: new Set(),
+    scaledIn: new Set(),
     budget: undefined,
     revision,
     refusal: undefined,

@@ -745,6 +745,159 @@ describe('a group', () => {
   })
 })
 
+describe('a group with claims that are deleted when it is scaled in', () => {
+  const claims = '/api/v1/persistentvolumeclaims'
+
+  /** Three VMs that stay when they are deleted, until they are released. */
+  async function setUpClaims(isSilent = false) {
+    const { clock, server, faults, start, reaches } = await setUp(0)
+    if (isSilent) faults.of = ({ query, path }) => (query.get('watch') === 'true' && path === vms ? 'hang' : undefined)
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    const scale = (replicas: number) => {
+      const found = server.find(groups, 'default', 'web')!
+      const more = { claimTemplates, persistentVolumeClaimRetentionPolicy: { whenScaled: 'Delete' } }
+      const metadata = { ...found.metadata, generation: Number(found.metadata['generation']) + 1 }
+      server.put(groups, { ...found, metadata, spec: { ...spec(replicas), ...more } })
+    }
+    const { stop } = start()
+    scale(3)
+    await reaches(3)
+    for (const name of ['web-0', 'web-1', 'web-2']) change(server, name, {}, { finalizers: ['f'] })
+    await until(
+      () => status(server)?.replicas === 3,
+      () => clock.advance(100),
+    )
+    const ends = (name: string) => {
+      change(server, name, {}, { deletionTimestamp: '2030-01-01T00:00:00Z', deletionGracePeriodSeconds: 0 })
+    }
+    /** The owners of the claims of all numbers. */
+    const owners = () =>
+      server
+        .objects(claims)
+        .map(({ metadata }) => ((metadata['ownerReferences'] ?? []) as { name: string }[]).map(({ name }) => name))
+    const isEnding = (name: string) => server.find(vms, 'default', name)?.metadata.deletionTimestamp !== undefined
+    const settle = async () => {
+      for (let turn = 0; turn < 20; turn++) await clock.advance(100)
+    }
+    const newLeader = async () => {
+      await stop()
+      opened.splice(opened.indexOf(stop), 1)
+      start()
+    }
+    const release = (name: string) => server.remove(vms, 'default', name)
+    const waitFor = (condition: () => boolean) => until(condition, () => clock.advance(100))
+    return { server, faults, scale, ends, owners, isEnding, settle, newLeader, release, waitFor }
+  }
+
+  const isBinding = ({ method, path }: FakeRequest) => method === 'PATCH' && path.endsWith('/root-web-2')
+
+  test.each(['ends', 'is deleted'])(
+    'keeps those of a VM that stayed in place of one that ended meanwhile, when it %s later',
+    async (how) => {
+      const { server, scale, ends, owners, isEnding, settle, release, waitFor } = await setUpClaims()
+      ends('web-0')
+      scale(2)
+      await settle()
+      release('web-0')
+      await settle()
+      expect([isEnding('web-1'), isEnding('web-2')]).toEqual([false, false])
+      if (how === 'ends') change(server, 'web-2', { status: { phase: 'Failed' } })
+      else ends('web-2')
+      await waitFor(() => isEnding('web-2'))
+      await settle()
+      release('web-2')
+      await waitFor(() => server.find(vms, 'default', 'web-0') !== undefined)
+      scale(3)
+      await waitFor(() => server.find(vms, 'default', 'web-2') !== undefined)
+      expect(owners()).toEqual([[], [], []])
+    },
+  )
+
+  test('lets them be deleted in a later pass if it cannot in that of the deletion', async () => {
+    const { faults, scale, owners, isEnding, waitFor } = await setUpClaims()
+    let refused = 0
+    faults.of = (request) => (isBinding(request) && refused++ < 2 ? { status: 500 } : undefined)
+    scale(2)
+    await waitFor(() => owners()[2]?.length === 1)
+    expect([owners(), refused, isEnding('web-2')]).toEqual([[[], [], ['web-2']], 3, true])
+  })
+
+  test('lets them be deleted with a VM whose deletion had no response', async () => {
+    const { faults, scale, owners, waitFor } = await setUpClaims()
+    let lost = 0
+    faults.of = ({ method }) => (method === 'DELETE' && lost++ === 0 ? 'reset-after' : undefined)
+    scale(2)
+    await waitFor(() => owners()[2]?.length === 1)
+    expect(lost).toBe(1)
+  })
+
+  test('deletes a VM once, and lets its claims be deleted once, while its watch is silent', async () => {
+    const { server, scale, owners, settle, waitFor } = await setUpClaims(true)
+    scale(2)
+    await waitFor(() => owners()[2]?.length === 1)
+    scale(1)
+    await waitFor(() => owners()[1]?.length === 1)
+    await settle()
+    expect(owners()).toEqual([[], ['web-1'], ['web-2']])
+    const requests = server.requests.map(({ method, path }) => `${method} ${path.split('/').at(-1)}`)
+    const all = [
+      'DELETE web-2',
+      'GET root-web-2',
+      'PATCH root-web-2',
+      'DELETE web-1',
+      'GET root-web-1',
+      'PATCH root-web-1',
+    ]
+    const count = (line: string) => requests.filter((one) => one === line).length
+    // Its creation has read the claim, too.
+    expect(all.map(count)).toEqual([1, 2, 1, 1, 2, 1])
+  })
+
+  test('keeps those of a VM of which a new leader cannot know why it was deleted', async () => {
+    const { faults, scale, owners, isEnding, settle, newLeader, waitFor } = await setUpClaims()
+    faults.of = (request) => (isBinding(request) ? { status: 500 } : undefined)
+    scale(2)
+    await waitFor(() => isEnding('web-2'))
+    await newLeader()
+    faults.of = undefined
+    await settle()
+    expect(owners()).toEqual([[], [], []])
+  })
+
+  test('keeps those of a VM that it replaces, because it is scaled out again before they are bound', async () => {
+    const { server, faults, scale, owners, isEnding, settle, release, waitFor } = await setUpClaims()
+    faults.of = (request) => {
+      if (request.method === 'DELETE') scale(3)
+      return undefined
+    }
+    scale(2)
+    await waitFor(() => isEnding('web-2'))
+    faults.of = undefined
+    const { uid } = server.find(vms, 'default', 'web-2')!.metadata
+    await settle()
+    release('web-2')
+    await waitFor(() => ![undefined, uid].includes(server.find(vms, 'default', 'web-2')?.metadata.uid))
+    expect(owners()).toEqual([[], [], []])
+  })
+
+  test('keeps those of a VM that it could not delete, and that stays because another one ends', async () => {
+    const { faults, scale, ends, owners, settle, waitFor } = await setUpClaims()
+    let isRefused = false
+    faults.of = ({ method }) => {
+      if (method !== 'DELETE' || isRefused) return undefined
+      isRefused = true
+      ends('web-0')
+      return { status: 500 }
+    }
+    scale(2)
+    await waitFor(() => isRefused)
+    await settle()
+    ends('web-2')
+    await settle()
+    expect(owners()).toEqual([[], [], []])
+  })
+})
+
 describe('a group whose VMs get other labels in admission', () => {
   /** Completes a VM as the webhooks do. */
   const completedWith = (body: unknown, more: Partial<PresetSpec>): unknown => {

@@ -20,7 +20,7 @@ import { overdueMs } from './group-expectations.ts'
 import { createGroupIndex, isAdoptable, isToAdopt, ownersOf } from './group-index.ts'
 import { createGroupMemory } from './group-memory.ts'
 import type { GroupMemory } from './group-memory.ts'
-import { planGroup } from './group-plan.ts'
+import { isTerminating, planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { createGroupVms } from './group-vms.ts'
 import { gatherMs as labelsGatherMs, isLabelling } from './labelling.ts'
@@ -99,7 +99,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const forgetVm = ({ metadata: { uid } }: Vm, memory: GroupMemory | undefined): void => {
-    memory?.boundVms.delete(uid)
+    memory?.scaledIn.delete(uid)
     memory?.rejected.delete(uid)
   }
 
@@ -209,7 +209,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const observe = (group: Group, memory: GroupMemory): ObservedGroup => {
-    const { expectations, created, rejected, refused, backOffUntilMs, refusal } = memory
+    const { expectations, created, rejected, refused, scaledIn, backOffUntilMs, refusal } = memory
     const nowMs = clock.monotonic()
     for (const [vm, atMs] of created) if (nowMs - atMs >= youngMs) created.delete(vm)
     for (const [vm, { againAtMs }] of refused) if (nowMs - againAtMs >= forgetRefusalMs) refused.delete(vm)
@@ -218,13 +218,17 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const isSeen = ({ metadata }: Vm) => owned.get(keyOf(metadata))?.metadata.uid === metadata.uid
     const budget = budgetCache.store.get(keyOf(group.metadata))
     const unseen = expectations.unseen.filter((vm) => !isSeen(vm))
+    const own = [...owned.byIndex('owner', ownedBy(namespace, uid)), ...unseen]
+    // The deletion of one that is active has failed: if another one ends, it stays.
+    for (const vm of own) if (!isTerminating(vm, expectations.deletedUids)) scaledIn.delete(vm.metadata.uid)
     return {
       group,
-      vms: [...owned.byIndex('owner', ownedBy(namespace, uid)), ...adoptableVms.of(group), ...unseen],
+      vms: [...own, ...adoptableVms.of(group)],
       deleted: expectations.deletedUids,
       rejected,
       refused: { has: (vm) => (refused.get(vm)?.againAtMs ?? 0) > nowMs },
       young: created,
+      scaledIn,
       // Others can name the group as the owner of a budget, also in another namespace.
       budget: budget !== undefined && isControlledBy(budget, owner) ? budget : undefined,
       revision: group.revision ?? '',
@@ -246,6 +250,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
         return members.createAll(group, memory, action)
       case 'deleteVms':
         return members.deleteAll(group, memory, action.vms)
+      case 'scaleIn':
+        return members.scaleIn(group, memory, action.vms)
       case 'bindClaims':
         return members.bindAll(group, memory, action.vms)
       case 'noteFirstStatus':

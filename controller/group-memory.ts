@@ -19,8 +19,8 @@ export interface GroupMemory {
   readonly rejected: Set<string>
   /** The VMs that could not be adopted, by uid, with when to try again, and for how long it was to wait. */
   readonly refused: Map<string, { readonly againAtMs: number; readonly waitMs: number }>
-  /** Uids of VMs whose claims are deleted with them. */
-  readonly boundVms: Set<string>
+  /** The VMs that were deleted to scale the group in, by uid, and whether their claims are deleted with them. */
+  readonly scaledIn: Map<string, { readonly isBound: boolean }>
   /** Whether this process knows all VMs that former leaders created for the group, also those that its cache lacks. */
   isVerified: boolean
 }
@@ -40,7 +40,7 @@ export function createGroupMemory(status: GroupStatus | undefined, clock: Clock,
     asksFirst: failure !== undefined,
     rejected: new Set(),
     refused: new Map(),
-    boundVms: new Set(),
+    scaledIn: new Map(),
     isVerified: false,
   }
 }

@@ -88,6 +88,7 @@ const observed = (
   rejected: new Set(),
   refused: new Set(),
   young: new Set(),
+  scaledIn: new Set(),
   budget: undefined,
   revision: 'r1',
   refusal: undefined,
@@ -108,6 +109,7 @@ const shown = (actions: readonly GroupAction[]): string[] =>
       case 'createVms':
         return [`create ${action.names?.join(' ') ?? action.count}`]
       case 'deleteVms':
+      case 'scaleIn':
         return action.vms.map(({ metadata }) => `delete ${metadata.name}`)
       case 'recordEvent':
         return [`event ${action.reason}`]
@@ -318,8 +320,34 @@ describe('a group of three', () => {
     ],
     [
       'lets the claims of VMs be deleted that it is scaled in by, until they are gone',
-      observed({ ...scaledIn, deletesClaims: true }, [...numbered, vm('web-3', 'Running', ending)]),
+      observed({ ...scaledIn, deletesClaims: true }, [...numbered, vm('web-3', 'Running', ending)], {
+        scaledIn: new Set(['web-3']),
+      }),
       ['delete web-2', 'delete web-1', 'bind web-2', 'bind web-1', 'bind web-3'],
+    ],
+    [
+      'lets no claims be deleted with VMs that end for another reason, whatever their numbers are',
+      observed({ ...scaledIn, deletesClaims: true, status: { countedUids: ['web-3'] } }, [
+        vm('web-0', 'Running'),
+        vm('web-2', 'Running', ending),
+        vm('web-3', 'Failed'),
+        vm('web-48267', 'Succeeded', ending),
+      ]),
+      ['delete web-3'],
+    ],
+    [
+      'lets no claims be deleted with a VM that it may have failed to delete',
+      observed({ ...scaledIn, deletesClaims: true }, [vm('web-0', 'Running', ending), vm('web-2', 'Running')], {
+        scaledIn: new Set(['web-2']),
+      }),
+      [],
+    ],
+    [
+      'lets no claims be deleted with a VM whose number it uses again',
+      observed({ ...stateful, deletesClaims: true }, [...numbered.slice(0, 2), vm('web-2', 'Running', ending)], {
+        scaledIn: new Set(['web-2']),
+      }),
+      [],
     ],
     [
       'lets no claims be deleted with a VM that is replaced',

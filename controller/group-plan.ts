@@ -43,6 +43,8 @@ export interface ObservedGroup {
    * each node evicts, would be replaced without end.
    */
   readonly young: Pick<ReadonlySet<string>, 'has'>
+  /** Uids of VMs that this process deleted because the group is scaled in, until they are gone, or seen to stay. */
+  readonly scaledIn: Pick<ReadonlySet<string>, 'has'>
   /** The PodDisruptionBudget that the controller maintains for the group. */
   readonly budget: Persisted<CachedBudget> | undefined
   /** The hash of the current template. */
@@ -61,7 +63,10 @@ export type GroupAction =
   | { readonly do: 'releaseVm'; readonly vm: Vm }
   /** `names` of a group with claims; the names of another one are random. */
   | { readonly do: 'createVms'; readonly count: number; readonly names?: readonly string[] }
+  /** VMs that have ended, or were never members. */
   | { readonly do: 'deleteVms'; readonly vms: readonly Vm[] }
+  /** Deletes VMs by which there are too many, and notes them as scaled in. */
+  | { readonly do: 'scaleIn'; readonly vms: readonly Vm[] }
   /** Let the claims of these VMs be deleted with the VMs. */
   | { readonly do: 'bindClaims'; readonly vms: readonly Vm[] }
   /** A VM failed, or left at once: wait longer before creating the next one. */
@@ -115,14 +120,16 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   // A VM that loses its labels as soon as it is created would be replaced without end, too.
   const isYoungRelease = (one: GroupAction) => one.do === 'releaseVm' && young.has(one.vm.metadata.uid)
   const hasTrouble = uncounted.some((vm) => hasFailed(vm) || young.has(vm.metadata.uid)) || claims.some(isYoungRelease)
-  const removed = [...[...foreign, ...finished].filter((vm) => !isTerminating(vm, deleted)), ...surplus].slice(0, most)
+  const removed = [...foreign, ...finished].filter((vm) => !isTerminating(vm, deleted)).slice(0, most)
+  const condemned = surplus.slice(0, most - removed.length)
   return [
     ...claims,
     ...update,
     ...uncounted.map(reportEnd),
     ...(hasTrouble ? [{ do: 'backOff' } as const] : []),
     ...(removed.length === 0 ? [] : [{ do: 'deleteVms', vms: removed } as const]),
-    ...bindClaims(observed, [...removed, ...members.filter((vm) => isTerminating(vm, deleted))]),
+    ...(condemned.length === 0 ? [] : [{ do: 'scaleIn', vms: condemned } as const]),
+    ...bindClaims(observed, members, condemned),
     ...(missing === 0 ? [] : create(observed, members, missing, hasTrouble ? soonMs : backOffMs)),
     // Last: a budget that cannot be written ends the pass, and must not keep the group from its VMs.
     ...planBudget(observed),
@@ -136,10 +143,21 @@ function create({ group }: ObservedGroup, members: readonly Vm[], missing: numbe
   return names.length === 0 ? [] : [{ do: 'createVms', count: names.length, names }]
 }
 
-/** Of the VMs that end, those that the group is scaled in by, whose numbers it does not use any more. */
-function bindClaims({ group }: ObservedGroup, ending: readonly Vm[]): GroupAction[] {
+/**
+ * Claims are deleted only with VMs that the group itself deletes to be scaled in, unless it is scaled out again before.
+ * A number beyond the replicas does not show that: if another VM ended while the group was scaled in, one with such a
+ * number stayed in its place, and its end for another reason must not cost its data. After a change of the leader,
+ * claims can remain.
+ */
+function bindClaims(
+  { group, deleted, scaledIn }: ObservedGroup,
+  members: readonly Vm[],
+  condemned: readonly Vm[],
+): GroupAction[] {
   if (group.hasClaims !== true || group.deletesClaims !== true) return []
-  const vms = ending.filter((vm) => (numberOf(group, vm) ?? -1) >= (group.spec.replicas ?? 1))
+  const earlier = members.filter((vm) => scaledIn.has(vm.metadata.uid) && isTerminating(vm, deleted))
+  const isUnused = (vm: Vm) => (numberOf(group, vm) ?? -1) >= (group.spec.replicas ?? 1)
+  const vms = [...condemned, ...earlier].filter(isUnused)
   return vms.length === 0 ? [] : [{ do: 'bindClaims', vms }]
 }
 
@@ -305,5 +323,5 @@ function conditionsOf(
 /** A VM that was disrupted from outside, such as by a drain, has not failed. */
 const hasFailed = (vm: Vm): boolean => vm.status?.phase === 'Failed' && disruptionOfVm(vm) === undefined
 
-const isTerminating = ({ metadata }: Vm, deleted: ReadonlySet<string>): boolean =>
+export const isTerminating = ({ metadata }: Vm, deleted: ReadonlySet<string>): boolean =>
   metadata.deletionTimestamp !== undefined || deleted.has(metadata.uid)

@@ -68,6 +68,8 @@ interface GroupVms {
   /** Lets the claims of the VMs be deleted with them. */
   bindAll(group: Group, memory: GroupMemory, vms: readonly Vm[]): Promise<undefined>
   deleteAll(group: Group, memory: GroupMemory, vms: readonly Vm[]): Promise<undefined>
+  /** Deletes VMs, and notes them as scaled in. */
+  scaleIn(group: Group, memory: GroupMemory, vms: readonly Vm[]): Promise<undefined>
 }
 
 /** Creations at a time. They have no more connections, and a pass can end only between two batches. */
@@ -285,15 +287,16 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
   }
 
   /** Has no deadline: a VM that this pass has deleted can be gone before the next one, and its claims would stay. */
-  const bindAll = async (group: Group, { boundVms }: GroupMemory, all: readonly Vm[]): Promise<undefined> => {
-    const unbound = all.filter(({ metadata }) => !boundVms.has(metadata.uid))
+  const bindAll = async (group: Group, { scaledIn }: GroupMemory, all: readonly Vm[]): Promise<undefined> => {
+    const unbound = all.filter(({ metadata }) => scaledIn.get(metadata.uid)?.isBound !== true)
     if (unbound.length === 0) return undefined
     const whole = await wholeOf(group)
     for (const vm of unbound.slice(0, maxBindings)) {
       // Another leader can have created another VM of this number, whose claims are the same.
       assertLeading()
       await bindClaims(kube, whole, vm)
-      boundVms.add(vm.metadata.uid)
+      // One that is gone is not noted any more.
+      if (scaledIn.has(vm.metadata.uid)) scaledIn.set(vm.metadata.uid, { isBound: true })
     }
     if (unbound.length > maxBindings) again(group)
     return undefined
@@ -330,14 +333,28 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
     return undefined
   }
 
-  const deleteAll = async (group: Group, memory: GroupMemory, all: readonly Vm[]): Promise<undefined> => {
+  const deleteEach = async (
+    group: Group,
+    all: readonly Vm[],
+    deleteVm: (vm: Vm) => Promise<void>,
+  ): Promise<undefined> => {
     await wholeOf(group)
     for (let at = 0; at < all.length; at += deletionsAtOnce) {
       assertLeading()
-      await Promise.all(all.slice(at, at + deletionsAtOnce).map((vm) => deleteOne(group, memory, vm)))
+      await Promise.all(all.slice(at, at + deletionsAtOnce).map(deleteVm))
     }
     return undefined
   }
+
+  const deleteAll = (group: Group, memory: GroupMemory, all: readonly Vm[]): Promise<undefined> =>
+    deleteEach(group, all, (vm) => deleteOne(group, memory, vm))
+
+  const scaleIn = (group: Group, memory: GroupMemory, all: readonly Vm[]): Promise<undefined> =>
+    deleteEach(group, all, (vm) => {
+      // First: the response can be lost, or later than what the watch delivers.
+      memory.scaledIn.set(vm.metadata.uid, { isBound: false })
+      return deleteOne(group, memory, vm)
+    })
 
   const deleteOne = async (group: Group, { expectations }: GroupMemory, { metadata }: Vm): Promise<void> => {
     const { uid, name } = metadata
@@ -349,7 +366,7 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
     record(group, 'Normal', 'SuccessfulDelete', `Deleted VM ${name}`)
   }
 
-  return { verify, resolveOverdue, resolveUncertain, wholeOf, adopt, release, createAll, bindAll, deleteAll }
+  return { verify, resolveOverdue, resolveUncertain, wholeOf, adopt, release, createAll, bindAll, deleteAll, scaleIn }
 }
 
 /** What is planned with a VM until the watch delivers it. Users choose the size of the rest, of hundreds of VMs. */
