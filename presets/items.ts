@@ -243,11 +243,15 @@ function current(cluster: Cluster, steps: Steps): Cluster {
 }
 
 /** An item without its union's deciding attribute can only change an existing item. */
-function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
+function canBegin(structure: ListStructure, members: readonly Pick<Item, 'value'>[]): boolean {
   const union = structure.item.kind === 'object' ? structure.item.union : undefined
   if (union === undefined) return true
   return members.some(({ value }) => isRecord(value) && union.branchOf(value) !== undefined)
 }
+
+/** Whether a preset's item can be the beginning of a new one. */
+export const beginsItem = (structure: ListStructure, value: unknown): boolean =>
+  !isStar(structure, value) && canBegin(structure, [{ value }])
 
 const isStar = (structure: ListStructure, value: unknown): boolean =>
   structure.keys.some((paths) => paths.some((path) => path.length > 0 && valueAt(value, path) === everyItem))

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { deepFreeze } from '../api/deep-freeze.ts'
 import { rootPath } from '../api/path.ts'
 import { isRecord } from '../api/schema.ts'
+import { gadget, gadgetPreset, injectGadget, specOf } from '../test/presets/objects.ts'
 import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
@@ -252,4 +253,83 @@ test('the meaning of each source of a value is determined once, and costs what i
   }))
   mergeSources(structure, sources, rootPath, emptyMerge({ spend: (steps) => (spent += steps) }))
   expect([read.length, new Set(read), spent]).toEqual([3, new Set(values), 23])
+})
+
+describe('where the user wrote a value of another form', () => {
+  type Given = { readonly [key: string]: unknown }
+  const enforce = (name: string, spec: Given, priority = 0) =>
+    gadgetPreset(name, spec, { strength: 'Enforce', priority })
+  const parts = [{ name: 'a', weight: 1 }]
+
+  test.each<[string, Given, Given[], Given[], unknown]>([
+    ['an enforced object replaces it', { options: null }, [{ options: { a: 'x' } }], [], { options: { a: 'x' } }],
+    ['an enforced empty object replaces it', { options: null }, [{ options: {} }], [], { options: {} }],
+    ['an enforced set replaces it', { words: null }, [{ words: ['x'] }], [], { words: ['x'] }],
+    ['an enforced item replaces it', { parts: null }, [{ parts }], [], { parts }],
+    ['it is replaced whatever it is', { parts: { name: 'a' } }, [{ parts }], [], { parts }],
+    [
+      'also in an item',
+      { parts: [{ name: 'a', options: null }] },
+      [{ parts: [{ name: '*', options: { k: 'v' } }] }],
+      [],
+      { parts: [{ name: 'a', options: { k: 'v' } }] },
+    ],
+    [
+      'with a branch of a union',
+      { source: null },
+      [{ source: { git: { url: 'u' } } }],
+      [],
+      {
+        source: { git: { url: 'u' } },
+      },
+    ],
+    [
+      'defaults fill what was replaced',
+      { options: null },
+      [{ options: { a: 'x' } }],
+      [{ options: { a: 'y', b: 'y' } }],
+      { options: { a: 'x', b: 'y' } },
+    ],
+    [
+      'defaults alone leave it',
+      { options: null, parts: 'text' },
+      [],
+      [{ options: { a: 'x' }, parts }],
+      {
+        options: null,
+        parts: 'text',
+      },
+    ],
+    [
+      'what changes only items of a list leaves it',
+      { parts: null },
+      [{ parts: [{ name: '*', weight: 1 }] }],
+      [{ parts }],
+      { parts: null },
+    ],
+    ['an enforced empty list leaves it', { parts: null }, [{ parts: [] }], [], { parts: null }],
+  ])('%s', (_, spec, enforced, defaults, expected) => {
+    const presets = [
+      ...enforced.map((one, index) => enforce(`e${index}`, one)),
+      ...defaults.map((one, index) => gadgetPreset(`d${index}`, one)),
+    ]
+    const result = injectGadget(gadget(spec), presets)
+    expect(specOf(result)).toEqual(expected)
+    expect(specOf(injectGadget(result.object, presets))).toEqual(expected)
+  })
+
+  test('it is reported as overridden, as a whole', () => {
+    const presets = [enforce('strong', { options: { a: 'x' } }, 1), enforce('weak', { options: { a: 'y', b: 'y' } })]
+    const { origins, overridden, warnings } = injectGadget(gadget({ options: null }), presets)
+    const by = (name: string) => presets.find((one) => one.name === name)?.origin
+    expect([...origins]).toEqual([
+      ['spec.options.a', by('strong')],
+      ['spec.options.b', by('weak')],
+    ])
+    expect([...overridden]).toEqual([
+      ['spec.options.a', [{ origin: by('weak'), value: 'y' }]],
+      ['spec.options', [{ origin: { by: 'user' }, value: null }]],
+    ])
+    expect(warnings).toEqual(['a preset changed spec.options, which was null'])
+  })
 })

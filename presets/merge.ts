@@ -3,11 +3,18 @@ import { isRecord } from '../api/schema.ts'
 import { unmetered } from '../api/steps.ts'
 import { createMeanings, type Comparison } from './comparison.ts'
 import { coversAll, leafPaths, prune } from './cover.ts'
-import { groupItems } from './items.ts'
+import { beginsItem, groupItems } from './items.ts'
 import type { Path } from '../api/path.ts'
 import type { Source } from './source.ts'
 import { compareSources, compareText, isUser } from './source.ts'
-import type { LeafStructure, ListStructure, ObjectStructure, Structure, UnionStructure } from './structure.ts'
+import {
+  asJson,
+  type LeafStructure,
+  type ListStructure,
+  type ObjectStructure,
+  type Structure,
+  type UnionStructure,
+} from './structure.ts'
 import type { ListItem, Node } from './tree.ts'
 import { unchanged } from './tree.ts'
 
@@ -39,8 +46,8 @@ export interface Merge extends Comparison {
   readonly conflicts: Conflict[]
   readonly longLists: LongList[]
   readonly skipped: Skip[]
-  /** The user's values of a union branch that lost to another branch. */
-  readonly lostBranches: { readonly path: Path; readonly source: Source }[]
+  /** The user's values that lost and in whose place there is no leaf: of a union branch, or of another form. */
+  readonly lostParts: { readonly path: Path; readonly source: Source }[]
 }
 
 /** @param meanings of values that another merge has read too */
@@ -48,7 +55,7 @@ export const emptyMerge = (steps = unmetered, meanings = createMeanings()): Merg
   conflicts: [],
   longLists: [],
   skipped: [],
-  lostBranches: [],
+  lostParts: [],
   steps,
   meanings,
 })
@@ -69,14 +76,47 @@ export const mergeSources = (
 function mergeNode(structure: Structure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const [first] = sources
   if (first !== undefined && sources.length === 1 && isUser(first)) return unchanged(first.value)
-  switch (structure.kind) {
-    case 'leaf':
-      return mergeLeaf(structure, sources, path, merge)
-    case 'object':
-      return mergeObject(structure, sources, path, merge)
-    case 'list':
-      return mergeList(structure, sources, path, merge)
-  }
+  if (structure.kind === 'leaf') return mergeLeaf(structure, sources, path, merge)
+  const user = sources.find(isUser)
+  if (user !== undefined && !hasForm(structure, user.value))
+    return mergeOtherForm(structure, sources, user, path, merge)
+  return structure.kind === 'object'
+    ? mergeObject(structure, sources, path, merge)
+    : mergeList(structure, sources, path, merge)
+}
+
+const hasForm = ({ kind }: ObjectStructure | ListStructure, value: unknown): boolean =>
+  kind === 'object' ? isRecord(value) : Array.isArray(value)
+
+/**
+ * The user wrote a value of another form where presets have an object or a list: `null`, which a schema can allow, or
+ * what the schema refuses later. It is one value, so a stronger source that states anything here overrides all of it;
+ * then it is as if the user had written nothing.
+ */
+function mergeOtherForm(
+  structure: ObjectStructure | ListStructure,
+  sources: readonly Source[],
+  user: Source,
+  path: Path,
+  merge: Merge,
+): Node | undefined {
+  if (!sources.some(({ rank, value }) => rank > user.rank && isMaking(structure, value))) return unchanged(user.value)
+  merge.lostParts.push({ path, source: user })
+  return mergeNode(
+    structure,
+    sources.filter((source) => source !== user),
+    path,
+    merge,
+  )
+}
+
+/** Whether a value makes something where there is nothing. Items that only change others, such as `'*'`, do not. */
+function isMaking(structure: Structure, value: unknown): boolean {
+  if (structure.kind === 'leaf') return true
+  if (structure.kind === 'list') return Array.isArray(value) && value.some((item) => beginsItem(structure, item))
+  if (!isRecord(value)) return false
+  const keys = Object.keys(value)
+  return keys.length === 0 || keys.some((key) => isMaking(structure.field(key) ?? asJson, value[key]))
 }
 
 function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
@@ -124,7 +164,6 @@ const isObjectSource = (source: Source): source is ObjectSource => isRecord(sour
 
 function mergeObject(structure: ObjectStructure, given: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const user = given.find(isUser)
-  if (user !== undefined && !isRecord(user.value)) return unchanged(user.value)
   const objects = withOneSpelling(structure, given.filter(isObjectSource))
   const sources = structure.union === undefined ? objects : settleUnion(structure.union, objects, path, merge)
   const entries = new Map<string, Node>()
@@ -297,14 +336,13 @@ function noteLoss(source: ObjectSource, isLost: (key: string) => boolean, path: 
   for (const [key, value] of Object.entries(source.value)) {
     if (!isLost(key)) continue
     const at = { parent: path, key }
-    if (isUser(source)) merge.lostBranches.push({ path: at, source: { ...source, value } })
+    if (isUser(source)) merge.lostParts.push({ path: at, source: { ...source, value } })
     else merge.skipped.push({ origin: source.origin, path: at, reason: 'other-branch' })
   }
 }
 
 function mergeList(structure: ListStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const user = sources.find(isUser)
-  if (user !== undefined && !Array.isArray(user.value)) return unchanged(user.value)
   const { groups, homeless } = groupItems(structure, sources, merge)
   for (const { origin, label } of homeless) {
     merge.skipped.push({ origin, path: { parent: path, key: label }, reason: 'no-such-item' })

@@ -119,10 +119,10 @@ const untouched = (object: Subject): Settled => ({
   warnings: [],
 })
 
-/** For each leaf, the strongest value that lost and the user's; also the user's values in a lost union branch. */
+/** For each leaf, the strongest value that lost and the user's; also the user's values in whose place is no leaf. */
 function overriddenOf(
   { lost }: Emitted,
-  { lostBranches }: Merge,
+  { lostParts }: Merge,
   steps: Steps,
 ): ReadonlyMap<string, readonly LostValue[]> {
   const overridden = new Map<string, LostValue[]>()
@@ -135,8 +135,7 @@ function overriddenOf(
       shown.map(({ origin, value }) => ({ origin, value })),
     )
   }
-  // The merged VM has no leaf at these paths.
-  for (const { path, source } of lostBranches) {
+  for (const { path, source } of lostParts) {
     const { origin, value } = source
     overridden.set(pathText(path), [{ origin, value }])
   }
