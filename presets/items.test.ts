@@ -33,6 +33,10 @@ const from = (name: string, priority: number, ...value: unknown[]): Source => ({
   origin: { by: 'preset', namespace: 'team', name, revision: '1' },
   value,
 })
+const enforcedFrom = (name: string, ...value: unknown[]): Source => ({
+  ...from(name, 0, ...value),
+  rank: rankOf('namespace Enforce', 0),
+})
 const grouped = (...sources: Source[]) =>
   groupItems(cells, sources).groups.map((group) => group.map(({ value }) => value))
 
@@ -194,6 +198,32 @@ describe('items that are the same', () => {
       comparison({ spend: (steps) => (count += steps) }),
     )
     expect(count).toBe(2 * 3)
+  })
+})
+
+describe('an enforced item', () => {
+  const enforced = enforcedFrom('p', { name: 'x', row: 1, column: 'a' })
+
+  test('is every item of the user that is the same', () => {
+    const given = [{ name: 'x' }, { name: 'y' }, { name: 'x', type: 'a' }, { row: 1, column: 'a' }, { name: 'x' }]
+    const [item] = enforced.value as unknown[]
+    expect(grouped(users(...given), enforced, from('q', 0, { name: 'x', type: 'b' }))).toEqual([
+      [{ name: 'x' }, item, { name: 'x', type: 'b' }],
+      [{ name: 'y' }],
+      [{ name: 'x', type: 'a' }, item],
+      [{ row: 1, column: 'a' }, item],
+      [{ name: 'x' }, item],
+    ])
+  })
+
+  test('takes the steps of its size for each of them but one', () => {
+    const stepsFor = (count: number) => {
+      let spent = 0
+      const sources = [users(...Array.from({ length: count }, () => ({ name: 'x' }))), enforced]
+      groupItems(cells, sources, comparison({ spend: (steps) => (spent += steps) }))
+      return spent
+    }
+    expect([1, 2, 10_000].map(stepsFor)).toEqual([0, 4, 9_999 * 4])
   })
 })
 

@@ -5,7 +5,7 @@ import { comparison, type Comparison } from './comparison.ts'
 import { covers, meaningOf } from './cover.ts'
 import { lazy } from './lazy.ts'
 import type { Source } from './source.ts'
-import { compareText, isUser } from './source.ts'
+import { compareText, isUser, userRank } from './source.ts'
 import type { ListStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 
@@ -32,8 +32,8 @@ export interface Grouped {
 }
 
 /**
- * Groups the sources' items that are the same item: the user's first, then those that presets add, strongest preset
- * first. The items of one source remain in their order.
+ * Groups the sources' items that are the same item: the user's first, each in a group of its own, then those that
+ * presets add, strongest preset first. The items of one source remain in their order.
  */
 export function groupItems(structure: ListStructure, sources: readonly Source[], by = comparison()): Grouped {
   const users: Group[] = []
@@ -45,9 +45,9 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   }
   const homes = indexHomes(users)
   const newcomers = brought.filter((item) => {
-    const home = isKeyless(structure, item) ? coveredBy(structure, item, users, by) : homeOf(item, homes)
-    home?.members.push(item)
-    return home === undefined
+    const found = isKeyless(structure, item) ? coveredBy(structure, item, users, by) : homesOf(item, homes, by.steps)
+    for (const home of found) home.members.push(item)
+    return found.length === 0
   })
   const clusters = clusterItems(newcomers, by.steps)
   const created = clusters.filter(({ members }) => canBegin(structure, members))
@@ -113,9 +113,13 @@ function idOf(structure: Structure, paths: readonly (readonly string[])[], value
 /** Whether an item has no key and is identified by its meaning. */
 const isKeyless = ({ keys }: ListStructure, { ids }: Item): boolean => ids.length > keys.length
 
-/** The user's item that contains everything in a preset's item without a key. */
-const coveredBy = (structure: ListStructure, item: Item, users: readonly Group[], by: Comparison): Group | undefined =>
-  users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value, by))
+/** The user's item that contains everything in a preset's item without a key; none or one. */
+function coveredBy(structure: ListStructure, item: Item, users: readonly Group[], by: Comparison): readonly Group[] {
+  const found = users.find(
+    ({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value, by),
+  )
+  return found === undefined ? [] : [found]
+}
 
 /**
  * An index of items by their identity keys. Two items are the same if they agree in the first alternative that both
@@ -155,25 +159,44 @@ interface Home {
   readonly group: Group
 }
 
-function indexHomes(users: readonly Group[]): ItemIndex<Home> {
-  const index = emptyIndex<Home>()
+/** The user's items with each key, in their order. Many kinds of objects can have several. */
+function indexHomes(users: readonly Group[]): ItemIndex<Home[]> {
+  const index = emptyIndex<Home[]>()
   for (const [place, group] of users.entries()) {
     const [first] = group.members
     if (first === undefined) continue
-    for (const key of ownKeys(index, first)) if (!index.byId.has(key)) index.byId.set(key, { place, group })
+    for (const key of ownKeys(index, first)) {
+      const known = index.byId.get(key)
+      if (known === undefined) index.byId.set(key, [{ place, group }])
+      else known.push({ place, group })
+    }
   }
   return index
 }
 
-/** The user's item that a preset's item refers to: by the first alternative, then by the position in the list. */
-function homeOf(item: Item, homes: ItemIndex<Home>): Group | undefined {
+/**
+ * The user's items that a preset's item refers to. One of strength Enforce refers to all that are the same item: which
+ * of them counts is not known here (of a container's `env`, the last). Others refer to one: by the first alternative,
+ * then by the position in the list.
+ */
+function homesOf(item: Item, homes: ItemIndex<Home[]>, steps: Steps): readonly Group[] {
+  const found = [...sameKeys(homes, item)].flatMap(([key, by]) => {
+    const same = homes.byId.get(key)
+    return same === undefined ? [] : [{ by, same }]
+  })
+  if (item.rank > userRank) {
+    const count = found.reduce((sum, { same }) => sum + same.length, 0)
+    // Presets are counted once, as a whole.
+    if (count > 1) steps.spend((count - 1) * sizeOf(item.value))
+    return found.flatMap(({ same }) => same.map(({ group }) => group))
+  }
   let best: (Home & { readonly by: number }) | undefined
-  for (const [key, by] of sameKeys(homes, item)) {
-    const home = homes.byId.get(key)
+  for (const { by, same } of found) {
+    const [home] = same
     if (home === undefined) continue
     if (best === undefined || by < best.by || (by === best.by && home.place < best.place)) best = { ...home, by }
   }
-  return best?.group
+  return best === undefined ? [] : [best.group]
 }
 
 /** An item of a cluster, and those behind it: two such lists are joined without moving items. */
