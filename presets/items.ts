@@ -5,7 +5,7 @@ import { comparison, type Comparison } from './comparison.ts'
 import { covers, meaningOf } from './cover.ts'
 import { lazy } from './lazy.ts'
 import type { Source } from './source.ts'
-import { compareText, isUser, userRank } from './source.ts'
+import { compareText, isFilledIn, isUser, userRank } from './source.ts'
 import type { ListStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 
@@ -39,8 +39,9 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   const users: Group[] = []
   const brought: Item[] = []
   const stars: Item[] = []
-  for (const { isUsers, items } of inOrder(structure, sources, by)) {
-    if (isUsers) for (const item of items) users.push({ members: [item] })
+  for (const { source, items } of inOrder(structure, sources, by)) {
+    if (isUser(source)) for (const item of items) users.push({ members: [item] })
+    else if (isFilledIn(source)) joinFilledIn(users, items)
     else for (const item of items) (isStar(structure, item.value) ? stars : brought).push(item)
   }
   const homes = indexHomes(users)
@@ -65,6 +66,15 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   return { groups: groups.map(({ members }) => members), homeless }
 }
 
+/** What was filled in is the list of which the user wrote these items or none, so each is in the same place. */
+function joinFilledIn(users: Group[], items: readonly Item[]): void {
+  for (const [place, item] of items.entries()) {
+    const group = users[place]
+    if (group === undefined) users.push({ members: [item] })
+    else group.members.push(item)
+  }
+}
+
 /**
  * The items of each source, strongest source first. Sources of equal rank are ordered by the keys of their items, so
  * that neither names nor the given order matter.
@@ -75,9 +85,9 @@ const inOrder = (structure: ListStructure, sources: readonly Source[], by: Compa
       if (!Array.isArray(source.value)) return []
       const items = itemsOf(structure, source, source.value, by)
       const text = lazy(() => JSON.stringify(items.map(({ ids }) => ids)))
-      return [{ isUsers: isUser(source), rank: source.rank, items, text }]
+      return [{ source, items, text }]
     })
-    .toSorted((left, right) => right.rank - left.rank || compareText(left.text(), right.text()))
+    .toSorted((left, right) => right.source.rank - left.source.rank || compareText(left.text(), right.text()))
 
 /** The items of one source. Equal items without a key in one preset are separate items, distinguished by number. */
 function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[], by: Comparison): Item[] {

@@ -6,7 +6,7 @@ import { coversAll, leafPaths, prune } from './cover.ts'
 import { beginsItem, groupItems } from './items.ts'
 import type { Path } from '../api/path.ts'
 import type { Source } from './source.ts'
-import { compareSources, compareText, isUser } from './source.ts'
+import { compareSources, compareText, isFilledIn, isUser } from './source.ts'
 import {
   asJson,
   type LeafStructure,
@@ -75,7 +75,7 @@ export const mergeSources = (
 /** @param sources at least one, strongest first */
 function mergeNode(structure: Structure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const [first] = sources
-  if (first !== undefined && sources.length === 1 && isUser(first)) return unchanged(first.value)
+  if (first !== undefined && sources.length === 1 && (isUser(first) || isFilledIn(first))) return unchanged(first.value)
   if (structure.kind === 'leaf') return mergeLeaf(structure, sources, path, merge)
   const user = sources.find(isUser)
   if (user !== undefined && !hasForm(structure, user.value))

@@ -188,6 +188,47 @@ describe('values that were filled in', () => {
   })
 })
 
+describe('items with one key, of which', () => {
+  const read = gadgets.get('Gadget of example.com/v1')?.()
+  if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+  const { kind } = read
+  const parts = [{ name: 'a', weight: 1 }, { name: 'a', weight: 2 }, { name: 'a', options: { x: 'y' } }, { name: 'b' }]
+  const settled = (written: Given, ...presets: CompiledPreset[]) =>
+    settle(gadget(written), presets, { ...kind, below: gadget({ parts }) }).object
+
+  test.each<[string, Given]>([
+    ['the user wrote none', {}],
+    ['the user wrote all', { parts }],
+    ['the user wrote parts', { parts: [{ name: 'a' }, { name: 'a', weight: 2 }, { name: 'a' }, { name: 'b' }] }],
+  ])('%s, remain as they are, and are completed each for itself', (_, written) => {
+    expect(settled(written, gadgetPreset('p', { size: 1 }))).toEqual(gadget({ parts, size: 1 }))
+    const [one, two, ...others] = parts
+    const tagged = { ...one, tags: ['t'] }
+    expect(settled(written, gadgetPreset('p', { parts: [{ name: 'a', tags: ['t'] }] }))).toEqual(
+      gadget({ parts: [tagged, two, ...others] }),
+    )
+    expect(settled(written, gadgetPreset('p', { parts: [{ name: 'a', weight: 9 }] }, { strength: 'Enforce' }))).toEqual(
+      gadget({
+        parts: [
+          { name: 'a', weight: 9 },
+          { name: 'a', weight: 9 },
+          { name: 'a', weight: 9, options: { x: 'y' } },
+          { name: 'b' },
+        ],
+      }),
+    )
+  })
+})
+
+test('a null that was filled in remains where no preset states anything', () => {
+  const read = gadgets.get('Gadget of example.com/v1')?.()
+  if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')
+  const kind = { ...read.kind, below: gadget({ options: null, parts: null }) }
+  expect(settle(gadget({}), [gadgetPreset('p', { parts: [{ name: 'a' }] })], kind).object).toEqual(
+    gadget({ parts: [{ name: 'a' }], options: null }),
+  )
+})
+
 describe('an object of which only a part was written by its user', () => {
   const read = gadgets.get('Gadget of example.com/v1')?.()
   if (read === undefined || !('kind' in read)) throw new Error('the definition has no kind')

@@ -34,6 +34,8 @@ export const filledIn: Origin = Object.freeze({ by: 'default', rule: 'api-server
 
 export const isUser = (source: Source): boolean => source.origin.by === 'user'
 
+export const isFilledIn = (source: Source): boolean => source.origin === filledIn
+
 /** `NAMESPACE/NAME`, or `NAME` for a cluster preset: in messages and in the annotation that excludes presets. */
 export const originLabel = (origin: Origin): string => {
   if (origin.by === 'user') return 'user'

@@ -11,7 +11,7 @@ import { valueAt } from './structure.ts'
 /** A merged VM whose leaves record which sources state them. */
 export type Node = UnchangedNode | LeafNode | ObjectNode | ListNode
 
-/** The user's value, which no preset sets. */
+/** The user's value, or one that was filled in, which no preset sets. */
 export interface UnchangedNode {
   readonly kind: 'unchanged'
   readonly value: unknown

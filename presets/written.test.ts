@@ -118,6 +118,17 @@ test.each<[string, object, string]>([
   expect(found).toEqual({ ...secret, data: { a: 'eA==' } })
 })
 
+test('items of a manifest with one key are about none of the object: each counts as the user’s', () => {
+  const ports = [{ number: 80, name: 'a' }, { number: 80 }, { number: 81 }]
+  const object = {
+    ...received,
+    metadata: annotation(JSON.stringify({ ...manifest, spec: { ports } })),
+    spec: { ports: ports.map((port) => ({ ...port, protocol: 'TCP' })) },
+  }
+  const found = writtenPart(object, structure, { apiVersion: 'g.test/v1', fieldManager: client })
+  expect(found).toMatchObject({ spec: { ports: [...object.spec.ports.slice(0, 2), { number: 81 }] } })
+})
+
 test('an object that was applied as empty has none of the fields that were filled in', () => {
   const managedFields = [{ ...applied, fieldsV1: { 'f:spec': { 'f:nested': {} } } }]
   const object = { ...received, metadata: { name: 't', managedFields } }

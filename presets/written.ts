@@ -126,18 +126,24 @@ function lastApplied({ metadata }: Subject, { apiVersion, fieldManager }: Create
   return isRecord(manifest) && manifest['apiVersion'] === apiVersion ? fromManifest(manifest) : undefined
 }
 
+/** Of items with one key, none is known to be about an item of the object. */
+const several = Symbol('several')
+
 const fromManifest = (value: unknown): Evidence => ({
   field: (key) => (isRecord(value) && Object.hasOwn(value, key) ? fromManifest(value[key]) : undefined),
   itemsOf(structure) {
     const list: readonly unknown[] = Array.isArray(value) ? value : []
     const items = itemsOnce(list, () => {
       const found = new Map<string, unknown>()
-      for (const item of list) for (const key of keysOfItem(structure, item)) found.set(key, item)
+      for (const item of list) {
+        for (const key of keysOfItem(structure, item)) found.set(key, found.has(key) ? several : item)
+      }
       return found
     })
     return (item) => {
       const key = keysOfItem(structure, item).find((one) => items.has(one))
-      return key === undefined ? undefined : fromManifest(items.get(key))
+      const found = key === undefined ? several : items.get(key)
+      return found === several ? undefined : fromManifest(found)
     }
   },
 })
