@@ -122,8 +122,8 @@ function readingsOf({ item: structure }: ListStructure, item: ListItem, work: Wo
   return ({ at, path }: MatchStep): Reading | undefined => {
     if (known.has(at)) return known.get(at)
     work.steps.spend(path.length)
-    const found = valueAt(value(), path)
     const leaf = structureAt(structure, path)
+    const found = valueAt(value(), path) ?? (leaf?.kind === 'leaf' ? leaf.absent : undefined)
     if (found !== undefined) work.steps.spend(sizeOf(found))
     const reading =
       found === undefined || leaf === undefined

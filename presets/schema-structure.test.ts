@@ -122,6 +122,22 @@ describe('an object of a kind with a schema', () => {
     expect([...injected.removed.keys()].toSorted()).toEqual(['metadata.labels.tmp', 'spec.options.a', 'spec.parts[0]'])
   })
 
+  test('a path to remove finds an item whose key the API server will fill in, also one of a preset', () => {
+    const remove = { strength: 'Enforce', remove: ['spec.ports[protocol=TCP]'] } as const
+    const presets = [
+      clusterGadgetPreset('site', undefined, remove),
+      gadgetPreset('p', { ports: [{ number: 81 }, { number: 82, protocol: 'UDP' }] }),
+    ]
+    expect(specOf(injectGadget(gadget({ ports: [{ number: 80 }, { number: 80, protocol: 'UDP' }] }), presets))).toEqual(
+      {
+        ports: [
+          { number: 80, protocol: 'UDP' },
+          { number: 82, protocol: 'UDP' },
+        ],
+      },
+    )
+  })
+
   test('labels that presets add never make another one match', () => {
     const labelling = gadgetPreset('a', undefined, { metadata: { labels: { size: 'small' } } })
     const small = gadgetPreset('b', { size: 1 }, { selector: { matchLabels: { size: 'small' } } })
