@@ -260,6 +260,100 @@ describe('in a cluster', { timeout: 600_000 }, () => {
     expect(await apply({ terminationGracePeriodSeconds: 30 })).toMatchObject({ out: '30', err: '' })
   })
 
+  test('what is enforced is true of every item with its key, of which the kubelet may take the last', async () => {
+    const env = [{ name: 'PROXY', value: 'site' }]
+    const ports = [{ containerPort: 80, hostIP: '127.0.0.1' }]
+    const object = {
+      spec: { containers: [{ name: '*', env, ports }], hostAliases: [{ ip: '10.0.0.1', hostnames: ['site'] }] },
+    }
+    const selector = { matchLabels: { size: 'proxied' } }
+    await createClusterPreset('proxied', { target: podTarget, selector, strength: 'Enforce', object })
+    await eventually(async () => (await createPod('proxied')).spec?.['hostAliases'] !== undefined)
+    const mine = [{ name: 'PROXY', value: 'a' }, { name: 'OTHER' }, { name: 'PROXY', value: 'b' }]
+    const open = [
+      { containerPort: 80 },
+      { containerPort: 80, hostIP: '0.0.0.0' },
+      { containerPort: 80, protocol: 'UDP' },
+    ]
+    const created = await createPod('proxied', {
+      containers: [{ name: 'main', image: 'web', env: mine, ports: open }],
+      hostAliases: [
+        { ip: '10.0.0.1', hostnames: ['a'] },
+        { ip: '10.0.0.1', hostnames: ['b'] },
+      ],
+    })
+    expect(created.spec).toMatchObject({
+      containers: [
+        {
+          env: [...env, { name: 'OTHER' }, ...env],
+          ports: [
+            { containerPort: 80, protocol: 'TCP', hostIP: '127.0.0.1' },
+            { containerPort: 80, protocol: 'TCP', hostIP: '127.0.0.1' },
+            { containerPort: 80, protocol: 'UDP' },
+          ],
+        },
+      ],
+      hostAliases: [
+        { ip: '10.0.0.1', hostnames: ['site'] },
+        { ip: '10.0.0.1', hostnames: ['site'] },
+      ],
+    })
+    await ask('DELETE', `${presetsOf}/clusterobjectpresets/proxied`)
+  })
+
+  test('what is enforced replaces null, which a CRD can allow', async () => {
+    const text = { type: 'string' }
+    const named = { type: 'object', required: ['name'], properties: { name: text, on: { type: 'boolean' } } }
+    const fields = {
+      security: { type: 'object', nullable: true, properties: { readOnly: { type: 'boolean' } } },
+      marks: { type: 'object', nullable: true, additionalProperties: text },
+      words: { type: 'array', nullable: true, items: text, 'x-kubernetes-list-type': 'set' },
+      parts: {
+        type: 'array',
+        nullable: true,
+        items: named,
+        'x-kubernetes-list-type': 'map',
+        'x-kubernetes-list-map-keys': ['name'],
+      },
+      other: { type: 'object', nullable: true, properties: { a: text } },
+    }
+    const schema = { openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', properties: fields } } } }
+    await ask('POST', 'apis/apiextensions.k8s.io/v1/customresourcedefinitions', {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: 'nullables.example.test' },
+      spec: {
+        group: 'example.test',
+        scope: 'Namespaced',
+        names: { plural: 'nullables', singular: 'nullable', kind: 'Nullable', listKind: 'NullableList' },
+        versions: [{ name: 'v1', served: true, storage: true, schema }],
+      },
+    })
+    const target = { apiVersion: 'example.test/v1', kind: 'Nullable' }
+    await eventually(async () => {
+      const created = await createTarget('nullables.example.test', { ...target, failurePolicy: 'Fail' })
+      return created.details?.causes === undefined
+    })
+    const spec = {
+      security: { readOnly: true },
+      marks: { a: 'b' },
+      words: ['x'],
+      parts: [{ name: 'n', on: true }],
+    }
+    await createClusterPreset('nullable', { target, selector: {}, strength: 'Enforce', object: { spec } })
+    const create = (given: object) =>
+      ask('POST', 'apis/example.test/v1/namespaces/default/nullables?dryRun=All', {
+        ...target,
+        metadata: { name: 'one' },
+        spec: given,
+      })
+    await eventually(async () => (await create({})).spec?.['words'] !== undefined)
+    const nulls = { security: null, marks: null, words: null, parts: null, other: null }
+    expect((await create(nulls)).spec).toEqual({ ...spec, other: null })
+    await ask('DELETE', `${presetsOf}/clusterobjectpresets/nullable`)
+    await ask('DELETE', `${presetsOf}/presettargets/nullables.example.test`)
+  })
+
   test('a conflict is refused with every field, and a preset in mode Warn only warns', async () => {
     const selector = { matchLabels: { size: 'torn' } }
     const spec = (host: string) => ({ nodeName: host, hostname: host })
