@@ -12,9 +12,13 @@ export interface Exclusion {
   readonly idle: ReadonlySet<string>
 }
 
+/** Characters of all annotations. The API server refuses more, but only after the webhooks have answered. */
+const longestAnnotation = 256 * 1024
+
 /** The preset names in the annotation, possibly `*`. Empty without the annotation. */
 function parseExclusion(annotations: { readonly [key: string]: string } | undefined): ReadonlySet<string> {
-  const names = new Set((annotations?.[excludePresetsAnnotation] ?? '').split(',').map((name) => name.trim()))
+  const text = (annotations?.[excludePresetsAnnotation] ?? '').slice(0, longestAnnotation)
+  const names = new Set(text.split(',').map((name) => name.trim()))
   names.delete('')
   return names
 }

@@ -117,12 +117,13 @@ const forbidden: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The API server turns the first into `securityContext.appArmorProfile`, and provisioners prefer the second to
- * `storageClassName`: they would bypass what a target restricts.
+ * The API server turns the first into `securityContext.appArmorProfile`, provisioners prefer the second to
+ * `storageClassName`, and ingress controllers the third to `ingressClassName`: they would bypass what a target restricts.
  */
 const annotationsOfFields = [
   'container.apparmor.security.beta.kubernetes.io/',
   'volume.beta.kubernetes.io/storage-class',
+  'kubernetes.io/ingress.class',
 ]
 
 /** A ClusterObjectPreset can set what a target restricts. */

@@ -188,6 +188,13 @@ describe('a preset for objects is refused for', () => {
       inSpec({ free: { list: [2 ** 60, 2 ** 53 - 1] } }),
       ['spec.object.spec.free.list[0]: must be between -2^53 and 2^53: a preset cannot set larger integers exactly'],
     ],
+    [
+      'the annotation for the class of an Ingress',
+      inSpec({ free: { metadata: { annotations: { 'kubernetes.io/ingress.class': 'b' } } } }),
+      [
+        'spec.object.spec.free.metadata.annotations[kubernetes.io/ingress.class]: must not be set or removed by a preset',
+      ],
+    ],
     ['no target', { target: {} }, ['spec.target.apiVersion: must be given', 'spec.target.kind: must be given']],
   ])('%s', (_, spec, causes) => expect(causesOf(preset(spec))).toEqual(causes))
 
