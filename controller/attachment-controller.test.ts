@@ -207,11 +207,15 @@ test('a guest that has a disk gets no pod of another claim with the name', async
 const attached = [{ name: 'data', claimName: 'data', phase: 'Attached' as const }]
 
 /** Another VM of the cluster that is to get the claim, too. */
-function addRival(server: Awaited<ReturnType<typeof setUp>>['server'], creationTimestamp: string) {
+function addRival(
+  server: Awaited<ReturnType<typeof setUp>>['server'],
+  creationTimestamp: string,
+  more: VirtualMachineStatus = {},
+) {
   const { metadata, ...rest } = storedVm({
     metadata: { name: 'vm2', uid: 'a1b2c3d4-0000-4000-8000-000000000002', creationTimestamp },
     spec: { ...storedVm().spec, attachedVolumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }] },
-    status: { phase: 'Running', nodeName: 'n2', podUID: 'launcher2' },
+    status: { phase: 'Running', nodeName: 'n2', podUID: 'launcher2', ...more },
   })
   const { resourceVersion: _version, ...others } = metadata
   server.put(vmsPath, JSON.parse(JSON.stringify({ ...rest, metadata: others })) as FakeObject)
@@ -280,6 +284,38 @@ test.each([
   await clock.advance(10_000)
   await settle()
   expect(states()).toEqual(['ClaimInUse', 'string'])
+})
+
+/** The watches of a collection deliver nothing until the result is called. */
+function delayWatches(server: Awaited<ReturnType<typeof setUp>>['server'], collection: string) {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const others = server.fault
+  server.fault = (request) =>
+    request.path === collection && request.query.get('watch') === 'true' ? { heldUntil: promise } : others?.(request)
+  server.breakWatches('end')
+  return resolve
+}
+
+test('the pod of a VM that has ended is deleted before the watch has delivered it', async () => {
+  const { clock, server, entry } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const deliver = delayWatches(server, podsPath)
+  const labels = { [attachedToLabel]: 'a1b2c3d4-0000-4000-8000-000000000002' }
+  const spec = { nodeName: 'n2', containers: [] }
+  const { metadata } = server.put(podsPath, { metadata: { namespace: 'default', name: 'p2', labels }, spec })
+  const named = { name: 'data', claimName: 'other', podName: 'p2', podUID: metadata.uid!, claimUID: 'x' }
+  const rival = addRival(server, '2031-01-01T00:00:00Z', { phase: 'Succeeded', attachmentPods: [named] })
+  await until(
+    () => server.find(podsPath, 'default', 'p2')?.metadata.deletionTimestamp !== undefined,
+    () => clock.advance(100),
+  )
+  expect(rival.entry()?.podUID).toBe(metadata.uid)
+  deliver()
+  server.remove(podsPath, 'default', 'p2')
+  await until(
+    () => rival.entry() === undefined,
+    () => clock.advance(1000),
+  )
 })
 
 test('the claim of a pod that an earlier version has named is noted', async () => {

@@ -9,6 +9,7 @@ import type { Change } from '../runtime/store.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import {
+  entriesToVerify,
   isCreating,
   planAttachments,
   refusedAttachments,
@@ -164,7 +165,9 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     }
     const ended = endedPods.get(vm.metadata.uid) ?? new Set()
     const failures = await failuresOf(own)
-    return { vm: whole, pods: own, hasLauncher, claims, rivals: rivalsOf(whole), endedPods: ended, failures, image }
+    const uncached = await readUncached({ vm: whole, pods: own, hasLauncher, endedPods: ended })
+    const observed = { vm: whole, pods: [...own, ...uncached], hasLauncher, claims, endedPods: ended, failures, image }
+    return { ...observed, rivals: rivalsOf(whole) }
   }
 
   /** Of all that is observed, this is the newest: another pass can be about to attach the same claim to another VM. */
@@ -212,6 +215,16 @@ export function startAttachmentController(options: AttachmentControllerOptions):
       if (read?.metadata.uid !== metadata.uid) continue
       const { spec } = read
       found.push(JSON.stringify(spec).length > longestSpec ? pod : { ...pod, spec })
+    }
+    return found
+  }
+
+  const readUncached = async (observed: Parameters<typeof entriesToVerify>[0]): Promise<Persisted<Pod>[]> => {
+    const found: Persisted<Pod>[] = []
+    for (const { podName, podUID } of entriesToVerify(observed)) {
+      const ref = { ...refOf(keyOf(observed.vm.metadata)), name: podName }
+      const pod = await unlessNotFound(kube.get(readPods, ref))
+      if (pod !== undefined && pod.metadata.uid === podUID) found.push(slimAttachment(pod))
     }
     return found
   }

@@ -3,7 +3,13 @@ import type { AttachedVolume, AttachmentPod } from '../api/attached-volume.ts'
 import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import { planAttachments, refusedAttachments, volumesToExamine, type ObservedAttachments } from './attachment-plan.ts'
+import {
+  entriesToVerify,
+  planAttachments,
+  refusedAttachments,
+  volumesToExamine,
+  type ObservedAttachments,
+} from './attachment-plan.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import type { Claim, Pod } from './pod.ts'
 
@@ -497,6 +503,16 @@ describe('a VM', () => {
   ])('%s', (_, status, metadata, more, expected) => {
     const vm = vmWith([data], { attachmentPods: [named], attachedVolumes: [shown], ...status }, metadata)
     expect(planned(vm, more)).toEqual(expected)
+  })
+
+  test.each<[string, VirtualMachineStatus, Partial<ObservedAttachments>, number]>([
+    ['that has ended', { phase: 'Failed' }, {}, 1],
+    ['that has ended, with a cached pod', { phase: 'Failed' }, { pods: [podOf()] }, 0],
+    ['that has ended, like its pod', { phase: 'Failed' }, { endedPods: new Set(['p1']) }, 0],
+    ['that runs', {}, {}, 0],
+  ])('%s: whether its pods are looked for that are not cached', (_, status, more, expected) => {
+    const vm = vmWith([data], { attachmentPods: [named], ...status })
+    expect(entriesToVerify({ vm, pods: [], hasLauncher: true, endedPods: new Set(), ...more }).length).toBe(expected)
   })
 
   test('that has ended and has nothing left is not written again', () => {

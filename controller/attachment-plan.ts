@@ -70,6 +70,18 @@ export const volumesToExamine = ({ vm, hasLauncher }: Pick<ObservedAttachments, 
       })
     : []
 
+/**
+ * The entries of a VM that has ended whose pods are neither cached nor known to have ended. An earlier leader can have
+ * named one that the cache does not have yet, and without its entry, another VM would get the claim.
+ */
+export const entriesToVerify = (observed: Pick<ObservedAttachments, 'vm' | 'pods' | 'hasLauncher' | 'endedPods'>) =>
+  isOver(observed)
+    ? entriesOf(observed.vm).filter(
+        (entry) =>
+          !isKnownToHaveEnded(observed, entry) && !observed.pods.some(({ metadata }) => metadata.uid === entry.podUID),
+      )
+    : []
+
 const entriesOf = ({ status }: Vm): readonly AttachmentPod[] => status?.attachmentPods ?? []
 
 const entryOf = (vm: Vm, volume: AttachedVolume): AttachmentPod | undefined =>
@@ -240,7 +252,10 @@ function replacedClaim(vm: Vm, { name, claimName, claimUID }: AttachmentPod, cla
 const pickUID = ({ podUID }: AttachmentPod) => (podUID === undefined ? {} : { podUID })
 
 /** Whether the containers of a pod that is gone have ended. Those on the node of a VM that has ended do not matter. */
-const isKnownToHaveEnded = ({ vm, endedPods }: ObservedAttachments, { name, podUID }: AttachmentPod): boolean =>
+const isKnownToHaveEnded = (
+  { vm, endedPods }: Pick<ObservedAttachments, 'vm' | 'endedPods'>,
+  { name, podUID }: AttachmentPod,
+): boolean =>
   podUID === undefined ||
   endedPods.has(podUID) ||
   (vm.status?.attachedVolumes ?? []).some((one) => one.name === name && one.endedPodUID === podUID)

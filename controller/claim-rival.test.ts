@@ -52,7 +52,15 @@ describe('a VM that is to get a claim', () => {
     ['loses its pod to a guest that has it', has, {}, served, attaching],
     ['keeps one that its guest has', has, {}, has, undefined],
     ['keeps one that its guest has, whoever starts', {}, withVolume(true), has, undefined],
-    ['gets one of a VM that has ended', { ...has, phase: 'Failed' }, withVolume(true), {}, undefined],
+    ['gets one of a VM that has ended', { ...asking, phase: 'Failed' }, withVolume(true), {}, undefined],
+    ['does not get one whose pod has not ended like its VM', { ...served, phase: 'Failed' }, {}, asking, attaching],
+    [
+      'gets one whose pod is gone like its VM',
+      { attachmentPods: [{ ...entry, claimUID: 'c1' }], ...attached, phase: 'Failed' },
+      {},
+      asking,
+      undefined,
+    ],
     ['does not get the volume of another', {}, withVolume(true), asking, volume],
     [
       'keeps its pod beside the volume of another: its guest may have it already',
@@ -102,6 +110,7 @@ test('a VM is found by the claims that it keeps from others', () => {
   const keys = (status: VirtualMachineStatus) => claimKeysOf(vmWith(1, status, { exclusiveClaims }))
   const ofWriters = ['default/own', 'default/own writers', 'default/c', 'default/c writers']
   expect([keys(served), keys({ phase: 'Succeeded' })]).toEqual([ofWriters, []])
+  expect(keys({ ...served, phase: 'Succeeded' })).toEqual(ofWriters.slice(2))
   const readOnly = { claimName: 'c', readOnly: true }
   expect(claimKeysOf(vmWith(1, { attachmentPods: [{ ...entry, ...readOnly, podUID: 'p' }] }))).toEqual(['default/c'])
   expect(

@@ -52,12 +52,12 @@ interface Use extends ExclusiveClaim {
 }
 
 /**
- * A VM that has not got as far cannot keep others waiting: it may never start.
+ * A VM that has not got as far cannot keep others waiting: it may never start. One that has ended keeps what its pods
+ * have until they are gone: they write what they have received, and that its guest has ended is what its launcher claims.
  * @param isAsked of a claim by its name: no more is read of the others
  */
 const usesOf = (vm: Vm, isAsked: (claimName: string) => boolean = () => true): readonly Use[] => {
-  if (isFinished(vm)) return []
-  const volumes = vm.status?.nodeName === undefined ? [] : (vm.exclusiveClaims ?? [])
+  const volumes = isFinished(vm) || vm.status?.nodeName === undefined ? [] : (vm.exclusiveClaims ?? [])
   return [
     ...volumes.filter(({ claimName }) => isAsked(claimName)).map((one) => ({ ...one, rank: ranks.volume })),
     ...(vm.status?.attachmentPods ?? []).flatMap((entry): Use[] => {
@@ -71,8 +71,9 @@ const usesOf = (vm: Vm, isAsked: (claimName: string) => boolean = () => true): r
 /** Undefined if it does not get the claim as things are. */
 function rankOf(vm: Vm, entry: AttachmentPod): number | undefined {
   const { podUID, claimUID, reason } = entry
+  const wasServed = podUID !== undefined || (claimUID !== undefined && !isFinished(vm))
   // That the guest has it is what its launcher claims; that it was served, only the controller states.
-  if ((podUID ?? claimUID) !== undefined && hasDisk(vm, entry)) return ranks.guestHasIt
+  if (wasServed && hasDisk(vm, entry)) return ranks.guestHasIt
   if (podUID !== undefined) return ranks.podHasNode
   return reason === undefined && mayAttach(vm) ? ranks.asks : undefined
 }
