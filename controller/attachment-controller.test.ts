@@ -296,6 +296,38 @@ function delayWatches(server: Awaited<ReturnType<typeof setUp>>['server'], colle
   return resolve
 }
 
+test('a pod is not named while the watch may not have delivered that of another VM', async () => {
+  const { clock, server, entry, pod, end, isDeleted } = await setUp()
+  await until(() => entry()?.podUID !== undefined)
+  const first = entry()?.podUID
+  let isRefused = true
+  server.fault = ({ method, path }) =>
+    isRefused && method === 'POST' && path.endsWith('/pods')
+      ? { status: 403, body: { code: 403, reason: 'Forbidden', message: 'exceeded quota' } }
+      : undefined
+  end()
+  await until(() => entry()?.reason === 'FailedCreate')
+  await settle()
+  const deliver = delayWatches(server, vmsPath)
+  // An earlier leader has named a pod of it.
+  const other = { name: 'data', claimName: 'data', podName: 'p2', podUID: 'p2', claimUID: 'x' }
+  addRival(server, '2031-01-01T00:00:00Z', { attachmentPods: [other] })
+  isRefused = false
+  await until(
+    () => pod() !== undefined && pod()?.metadata.uid !== first && entry()?.reason === undefined,
+    () => clock.advance(5000),
+  )
+  for (let count = 0; count < 4; count++) await clock.advance(1000).then(() => settle())
+  expect(entry()?.podUID).toBeUndefined()
+  deliver()
+  await until(
+    () => entry()?.reason === 'ClaimInUse',
+    () => clock.advance(1000),
+  )
+  await until(isDeleted)
+  expect(entry()?.podUID).toBeUndefined()
+})
+
 test('the pod of a VM that has ended is deleted before the watch has delivered it', async () => {
   const { clock, server, entry } = await setUp()
   await until(() => entry()?.podUID !== undefined)

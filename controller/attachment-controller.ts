@@ -2,7 +2,7 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { isAlreadyExists, isRefusal, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
+import { isOlderVersion, keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
@@ -21,7 +21,7 @@ import {
 } from './attachment-plan.ts'
 import { attachedToLabel, attachmentPodName } from './attachment-pod.ts'
 import { readClaim } from './claim.ts'
-import { claimKey, keepsDisk, mayAttach, rivalOf, type Rival } from './claim-rival.ts'
+import { rivalsOf, type Rival } from './claim-rival.ts'
 import { vmUidLabel } from './launcher-pod.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
 import { createLoop } from './loop.ts'
@@ -84,12 +84,9 @@ export function startAttachmentController(options: AttachmentControllerOptions):
   const refusedPods = createRefusedPods(clock)
   /** Uids of removed pods whose containers this process saw end, by the uid of the VM. */
   const endedPods = new Map<string, Set<string>>()
-  /** By key: the claims of VMs that this process has written. The index has them once the watch delivers that. */
-  const undelivered = new Map<string, readonly string[]>()
 
   vms.onChange((change) => {
     const { kind, object } = change
-    if (kind === 'deleted' || loop.newest(object) === object) undelivered.delete(keyOf(object.metadata))
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       endedPods.delete(object.metadata.uid)
@@ -125,7 +122,6 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const deadline = createPassDeadline(clock)
     const actions = inTurns(observed.vm, planAttachments(observed))
     await loop.perform(target, actions, (action) => act(observed, action, refused, deadline))
-    noteWritten(key)
     await loop.perform(target, refusedAttachments(observed.vm, refused), (action) =>
       act(observed, action, [], deadline),
     )
@@ -167,42 +163,23 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const failures = await failuresOf(own)
     const uncached = await readUncached({ vm: whole, pods: own, hasLauncher, endedPods: ended })
     const observed = { vm: whole, pods: [...own, ...uncached], hasLauncher, claims, endedPods: ended, failures, image }
-    return { ...observed, rivals: rivalsOf(whole) }
+    // The newest of all that is observed, both from one state of the cache.
+    return { ...observed, rivals: findRivals(whole), isDelivered: isDelivered(whole) }
   }
 
-  /** Of all that is observed, this is the newest: another pass can be about to attach the same claim to another VM. */
-  const rivalsOf = (vm: Vm): Map<string, Rival> => {
-    const rivals = new Map<string, Rival>()
-    for (const volume of mayAttach(vm) ? (vm.spec.attachedVolumes ?? []) : []) {
-      if (keepsDisk(vm, volume)) continue
-      const claim = volume.persistentVolumeClaim
-      const isRival = (cached: Vm): boolean => {
+  const findRivals = (vm: Vm): Map<string, Rival> =>
+    rivalsOf(vm, (claim, mayStop) => {
+      vms.store.findByIndex('claim', claim, (cached) => {
         const { status, metadata } = loop.newest(cached)
-        const rival = rivalOf(vm, volume, { ...cached, metadata, ...(status === undefined ? {} : { status }) })
-        if (rival !== undefined) rivals.set(claim.claimName, rival)
-        return rival !== undefined
-      }
-      const key = claimKey(vm.metadata, claim)
-      if (!undeliveredOf(vm.metadata, claim.claimName).some(isRival)) vms.store.findByIndex('claim', key, isRival)
-    }
-    return rivals
-  }
-
-  const noteWritten = (key: string): void => {
-    const cached = vms.store.get(key)
-    const written = cached && loop.newest(cached)
-    if (written === undefined || written === cached) return
-    undelivered.set(
-      key,
-      (written.status?.attachmentPods ?? []).map(({ claimName }) => claimName),
-    )
-  }
-
-  const undeliveredOf = ({ namespace }: Vm['metadata'], claimName: string): readonly Vm[] =>
-    [...undelivered].flatMap(([key, claimNames]) => {
-      const cached = claimNames.includes(claimName) ? vms.store.get(key) : undefined
-      return cached === undefined || cached.metadata.namespace !== namespace ? [] : [cached]
+        return mayStop({ ...cached, metadata, ...(status === undefined ? {} : { status }) })
+      })
     })
+
+  /** Whether the cache has this version of the VM, and with it all that was written before to other VMs. */
+  const isDelivered = ({ metadata }: Vm): boolean => {
+    const cached = vms.store.get(keyOf(metadata))
+    return cached !== undefined && !isOlderVersion(cached.metadata.resourceVersion, metadata.resourceVersion)
+  }
 
   /** Those with these names, which are compared with what the controller would create, are read whole. */
   const withSpecs = async (own: readonly Persisted<Pod>[], names: ReadonlySet<string>): Promise<Persisted<Pod>[]> => {

@@ -63,6 +63,7 @@ function planned(vm: Persisted<VirtualMachine>, more: Partial<ObservedAttachment
     hasLauncher: true,
     claims: new Map([['claim', claim]]),
     rivals: new Map(),
+    isDelivered: true,
     endedPods: new Set<string>(),
     image: 'i',
     ...more,
@@ -118,8 +119,27 @@ describe('a volume of the spec', () => {
     ],
     ['waits until the guest runs', { phase: 'Scheduled' }, {}, []],
     ['waits on a node that does not respond', { phase: 'Unknown' }, {}, []],
-    ['names its pod', { attachmentPods: [entry] }, { pods: [podOf()] }, [['p1'], 1000]],
-    ['does not name a pod that has no node yet', { attachmentPods: [entry] }, { pods: [unscheduled] }, []],
+    ['names its pod', { attachmentPods: [entry] }, { pods: [podOf()] }, [['p1']]],
+    ['asks before it names its pod', {}, { pods: [podOf()] }, [['-'], 1000]],
+    [
+      'asks again before it names its pod if it was refused',
+      { attachmentPods: [{ ...entry, reason: 'FailedCreate' }] },
+      { pods: [podOf()] },
+      [['-'], 1000],
+    ],
+    [
+      'names the next pod of a disk that the guest has',
+      { attachmentPods: [{ ...replacing, reason: 'x' }], attachedVolumes: [shown] },
+      { pods: [podOf()], isDelivered: false },
+      [['p1']],
+    ],
+    [
+      'does not name its pod while others may not be known to ask',
+      { attachmentPods: [entry] },
+      { pods: [podOf()], isDelivered: false },
+      [1000],
+    ],
+    ['does not name a pod that has no node yet', { attachmentPods: [entry] }, { pods: [unscheduled] }, [10_000]],
     [
       'reports why its pod gets no node',
       { attachmentPods: [entry] },
@@ -267,6 +287,7 @@ describe('the claim of a volume', () => {
       hasLauncher: true,
       claims: new Map([['claim', claim]]),
       rivals: new Map(),
+      isDelivered: true,
       endedPods: new Set<string>(),
       image: 'i',
     }
@@ -367,7 +388,7 @@ describe('the claim of a volume', () => {
       entry,
       { attachedVolumes: [shown] },
       { pods: [podOf()] },
-      [['p1'], 1000],
+      [['p1']],
     ],
     ['is not forgotten on a node that does not respond', replacing, { phase: 'Unknown' }, { claims: new Map() }, []],
     [
@@ -389,6 +410,7 @@ describe('the claim of a volume', () => {
       hasLauncher: true,
       claims: other,
       rivals: new Map(),
+      isDelivered: true,
       endedPods: new Set(),
       image: 'i',
     })
@@ -399,7 +421,8 @@ describe('the claim of a volume', () => {
 })
 
 describe('a claim that another VM has', () => {
-  const rivals = new Map([['claim', { name: 'other', isVolume: false }]])
+  const rivals = new Map([['claim', { name: 'other', isVolume: false, givesWay: false }]])
+  const givingWay = new Map([['claim', { name: 'other', isVolume: false, givesWay: true }]])
   const inUse: AttachmentPod = { ...entry, reason: 'ClaimInUse', message: 'x' }
   test.each<[string, VirtualMachineStatus, Partial<ObservedAttachments>, unknown[]]>([
     ['gets no pod', {}, {}, [['- ClaimInUse'], 'Warning ClaimInUse', 10_000]],
@@ -423,6 +446,13 @@ describe('a claim that another VM has', () => {
       [['p1 ClaimInUse']],
     ],
     ['gets a pod once it is free', { attachmentPods: [inUse] }, { rivals: new Map() }, [['-'], create]],
+    [
+      'is asked for while a younger VM asks, too',
+      { attachmentPods: [entry] },
+      { pods: [podOf()], rivals: givingWay },
+      [1000],
+    ],
+    ['gets a pod while a younger VM asks, too', {}, { rivals: givingWay }, [['-'], create]],
     ['is only asked for while that VM can have it', { phase: 'Unknown', attachmentPods: [inUse] }, {}, [[]]],
   ])('%s', (_, status, more, expected) =>
     expect(planned(vmWith([data], status), { rivals, ...more })).toEqual(expected),
@@ -430,8 +460,8 @@ describe('a claim that another VM has', () => {
 
   const messageWith = (isVolume: boolean) => {
     const observed = { pods: [], hasLauncher: true, claims: new Map([['claim', claim]]), endedPods: new Set<string>() }
-    const own = new Map([['claim', { name: 'other', isVolume }]])
-    const [first] = planAttachments({ ...observed, vm: vmWith([data]), rivals: own, image: 'i' })
+    const own = new Map([['claim', { name: 'other', isVolume, givesWay: false }]])
+    const [first] = planAttachments({ ...observed, vm: vmWith([data]), rivals: own, isDelivered: true, image: 'i' })
     return first?.do === 'updateStatus' ? first.status.attachmentPods?.[0]?.message : undefined
   }
   test.each<[string, boolean, string]>([

@@ -9,7 +9,7 @@ import type { CommonAction } from './action.ts'
 import { differenceFrom } from './adopt.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import { awaitsFilling } from './claim.ts'
-import { hasDisk, mayAttach, type Rival } from './claim-rival.ts'
+import { asksFor, hasDisk, keepsDisk, mayAttach, type Rival } from './claim-rival.ts'
 import { hasEnded, isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import type { PodFailure } from './pod-failure.ts'
@@ -30,6 +30,8 @@ export interface ObservedAttachments {
   readonly claims: ReadonlyMap<string, Persisted<Claim>>
   /** By the name of the claim: another VM because of which a volume must not be attached. */
   readonly rivals: ReadonlyMap<string, Rival>
+  /** Whether they were looked for among all VMs that asked for a claim before this version of `vm` was written. */
+  readonly isDelivered: boolean
   /** Uids of removed pods whose containers this process saw end. */
   readonly endedPods: ReadonlySet<string>
   /** By uid: why the kubelet cannot create the container of a pod. Looked up only when that takes long. */
@@ -45,8 +47,8 @@ export type AttachmentAction =
 
 /** A claim that does not exist sends no event, nor does a quota that has room again. */
 export const claimPollMs = 10_000
-/** When to look again whether the pod of another VM was named for the same claim at the same time. */
-const namedMs = 1000
+/** When to look again whether a younger VM that asks for the same claim has given way, or has got it. */
+const givingWayMs = 1000
 /** When a pod that the API server refused is created again. */
 export const refusedMs = 3 * claimPollMs
 
@@ -99,7 +101,8 @@ const isHeld = (vm: Vm, volume: AttachedVolume): boolean =>
  * What to do for the attached volumes of a VM.
  *
  *     in the spec      → create its pod, once the claim exists and no earlier pod of this claim is left
- *     pod has a node   → name its UID, and that of its claim, in the status: only then the handler takes its socket
+ *     pod has a node   → name its UID, and that of its claim, in the status, once no other VM can be about to get the
+ *                        claim: only then the handler takes its socket
  *     in use elsewhere → while the guest does not have the disk: create no pod, and delete the one that exists
  *     not in the spec  → once the handler has detached the disk, delete the pod
  *     VM has ended     → delete all pods
@@ -177,7 +180,7 @@ type Explanation = Pick<AttachmentPod, 'reason' | 'message'>
 /** Why the claim must not be attached now, although the guest would get it. */
 function rivalryFor({ rivals }: ObservedAttachments, claimName: string): Required<Explanation> | undefined {
   const rival = rivals.get(claimName)
-  if (rival === undefined) return undefined
+  if (rival === undefined || rival.givesWay) return undefined
   const end = rival.isVolume
     ? 'as a volume, and its guest does not share it: it is attached once that VM has ended'
     : 'attached: detach it there, and it is attached here'
@@ -293,6 +296,17 @@ function create(
 }
 
 /**
+ * Whether the claim is the VM's, so that its pod can be named: the guest has the disk, or the VM asks for the claim, and
+ * of all that asked before, none has it or continues to ask.
+ *
+ * The watch delivers all VMs in the order in which they were written. So of two VMs that ask, the one whose request was
+ * written later sees that of the other, however late the watch is. The status is written only if it has not changed
+ * since, so both cannot be named.
+ */
+const isGranted = ({ vm, rivals, isDelivered }: ObservedAttachments, volume: AttachedVolume): boolean =>
+  keepsDisk(vm, volume) || (asksFor(vm, volume) && isDelivered && !rivals.has(volume.persistentVolumeClaim.claimName))
+
+/**
  * A pod that the controller did not create must never be named in the status, nor one of another claim than the guest
  * has. Without a node, it would serve a claim that takes the place of this one.
  */
@@ -320,10 +334,16 @@ function recognize(
   if (claim !== undefined && difference === undefined) {
     if (pod.spec.nodeName === undefined) {
       const entry = { ...bare, ...troubleOf(pod) }
-      return { entry, actions: warn(before, entry) }
+      // An older VM can ask meanwhile, and waits until this one, which asks, has noticed.
+      const isAsking = entry.reason === undefined
+      const next = isAsking ? ([{ do: 'requeueAfter', afterMs: claimPollMs }] as const) : []
+      return { entry, actions: [...warn(before, entry), ...next] }
+    }
+    if (!isGranted(observed, volume)) {
+      return { entry: bare, actions: [{ do: 'requeueAfter', afterMs: givingWayMs }] }
     }
     const entry = { ...bare, podUID: pod.metadata.uid, claimUID: claim.metadata.uid, ...troubleOf(pod) }
-    return { entry, actions: [...warn(before, entry), { do: 'requeueAfter', afterMs: namedMs }] }
+    return { entry, actions: warn(before, entry) }
   }
   // Of an earlier attachment, or of a controller of another version.
   const message = `the pod ${bare.podName} differs from the one that the controller would create: ${difference}; it is created again`

@@ -2,7 +2,16 @@ import { describe, expect, test } from 'vitest'
 import type { AttachedVolume, AttachmentPod } from '../api/attached-volume.ts'
 import type { VirtualMachineSpec, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import { claimKey, claimKeysOf, exclusiveClaimsOf, keepsDisk, rivalOf, type ClaimUser } from './claim-rival.ts'
+import {
+  asksFor,
+  claimKey,
+  claimKeysOf,
+  exclusiveClaimsOf,
+  keepsDisk,
+  rivalOf,
+  rivalsOf,
+  type ClaimUser,
+} from './claim-rival.ts'
 
 const running = { phase: 'Running', nodeName: 'n1', podUID: 'launcher' } as const
 const entry: AttachmentPod = { name: 'data', claimName: 'c', podName: 'p' }
@@ -24,11 +33,13 @@ const served = { attachmentPods: [named] }
 const has = { ...served, ...attached }
 const withVolume = (isWriter: boolean) => ({ exclusiveClaims: [{ claimName: 'c', isWriter }] })
 const older = { metadata: { name: 'vm1', creationTimestamp: '2029-01-01T00:00:00Z' } }
+const younger = { metadata: { name: 'vm1', creationTimestamp: '2031-01-01T00:00:00Z' } }
 const deleted = { metadata: { name: 'vm1', deletionTimestamp: '2030-01-01T00:00:00Z' } }
 
 describe('a VM that is to get a claim', () => {
-  const attaching = { name: 'vm1', isVolume: false }
-  const volume = { name: 'vm1', isVolume: true }
+  const attaching = { name: 'vm1', isVolume: false, givesWay: false }
+  const volume = { name: 'vm1', isVolume: true, givesWay: false }
+  const givingWay = { ...attaching, givesWay: true }
   type Row = [string, VirtualMachineStatus, Partial<ClaimUser>, VirtualMachineStatus, object | undefined]
   test.each<Row>([
     ['gets one that nobody uses', {}, {}, {}, undefined],
@@ -61,6 +72,8 @@ describe('a VM that is to get a claim', () => {
       asking,
       undefined,
     ],
+    ['waits for a younger one that asks to give way', asking, younger, asking, givingWay],
+    ['does not wait for a younger one that asks once it has a pod', asking, younger, served, undefined],
     ['does not get the volume of another', {}, withVolume(true), asking, volume],
     [
       'keeps its pod beside the volume of another: its guest may have it already',
@@ -83,9 +96,40 @@ describe('a VM that is to get a claim', () => {
 
   test('is no rival of itself', () => expect(rivalOf(vmWith(1, {}), writer, vmWith(1, has))).toBeUndefined())
 
-  test('of two, exactly one waits', () => {
+  test('of two, exactly one gives way', () => {
     const both = [vmWith(1, asking), vmWith(2, asking)] as const
-    expect([rivalOf(both[0], writer, both[1]), rivalOf(both[1], writer, both[0])]).toEqual([undefined, attaching])
+    expect([rivalOf(both[0], writer, both[1]), rivalOf(both[1], writer, both[0])]).toEqual([
+      { ...givingWay, name: 'vm2' },
+      attaching,
+    ])
+  })
+
+  test('looks past those that give way', () => {
+    const spec = { ...storedVm().spec, attachedVolumes: [writer] }
+    const others = [vmWith(1, asking, younger), vmWith(1, served), vmWith(1, asking, older)]
+    const looked: unknown[] = []
+    const rivals = rivalsOf({ ...vmWith(2, asking), spec }, (key, mayStop) => {
+      for (const other of others) {
+        const stops = mayStop(other)
+        looked.push([key, stops])
+        if (stops) return
+      }
+    })
+    expect([looked, rivals.get('c')]).toEqual([
+      [
+        ['default/c', false],
+        ['default/c', true],
+      ],
+      attaching,
+    ])
+  })
+
+  test('asks only what the status says', () => {
+    expect(
+      [{}, asking, { attachmentPods: [{ ...entry, reason: 'x' }] }, served].map((status) =>
+        asksFor(vmWith(1, status), writer),
+      ),
+    ).toEqual([false, true, false, false])
   })
 
   test.each<[string, VirtualMachineStatus, Partial<ClaimUser>, boolean]>([

@@ -22,6 +22,8 @@ export interface Rival {
   readonly name: string
   /** Whether the claim is a volume of it, not attached. */
   readonly isVolume: boolean
+  /** Whether it only asks for the claim, and will see that an older VM asks, too. */
+  readonly givesWay: boolean
 }
 
 /** Of one VM, like in the cache of the webhooks: with the 256 volumes that a VM can have, VMs could take all memory. */
@@ -108,31 +110,58 @@ export const claimKeysOf = (vm: Vm): readonly string[] =>
   )
 
 /** Whether the guest has the disk, and keeps it: nothing is asked of other VMs then. */
-export function keepsDisk(vm: Vm, volume: AttachedVolume): boolean {
+export const keepsDisk = (vm: Vm, volume: AttachedVolume): boolean => rankFor(vm, volume) === ranks.guestHasIt
+
+/** Whether other VMs can see in the status that this one asks for the claim. */
+export const asksFor = (vm: Vm, volume: AttachedVolume): boolean => rankFor(vm, volume) === ranks.asks
+
+function rankFor(vm: Vm, volume: AttachedVolume): number | undefined {
   const entry = entryOf(vm, volume)
-  return entry !== undefined && rankOf(vm, entry) === ranks.guestHasIt
+  return entry && rankOf(vm, entry)
 }
 
 const entryOf = ({ status }: Vm, volume: AttachedVolume): AttachmentPod | undefined =>
   (status?.attachmentPods ?? []).find((one) => isSameAttachment(volume, one))
 
 /**
+ * By the name of the claim: a VM because of which a volume must not be attached now. One that does not give way comes
+ * before one that does.
+ * @param find looks at VMs in the index by `claimKey` until it is told to stop
+ */
+export function rivalsOf(vm: Vm, find: (key: string, mayStop: (other: Vm) => boolean) => void): Map<string, Rival> {
+  const rivals = new Map<string, Rival>()
+  for (const volume of mayAttach(vm) ? (vm.spec.attachedVolumes ?? []) : []) {
+    if (keepsDisk(vm, volume)) continue
+    find(claimKey(vm.metadata, volume.persistentVolumeClaim), (other) => {
+      const rival = rivalOf(vm, volume, other)
+      if (rival !== undefined) rivals.set(volume.persistentVolumeClaim.claimName, rival)
+      return rival?.givesWay === false
+    })
+  }
+  return rivals
+}
+
+/**
  * The VM because of which a claim must not be attached to a VM now, if `other` is one. Two that read a claim do not
  * disturb each other. Of several that ask, the one that has got further gets the claim, or else the older one; a guest
  * that has the disk keeps it.
+ *
+ * A younger one that asks may not have seen yet that this VM does, and get the claim: this VM continues to ask, and
+ * waits until that one has got it, or has given way.
  */
 export function rivalOf(vm: Vm, volume: AttachedVolume, other: Vm): Rival | undefined {
   if (other.metadata.uid === vm.metadata.uid) return undefined
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
-  const entry = entryOf(vm, volume)
-  const own = (entry && rankOf(vm, entry)) ?? ranks.asks
-  const use = usesOf(other, (name) => name === claimName).find(
-    (one) => (one.isWriter || !readOnly) && (one.rank < own || (one.rank === own && isOlder(other, vm))),
-  )
-  if (use === undefined || own === ranks.guestHasIt) return undefined
-  return { name: other.metadata.name, isVolume: use.rank === ranks.volume }
+  const own = rankFor(vm, volume) ?? ranks.asks
+  if (own === ranks.guestHasIt) return undefined
+  const uses = usesOf(other, (name) => name === claimName).filter((one) => one.isWriter || !readOnly)
+  const use = uses.find((one) => one.rank < own || (one.rank === own && precedes(other, vm)))
+  const { name } = other.metadata
+  if (use !== undefined) return { name, isVolume: use.rank === ranks.volume, givesWay: false }
+  const isAsking = own === ranks.asks && uses.some(({ rank }) => rank === ranks.asks)
+  return isAsking ? { name, isVolume: false, givesWay: true } : undefined
 }
 
 const ageOf = ({ metadata: { creationTimestamp = '', uid } }: Vm): string => `${creationTimestamp} ${uid}`
 
-const isOlder = (one: Vm, other: Vm): boolean => ageOf(one) < ageOf(other)
+const precedes = (one: Vm, other: Vm): boolean => ageOf(one) < ageOf(other)
