@@ -11,6 +11,7 @@ import {
   type ObservedAttachments,
 } from './attachment-plan.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
+import type { Rival } from './claim-rival.ts'
 import type { Claim, Pod } from './pod.ts'
 
 const running = { phase: 'Running', nodeName: 'node1', podUID: 'launcher' } as const
@@ -421,8 +422,9 @@ describe('the claim of a volume', () => {
 })
 
 describe('a claim that another VM has', () => {
-  const rivals = new Map([['claim', { name: 'other', isVolume: false, givesWay: false }]])
-  const givingWay = new Map([['claim', { name: 'other', isVolume: false, givesWay: true }]])
+  const rival = { name: 'other', how: 'guestHasIt', hasEnded: false } as const
+  const rivals = new Map([['claim', { ...rival, givesWay: false }]])
+  const givingWay = new Map([['claim', { ...rival, givesWay: true }]])
   const inUse: AttachmentPod = { ...entry, reason: 'ClaimInUse', message: 'x' }
   test.each<[string, VirtualMachineStatus, Partial<ObservedAttachments>, unknown[]]>([
     ['gets no pod', {}, {}, [['- ClaimInUse'], 'Warning ClaimInUse', 10_000]],
@@ -458,17 +460,34 @@ describe('a claim that another VM has', () => {
     expect(planned(vmWith([data], status), { rivals, ...more })).toEqual(expected),
   )
 
-  const messageWith = (isVolume: boolean) => {
+  const messageWith = (more: Partial<Rival>) => {
     const observed = { pods: [], hasLauncher: true, claims: new Map([['claim', claim]]), endedPods: new Set<string>() }
-    const own = new Map([['claim', { name: 'other', isVolume, givesWay: false }]])
+    const own = new Map([['claim', { ...rival, givesWay: false, ...more }]])
     const [first] = planAttachments({ ...observed, vm: vmWith([data]), rivals: own, isDelivered: true, image: 'i' })
     return first?.do === 'updateStatus' ? first.status.attachmentPods?.[0]?.message : undefined
   }
-  test.each<[string, boolean, string]>([
-    ['attached', false, 'attached: detach it there, and it is attached here'],
-    ['as a volume', true, 'as a volume, and its guest does not share it: it is attached once that VM has ended'],
-  ])('%s: the message says which VM and what to do', (_, isVolume, end) =>
-    expect(messageWith(isVolume)).toBe(`the VM "other" has the claim "claim" ${end}`),
+  const detach = 'detach it there, and it is attached here'
+  test.each<[string, Partial<Rival>, string]>([
+    ['attached', {}, `has the claim "claim" attached: ${detach}`],
+    ['and comes first', { how: 'asks' }, `is to get the claim "claim" first: ${detach}`],
+    ['and a pod', { how: 'podHasNode' }, `is to get the claim "claim" first: ${detach}`],
+    [
+      'and a pod that does not start',
+      { how: 'podHasNode', reason: 'FailedMount' },
+      `is to get the claim "claim" first, although its pod does not serve it now (FailedMount): ${detach}`,
+    ],
+    [
+      'and has ended',
+      { hasEnded: true },
+      'has ended, and its pod with the claim "claim" has not: it is attached here after that',
+    ],
+    [
+      'as a volume',
+      { how: 'volume' },
+      'has the claim "claim" as a volume, and its guest does not share it: it is attached once that VM has ended',
+    ],
+  ])('%s: the message says which VM and what to do', (_, more, expected) =>
+    expect(messageWith(more)).toBe(`the VM "other" ${expected}`),
   )
 })
 

@@ -181,10 +181,19 @@ type Explanation = Pick<AttachmentPod, 'reason' | 'message'>
 function rivalryFor({ rivals }: ObservedAttachments, claimName: string): Required<Explanation> | undefined {
   const rival = rivals.get(claimName)
   if (rival === undefined || rival.givesWay) return undefined
-  const end = rival.isVolume
-    ? 'as a volume, and its guest does not share it: it is attached once that VM has ended'
-    : 'attached: detach it there, and it is attached here'
-  return { reason: claimInUse, message: textOf(`the VM "${rival.name}" has the claim "${claimName}" ${end}`) }
+  return { reason: claimInUse, message: textOf(messageOf(rival, claimName)) }
+}
+
+/** Who has the claim, and what to do. */
+function messageOf({ name, how, hasEnded, reason }: Rival, claimName: string): string {
+  const claim = `the claim "${claimName}"`
+  if (hasEnded) return `the VM "${name}" has ended, and its pod with ${claim} has not: it is attached here after that`
+  if (how === 'volume')
+    return `the VM "${name}" has ${claim} as a volume, and its guest does not share it: it is attached once that VM has ended`
+  const detach = 'detach it there, and it is attached here'
+  if (how === 'guestHasIt') return `the VM "${name}" has ${claim} attached: ${detach}`
+  const trouble = reason === undefined ? '' : `, although its pod does not serve it now (${reason})`
+  return `the VM "${name}" is to get ${claim} first${trouble}: ${detach}`
 }
 
 const claimInUse = 'ClaimInUse'

@@ -37,34 +37,49 @@ const younger = { metadata: { name: 'vm1', creationTimestamp: '2031-01-01T00:00:
 const deleted = { metadata: { name: 'vm1', deletionTimestamp: '2030-01-01T00:00:00Z' } }
 
 describe('a VM that is to get a claim', () => {
-  const attaching = { name: 'vm1', isVolume: false, givesWay: false }
-  const volume = { name: 'vm1', isVolume: true, givesWay: false }
-  const givingWay = { ...attaching, givesWay: true }
+  const guest = { name: 'vm1', how: 'guestHasIt', hasEnded: false, givesWay: false }
+  const pod = { ...guest, how: 'podHasNode' }
+  const first = { ...guest, how: 'asks' }
+  const volume = { ...guest, how: 'volume' }
+  const givingWay = { ...first, givesWay: true }
   type Row = [string, VirtualMachineStatus, Partial<ClaimUser>, VirtualMachineStatus, object | undefined]
   test.each<Row>([
     ['gets one that nobody uses', {}, {}, {}, undefined],
-    ['does not get one that a guest has', has, {}, {}, attaching],
+    ['does not get one that a guest has', has, {}, {}, guest],
     [
       'does not get one that a guest is to release',
       { ...served, attachedVolumes: [{ ...attached.attachedVolumes[0], phase: 'Detaching' }] },
       {},
       {},
-      attaching,
+      guest,
     ],
     [
       'does not get one that a guest has whose pod is gone',
       { attachmentPods: [{ ...entry, claimUID: 'c1', reason: 'FailedCreate' }], ...attached },
       {},
       {},
-      attaching,
+      guest,
     ],
-    ['does not get one of a guest that may run', { ...has, phase: 'Unknown' }, {}, {}, attaching],
-    ['does not get one that is served to another', served, {}, asking, attaching],
-    ['loses its pod to a guest that has it', has, {}, served, attaching],
+    ['does not get one of a guest that may run', { ...has, phase: 'Unknown' }, {}, {}, guest],
+    ['does not get one that is served to another', served, {}, asking, pod],
+    [
+      'learns why the pod of another does not serve it',
+      { attachmentPods: [{ ...named, reason: 'FailedMount' }] },
+      {},
+      asking,
+      { ...pod, reason: 'FailedMount' },
+    ],
+    ['loses its pod to a guest that has it', has, {}, served, guest],
     ['keeps one that its guest has', has, {}, has, undefined],
     ['keeps one that its guest has, whoever starts', {}, withVolume(true), has, undefined],
     ['gets one of a VM that has ended', { ...asking, phase: 'Failed' }, withVolume(true), {}, undefined],
-    ['does not get one whose pod has not ended like its VM', { ...served, phase: 'Failed' }, {}, asking, attaching],
+    [
+      'does not get one whose pod has not ended like its VM',
+      { ...served, phase: 'Failed' },
+      {},
+      asking,
+      { ...pod, hasEnded: true },
+    ],
     [
       'gets one whose pod is gone like its VM',
       { attachmentPods: [{ ...entry, claimUID: 'c1' }], ...attached, phase: 'Failed' },
@@ -85,8 +100,8 @@ describe('a VM that is to get a claim', () => {
     ['does not get a volume that is read', {}, withVolume(false), {}, volume],
     ['gets the volume of one that has no node yet', { phase: 'Pending' }, withVolume(true), {}, undefined],
     ['gets one that a launcher only claims to have', attached, {}, {}, undefined],
-    ['waits for an older one that asks', asking, older, asking, attaching],
-    ['waits for an older one whose pod has a node at the same time', served, older, served, attaching],
+    ['waits for an older one that asks', asking, older, asking, first],
+    ['waits for an older one whose pod has a node at the same time', served, older, served, pod],
     ['does not wait for one that cannot get it', { attachmentPods: [{ ...entry, reason: 'x' }] }, older, {}, undefined],
     ['does not wait for one that is deleted', asking, { ...older, ...deleted }, {}, undefined],
     ['does not wait for one that does not run', { ...asking, phase: 'Scheduled' }, older, {}, undefined],
@@ -100,7 +115,7 @@ describe('a VM that is to get a claim', () => {
     const both = [vmWith(1, asking), vmWith(2, asking)] as const
     expect([rivalOf(both[0], writer, both[1]), rivalOf(both[1], writer, both[0])]).toEqual([
       { ...givingWay, name: 'vm2' },
-      attaching,
+      first,
     ])
   })
 
@@ -120,7 +135,7 @@ describe('a VM that is to get a claim', () => {
         ['default/c', false],
         ['default/c', true],
       ],
-      attaching,
+      pod,
     ])
   })
 

@@ -20,8 +20,11 @@ type Vm = Persisted<ClaimUser>
 /** Another VM that keeps a claim from being attached to a VM. */
 export interface Rival {
   readonly name: string
-  /** Whether the claim is a volume of it, not attached. */
-  readonly isVolume: boolean
+  readonly how: Hold
+  /** Whether the VM has ended, and its pod has not. */
+  readonly hasEnded: boolean
+  /** Why its pod does not serve the claim. */
+  readonly reason?: string
   /** Whether it only asks for the claim, and will see that an older VM asks, too. */
   readonly givesWay: boolean
 }
@@ -47,11 +50,16 @@ export function exclusiveClaimsOf({ domain, volumes = [] }: VirtualMachineSpec):
  * How firmly a VM has a claim. The status can be late to say that a guest has the disk which a pod serves, and a guest
  * whose disk is a volume of its VM has QEMU's lock.
  */
-const ranks = { guestHasIt: 0, podHasNode: 1, volume: 2, asks: 3 } as const
+const holds = ['guestHasIt', 'podHasNode', 'volume', 'asks'] as const
+type Hold = (typeof holds)[number]
 
 interface Use extends ExclusiveClaim {
-  readonly rank: number
+  readonly how: Hold
+  readonly reason?: string
 }
+
+/** Those that come first are firmer. */
+const isFirmer = (one: Hold, other: Hold): boolean => holds.indexOf(one) < holds.indexOf(other)
 
 /**
  * A VM that has not got as far cannot keep others waiting: it may never start. One that has ended keeps what its pods
@@ -61,23 +69,24 @@ interface Use extends ExclusiveClaim {
 const usesOf = (vm: Vm, isAsked: (claimName: string) => boolean = () => true): readonly Use[] => {
   const volumes = isFinished(vm) || vm.status?.nodeName === undefined ? [] : (vm.exclusiveClaims ?? [])
   return [
-    ...volumes.filter(({ claimName }) => isAsked(claimName)).map((one) => ({ ...one, rank: ranks.volume })),
+    ...volumes.filter(({ claimName }) => isAsked(claimName)).map((one) => ({ ...one, how: 'volume' as const })),
     ...(vm.status?.attachmentPods ?? []).flatMap((entry): Use[] => {
-      const { claimName, readOnly = false } = entry
-      const rank = isAsked(claimName) ? rankOf(vm, entry) : undefined
-      return rank === undefined ? [] : [{ claimName, isWriter: !readOnly, rank }]
+      const { claimName, readOnly = false, reason } = entry
+      const how = isAsked(claimName) ? holdOf(vm, entry) : undefined
+      if (how === undefined) return []
+      return [{ claimName, isWriter: !readOnly, how, ...(reason === undefined ? {} : { reason }) }]
     }),
   ]
 }
 
 /** Undefined if it does not get the claim as things are. */
-function rankOf(vm: Vm, entry: AttachmentPod): number | undefined {
+function holdOf(vm: Vm, entry: AttachmentPod): Hold | undefined {
   const { podUID, claimUID, reason } = entry
   const wasServed = podUID !== undefined || (claimUID !== undefined && !isFinished(vm))
   // That the guest has it is what its launcher claims; that it was served, only the controller states.
-  if (wasServed && hasDisk(vm, entry)) return ranks.guestHasIt
-  if (podUID !== undefined) return ranks.podHasNode
-  return reason === undefined && mayAttach(vm) ? ranks.asks : undefined
+  if (wasServed && hasDisk(vm, entry)) return 'guestHasIt'
+  if (podUID !== undefined) return 'podHasNode'
+  return reason === undefined && mayAttach(vm) ? 'asks' : undefined
 }
 
 /** Whether the guest has the disk, according to its launcher. */
@@ -110,14 +119,14 @@ export const claimKeysOf = (vm: Vm): readonly string[] =>
   )
 
 /** Whether the guest has the disk, and keeps it: nothing is asked of other VMs then. */
-export const keepsDisk = (vm: Vm, volume: AttachedVolume): boolean => rankFor(vm, volume) === ranks.guestHasIt
+export const keepsDisk = (vm: Vm, volume: AttachedVolume): boolean => holdFor(vm, volume) === 'guestHasIt'
 
 /** Whether other VMs can see in the status that this one asks for the claim. */
-export const asksFor = (vm: Vm, volume: AttachedVolume): boolean => rankFor(vm, volume) === ranks.asks
+export const asksFor = (vm: Vm, volume: AttachedVolume): boolean => holdFor(vm, volume) === 'asks'
 
-function rankFor(vm: Vm, volume: AttachedVolume): number | undefined {
+function holdFor(vm: Vm, volume: AttachedVolume): Hold | undefined {
   const entry = entryOf(vm, volume)
-  return entry && rankOf(vm, entry)
+  return entry && holdOf(vm, entry)
 }
 
 const entryOf = ({ status }: Vm, volume: AttachedVolume): AttachmentPod | undefined =>
@@ -152,14 +161,15 @@ export function rivalsOf(vm: Vm, find: (key: string, mayStop: (other: Vm) => boo
 export function rivalOf(vm: Vm, volume: AttachedVolume, other: Vm): Rival | undefined {
   if (other.metadata.uid === vm.metadata.uid) return undefined
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
-  const own = rankFor(vm, volume) ?? ranks.asks
-  if (own === ranks.guestHasIt) return undefined
+  const own = holdFor(vm, volume) ?? 'asks'
+  if (own === 'guestHasIt') return undefined
   const uses = usesOf(other, (name) => name === claimName).filter((one) => one.isWriter || !readOnly)
-  const use = uses.find((one) => one.rank < own || (one.rank === own && precedes(other, vm)))
-  const { name } = other.metadata
-  if (use !== undefined) return { name, isVolume: use.rank === ranks.volume, givesWay: false }
-  const isAsking = own === ranks.asks && uses.some(({ rank }) => rank === ranks.asks)
-  return isAsking ? { name, isVolume: false, givesWay: true } : undefined
+  const firmer = uses.find(({ how }) => isFirmer(how, own) || (how === own && precedes(other, vm)))
+  const use = firmer ?? uses.find(({ how }) => how === own && own === 'asks')
+  if (use === undefined) return undefined
+  const { how, reason } = use
+  const explained = how === 'podHasNode' && reason !== undefined ? { reason } : {}
+  return { name: other.metadata.name, how, hasEnded: isFinished(other), ...explained, givesWay: firmer === undefined }
 }
 
 const ageOf = ({ metadata: { creationTimestamp = '', uid } }: Vm): string => `${creationTimestamp} ${uid}`
