@@ -164,12 +164,12 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     const uncached = await readUncached({ vm: whole, pods: own, hasLauncher, endedPods: ended })
     const observed = { vm: whole, pods: [...own, ...uncached], hasLauncher, claims, endedPods: ended, failures, image }
     // The newest of all that is observed, both from one state of the cache.
-    return { ...observed, rivals: findRivals(whole), isDelivered: isDelivered(whole) }
+    return { ...observed, rivals: findRivals(whole, claims), isDelivered: isDelivered(whole) }
   }
 
-  const findRivals = (vm: Vm): Map<string, Rival> =>
-    rivalsOf(vm, (claim, mayStop) => {
-      vms.store.findByIndex('claim', claim, (cached) => {
+  const findRivals = (vm: Vm, claims: ObservedAttachments['claims']): Map<string, Rival> =>
+    rivalsOf(vm, claims, (key, mayStop) => {
+      vms.store.findByIndex('claim', key, (cached) => {
         const { status, metadata } = loop.newest(cached)
         return mayStop({ ...cached, metadata, ...(status === undefined ? {} : { status }) })
       })

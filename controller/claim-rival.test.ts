@@ -109,6 +109,23 @@ describe('a VM that is to get a claim', () => {
     expect(rivalOf(vmWith(2, own), writer, vmWith(1, status, over))).toEqual(expected)
   })
 
+  const replaced: AttachmentPod = { ...entry, claimUID: 'c1', reason: 'ClaimReplaced' }
+  test.each<[string, AttachmentPod, string | undefined, boolean]>([
+    ['whose guest has its disk', replaced, 'c1', true],
+    ['whose guest has the disk of one before', replaced, 'c2', false],
+    ['whose guest has the disk of one before, perhaps', replaced, undefined, true],
+    ['whose pod may serve one before', { ...replaced, podUID: 'p1', missing: true }, 'c2', true],
+  ])('waits for a VM %s: %s', (_, other, claimUID, expected) => {
+    const guestHasIt = vmWith(1, { attachmentPods: [other], ...attached })
+    expect(rivalOf(vmWith(2, asking), writer, guestHasIt, claimUID) !== undefined).toBe(expected)
+    const spec = { ...storedVm().spec, attachedVolumes: [writer] }
+    const claims = new Map(
+      claimUID === undefined ? [] : [['c', { metadata: { name: 'c', uid: claimUID, resourceVersion: '1' } }]],
+    )
+    const rivals = rivalsOf({ ...vmWith(2, asking), spec }, claims, (_key, mayStop) => void mayStop(guestHasIt))
+    expect(rivals.has('c')).toBe(expected)
+  })
+
   test('is no rival of itself', () => expect(rivalOf(vmWith(1, {}), writer, vmWith(1, has))).toBeUndefined())
 
   test('of two, exactly one gives way', () => {
@@ -123,7 +140,7 @@ describe('a VM that is to get a claim', () => {
     const spec = { ...storedVm().spec, attachedVolumes: [writer] }
     const others = [vmWith(1, asking, younger), vmWith(1, served), vmWith(1, asking, older)]
     const looked: unknown[] = []
-    const rivals = rivalsOf({ ...vmWith(2, asking), spec }, (key, mayStop) => {
+    const rivals = rivalsOf({ ...vmWith(2, asking), spec }, new Map(), (key, mayStop) => {
       for (const other of others) {
         const stops = mayStop(other)
         looked.push([key, stops])

@@ -3,6 +3,8 @@ import { claimDiskUse } from '../api/claim-disk-use.ts'
 import { isFinished, type VirtualMachine, type VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { keyOf } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick } from '../runtime/slim.ts'
+import type { Claim } from './pod.ts'
 
 /** A claim of a VM's own volume whose disks do not share it with other guests. */
 export interface ExclusiveClaim {
@@ -56,6 +58,8 @@ type Hold = (typeof holds)[number]
 interface Use extends ExclusiveClaim {
   readonly how: Hold
   readonly reason?: string
+  /** Another claim that has the name now is not used. */
+  readonly onlyUID?: string
 }
 
 /** Those that come first are firmer. */
@@ -71,13 +75,20 @@ const usesOf = (vm: Vm, isAsked: (claimName: string) => boolean = () => true): r
   return [
     ...volumes.filter(({ claimName }) => isAsked(claimName)).map((one) => ({ ...one, how: 'volume' as const })),
     ...(vm.status?.attachmentPods ?? []).flatMap((entry): Use[] => {
-      const { claimName, readOnly = false, reason } = entry
+      const { claimName, readOnly = false } = entry
       const how = isAsked(claimName) ? holdOf(vm, entry) : undefined
       if (how === undefined) return []
-      return [{ claimName, isWriter: !readOnly, how, ...(reason === undefined ? {} : { reason }) }]
+      return [{ claimName, isWriter: !readOnly, how, ...pick(entry, 'reason'), ...onlyUIDOf(entry, how) }]
     }),
   ]
 }
+
+/**
+ * A guest whose pod is gone gets no other claim in place of its own, which can have been deleted. While there is a pod,
+ * the claim cannot be.
+ */
+const onlyUIDOf = ({ podUID, claimUID }: AttachmentPod, how: Hold): Pick<Use, 'onlyUID'> =>
+  how !== 'guestHasIt' || podUID !== undefined || claimUID === undefined ? {} : { onlyUID: claimUID }
 
 /** Undefined if it does not get the claim as things are. */
 function holdOf(vm: Vm, entry: AttachmentPod): Hold | undefined {
@@ -135,15 +146,22 @@ const entryOf = ({ status }: Vm, volume: AttachedVolume): AttachmentPod | undefi
 /**
  * By the name of the claim: a VM because of which a volume must not be attached now. One that does not give way comes
  * before one that does.
+ * @param claims those that exist, by their names, as far as they are known
  * @param find looks at VMs in the index by `claimKey` until it is told to stop
  */
-export function rivalsOf(vm: Vm, find: (key: string, mayStop: (other: Vm) => boolean) => void): Map<string, Rival> {
+export function rivalsOf(
+  vm: Vm,
+  claims: ReadonlyMap<string, Persisted<Claim>>,
+  find: (key: string, mayStop: (other: Vm) => boolean) => void,
+): Map<string, Rival> {
   const rivals = new Map<string, Rival>()
   for (const volume of mayAttach(vm) ? (vm.spec.attachedVolumes ?? []) : []) {
     if (keepsDisk(vm, volume)) continue
+    const { claimName } = volume.persistentVolumeClaim
+    const claimUID = claims.get(claimName)?.metadata.uid
     find(claimKey(vm.metadata, volume.persistentVolumeClaim), (other) => {
-      const rival = rivalOf(vm, volume, other)
-      if (rival !== undefined) rivals.set(volume.persistentVolumeClaim.claimName, rival)
+      const rival = rivalOf(vm, volume, other, claimUID)
+      if (rival !== undefined) rivals.set(claimName, rival)
       return rival?.givesWay === false
     })
   }
@@ -158,12 +176,14 @@ export function rivalsOf(vm: Vm, find: (key: string, mayStop: (other: Vm) => boo
  * A younger one that asks may not have seen yet that this VM does, and get the claim: this VM continues to ask, and
  * waits until that one has got it, or has given way.
  */
-export function rivalOf(vm: Vm, volume: AttachedVolume, other: Vm): Rival | undefined {
+export function rivalOf(vm: Vm, volume: AttachedVolume, other: Vm, claimUID?: string): Rival | undefined {
   if (other.metadata.uid === vm.metadata.uid) return undefined
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
   const own = holdFor(vm, volume) ?? 'asks'
   if (own === 'guestHasIt') return undefined
-  const uses = usesOf(other, (name) => name === claimName).filter((one) => one.isWriter || !readOnly)
+  const uses = usesOf(other, (name) => name === claimName).filter(
+    ({ isWriter, onlyUID = claimUID }) => (isWriter || !readOnly) && (claimUID === undefined || onlyUID === claimUID),
+  )
   const firmer = uses.find(({ how }) => isFirmer(how, own) || (how === own && precedes(other, vm)))
   const use = firmer ?? uses.find(({ how }) => how === own && own === 'asks')
   if (use === undefined) return undefined

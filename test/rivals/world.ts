@@ -220,7 +220,11 @@ export function createWorld(readers: readonly VmName[]) {
       pods: [...found, ...uncached],
       hasLauncher,
       claims: new Map([[claimName, claim]]),
-      rivals: rivalsOf(vm, (key, mayStop) => void cache.findByIndex('claim', key, (one) => mayStop(own.newest(one)))),
+      rivals: rivalsOf(
+        vm,
+        new Map([[claimName, claim]]),
+        (key, mayStop) => void cache.findByIndex('claim', key, (one) => mayStop(own.newest(one))),
+      ),
       isDelivered: !isOlderVersion(cached.metadata.resourceVersion, vm.metadata.resourceVersion),
       endedPods,
       image,
