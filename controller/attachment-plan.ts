@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isSameAttachment, mostReported, type AttachedVolume, type AttachmentPod } from '../api/attached-volume.ts'
 import { shorten } from '../api/shorten.ts'
-import type { ObjectMeta } from '../api/object.ts'
 import { isFinished, type VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { statusMessage } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { CommonAction } from './action.ts'
 import { differenceFrom } from './adopt.ts'
+import { isOlder } from './age.ts'
 import { attachmentPod, attachmentPodName } from './attachment-pod.ts'
 import { awaitsFilling } from './claim.ts'
 import { asksFor, hasDisk, keepsDisk, mayAttach, type Rival } from './claim-rival.ts'
@@ -243,10 +243,6 @@ function claimOf({ claims }: ObservedAttachments, bare: AttachmentPod, pod: OwnP
   const claim = claims.get(bare.claimName)
   return bare.claimUID !== undefined || claim === undefined || hasEnded(pod) ? {} : { claimUID: claim.metadata.uid }
 }
-
-/** The API server writes both times, in UTC and with seconds, so the text has the order of the time. */
-const isOlder = ({ creationTimestamp: one }: ObjectMeta, { creationTimestamp: other }: ObjectMeta): boolean =>
-  one !== undefined && other !== undefined && one < other
 
 /** Why a guest that has the disk must not get that of this claim in its place. */
 function replacedClaim(vm: Vm, { name, claimName, claimUID }: AttachmentPod, claim: Persisted<Claim>) {

@@ -4,6 +4,7 @@ import { isFinished, type VirtualMachine, type VirtualMachineSpec } from '../api
 import { keyOf } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick } from '../runtime/slim.ts'
+import { precedes } from './age.ts'
 import type { Claim } from './pod.ts'
 
 /** A claim of a VM's own volume whose disks do not share it with other guests. */
@@ -191,7 +192,3 @@ export function rivalOf(vm: Vm, volume: AttachedVolume, other: Vm, claimUID?: st
   const explained = how === 'podHasNode' && reason !== undefined ? { reason } : {}
   return { name: other.metadata.name, how, hasEnded: isFinished(other), ...explained, givesWay: firmer === undefined }
 }
-
-const ageOf = ({ metadata: { creationTimestamp = '', uid } }: Vm): string => `${creationTimestamp} ${uid}`
-
-const precedes = (one: Vm, other: Vm): boolean => ageOf(one) < ageOf(other)
