@@ -356,6 +356,21 @@ describe('an option that the granting preset enforces', () => {
     expect(ungranted(storedWith(filesystem, text))).toEqual([])
     expect(ungranted(storedWith(writable, text))).toContain('filesystems[0].source.dir')
   })
+
+  test('is set in every file system with the tag, and the VM is completed again to the same, and started', () => {
+    const target = { dir: 'data' }
+    const given = { filesystems: [{ target }, { type: 'mount', source: { dir: '/etc' }, target }] } as NonNullable<
+      Domain['devices']
+    >
+    const { vm } = completed(vmWith({ devices: given }), [enforcing])
+    const [granted] = files.filesystems
+    expect(vm.spec.domain.devices?.filesystems).toMatchObject([granted, granted])
+    expect(completed(vm, [enforcing]).vm.spec).toEqual(vm.spec)
+    expect(ungranted(vm)).toEqual([])
+    expect(refused(vm, [])).toEqual(expect.arrayContaining(['devices.filesystems[1].source.dir']))
+    const byDefault = cluster('shared', { domain: { devices: files } })
+    expect(refused(vmWith({ devices: given }), [byDefault])).toContain('devices.filesystems[1].source.dir')
+  })
 })
 
 describe('a VM that is completed again', () => {
