@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { attribute, children, element } from '../api/domain/description.ts'
+import { domain } from '../api/domain/domain.ts'
 import { integer, oneOf } from '../api/domain/scalar.ts'
 import { line } from '../api/domain/text.ts'
 import { domainOf, injectSmall, preset, vmWith } from '../test/presets/make.ts'
@@ -203,6 +204,24 @@ describe('items that are the same', () => {
 
 describe('an enforced item', () => {
   const enforced = enforcedFrom('p', { name: 'x', row: 1, column: 'a' })
+
+  test('is not a companion of a USB controller, which has the key of that', () => {
+    const controllers = structureAt(templateStructure(domain), ['spec', 'domain', 'devices', 'controllers'])
+    const own = { type: 'usb', index: 0, model: 'ich9-ehci1' }
+    const companion = { type: 'usb', index: 0, model: 'ich9-uhci1', master: { startport: 0 } }
+    const enforced = { type: 'usb', index: 0, alias: { name: 'ua-usb' } }
+    const groupsOf = (...items: object[]) =>
+      groupItems(controllers as ListStructure, [users(...items), enforcedFrom('p', enforced)]).groups.map((group) =>
+        group.map(({ value }) => value),
+      )
+    expect(groupsOf(own, companion)).toEqual([[own, enforced], [companion]])
+    expect(groupsOf(companion, own)).toEqual([[companion], [own, enforced]])
+    expect(groupsOf(companion)).toEqual([[companion, enforced]])
+    expect(groupsOf(own, own)).toEqual([
+      [own, enforced],
+      [own, enforced],
+    ])
+  })
 
   test('is every item of the user that is the same', () => {
     const given = [{ name: 'x' }, { name: 'y' }, { name: 'x', type: 'a' }, { row: 1, column: 'a' }, { name: 'x' }]

@@ -44,7 +44,7 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
     else if (isFilledIn(source)) joinFilledIn(users, items)
     else for (const item of items) (isStar(structure, item.value) ? stars : brought).push(item)
   }
-  const homes = indexHomes(users)
+  const homes = indexHomes(structure, users)
   const newcomers = brought.filter((item) => {
     const found = isKeyless(structure, item) ? coveredBy(structure, item, users, by) : homesOf(item, homes, by.steps)
     for (const home of found) home.members.push(item)
@@ -170,15 +170,16 @@ interface Home {
 }
 
 /** The user's items with each key, in their order. Many kinds of objects can have several. */
-function indexHomes(users: readonly Group[]): ItemIndex<Home[]> {
+function indexHomes({ partOf = '' }: ListStructure, users: readonly Group[]): ItemIndex<Home[]> {
+  const isPart = ({ members: [first] }: Group) => isRecord(first?.value) && Object.hasOwn(first.value, partOf)
   const index = emptyIndex<Home[]>()
   for (const [place, group] of users.entries()) {
     const [first] = group.members
     if (first === undefined) continue
     for (const key of ownKeys(index, first)) {
       const known = index.byId.get(key)
-      if (known === undefined) index.byId.set(key, [{ place, group }])
-      else known.push({ place, group })
+      if (known === undefined || (known[0] && isPart(known[0].group))) index.byId.set(key, [{ place, group }])
+      else if (!isPart(group)) known.push({ place, group })
     }
   }
   return index

@@ -64,6 +64,8 @@ export interface ListStructure {
    * empty path stands for the item itself, in a set of values.
    */
   readonly keys: readonly (readonly (readonly string[])[])[]
+  /** The field of an item that is a part of the other item with its key, such as a companion of a USB controller. */
+  readonly partOf?: string | undefined
 }
 
 /** Any JSON, set as a whole. */
@@ -138,7 +140,8 @@ function ofField(field: Field): Structure {
     case 'children': {
       if (field.whole === true) return wholeList(wholeElement(elementOf(field)))
       const keys = (field.key ?? []).map((paths) => paths.map((path) => path.split('.')))
-      return { kind: 'list', item: ofElement(elementOf(field)), maxItems: maxItemsOf(field), keys }
+      const { partOf } = field
+      return { kind: 'list', item: ofElement(elementOf(field)), maxItems: maxItemsOf(field), keys, partOf }
     }
     case 'foreign':
       return asJson

@@ -60,6 +60,8 @@ export interface Children<
    * compared as a whole.
    */
   readonly key?: readonly (readonly string[])[]
+  /** The child of an item that has the key of another one because it is a part of that: presets mean the other one. */
+  readonly partOf?: string
   /** The order of the items is significant: presets set the list as a whole or not at all. */
   readonly whole?: true
   /** The maximum number of items; `defaultMaxItems` if absent. */
@@ -182,7 +184,7 @@ export const children = <E extends Element, const S extends string | undefined =
   xml: string,
   of: E | (() => E),
   description: string,
-  options: { reach?: Reach; key?: readonly (readonly string[])[]; whole?: true; maxItems?: number; single?: S } = {},
+  options: Pick<Children<E, S>, 'reach' | 'key' | 'partOf' | 'whole' | 'maxItems' | 'single'> = {},
 ): Children<E, S> => ({ at: 'children', xml, element: of, description, ...options })
 
 export const foreign = (description: string, options: Options = {}): Foreign => ({

@@ -44,6 +44,7 @@ export const devices = element('Everything that the guest finds on its buses.', 
   }),
   controllers: children('controller', controller, 'Buses and bus controllers.', {
     key: [['type', 'index'], byAlias],
+    partOf: 'master',
     maxItems: maxOnSharedBuses,
   }),
   leases: children('lease', lease, 'Leases of a lock manager of the node.', { key: [['lockspace', 'key']] }),
