@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
 import { listenAsLauncher, startFakeLauncher, type FakeLauncher } from '../test/fake-launcher.ts'
@@ -178,6 +178,25 @@ test.each<[string, number, number]>([
     expect(seen).toEqual([asked, read])
   },
 )
+
+test('of a large VM whose status it updates, the handler parses no more than its cache keeps', async () => {
+  const labels = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`label-${index}`, '']))
+  launcher = await startFakeLauncher(root, podUID)
+  launcher.become({ vmUID: 'vm-1', phase: 'Running' })
+  schedule({ uid: 'vm-1', labels })
+  api.put(collection, { ...stored()!, spec: { domain: { description: 'x'.repeat(900_000) } } })
+  await until(() => phase() === 'Running')
+  const parsed = vi.spyOn(JSON, 'parse')
+  const before = writes()
+  for (let count = 1; count <= 3; count++) {
+    launcher.become({ phase: 'Paused', message: String(count) })
+    await until(() => writes() === before + count)
+  }
+  await until(() => parsed.mock.calls.filter(([text]) => text.includes('"MODIFIED"')).length >= 3)
+  const longest = Math.max(...parsed.mock.calls.map(([text]) => text.length))
+  parsed.mockRestore()
+  expect(longest).toBeLessThan(10_000)
+})
 
 test('does not touch the VMs of other nodes', async () => {
   launcher = await startFakeLauncher(root, podUID)

@@ -12,7 +12,7 @@ import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
-import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
+import { keyOf, unchanged, type Persisted } from '../runtime/resource.ts'
 import { statusPatch } from '../runtime/status-patch.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import { attachmentPodsOf } from './attachment.ts'
@@ -28,7 +28,7 @@ import {
 import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
 import { mayStart, plan, type Observation } from './plan.ts'
-import { bytesPerValue, slimVm, type CachedVm } from './slim-vm.ts'
+import { bytesPerValue, cachedVms, launcherVms, slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues } from './domain-size.ts'
 import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
@@ -173,7 +173,7 @@ export function startHandler(options: HandlerOptions): Handler {
   const { kube, nodeName, recordEvent, log, clock } = options
   const vms = startReflector({
     kube,
-    resource: virtualMachines,
+    resource: cachedVms,
     log,
     fieldSelector: `status.nodeName=${nodeName}`,
     slim: slimVm,
@@ -269,7 +269,7 @@ export function startHandler(options: HandlerOptions): Handler {
   /** Listed, since a handler must not read the VMs of other nodes. */
   async function readWhole({ metadata: { namespace = '', name, uid } }: Vm): Promise<Vm | undefined> {
     const fieldSelector = `metadata.name=${name},status.nodeName=${nodeName}`
-    const { items } = await kube.list(virtualMachines, { namespace, fieldSelector })
+    const { items } = await kube.list(launcherVms, { namespace, fieldSelector })
     return items.find(({ metadata }) => metadata.uid === uid)
   }
 
@@ -497,7 +497,7 @@ export function startHandler(options: HandlerOptions): Handler {
     if (waitMs > 0) await sleep(clock, waitMs, stopping.signal)
     try {
       const ref = { name, ...(namespace === undefined ? {} : { namespace }) }
-      const write = kube.patch(virtualMachines, ref, { type: 'json', body }, { subresource: 'status' })
+      const write = kube.patch(cachedVms, ref, { type: 'json', body }, { subresource: 'status' })
       const patched = await vms.observeWrite(write)
       const after = slimVm(patched)
       written.note(after)

@@ -4,7 +4,8 @@ import type { FreezeRequest, FreezeState, Phase, VirtualMachine } from '../api/v
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
 import { withoutLargeParts } from './domain-size.ts'
 import { plan, type Action, type Observation } from './plan.ts'
-import { slimVm } from './slim-vm.ts'
+import { parserOf } from '../runtime/partial-json.ts'
+import { cachedVms, slimVm } from './slim-vm.ts'
 import { isChanged, podEndedStatus, statusOf } from './status.ts'
 
 type Interface = NonNullable<NonNullable<VirtualMachine['spec']['domain']['devices']>['interfaces']>[number]
@@ -657,8 +658,10 @@ test('the status of a VM whose spec is too large for the cache has its interface
   const interfaces = ['52:54:00:00:00:01', '52:54:00:00:00:02'].map((address) => ({ mac: { address } }))
   const vm = withInterfaces(vmWith({ phase: 'Scheduled' }), ...interfaces)
   const large = { ...vm, spec: { domain: { ...vm.spec.domain, description: 'x'.repeat(20_000) } } }
-  const slim = slimVm({ ...large, metadata: { ...large.metadata, name: 'vm', uid: 'vm-1', resourceVersion: '1' } })
-  const status = statusOf(slim, report('Running', { domain: { devices: { interfaces } } }), [], now)
+  const metadata = { ...large.metadata, name: 'vm', uid: 'vm-1', resourceVersion: '1' }
+  const read = parserOf(cachedVms.read)(Buffer.from(JSON.stringify({ ...large, metadata })))
+  if (!cachedVms.accepts(read)) throw new Error('it is no object')
+  const status = statusOf(slimVm(read), report('Running', { domain: { devices: { interfaces } } }), [], now)
   expect(status.interfaces).toEqual(interfaces.map(({ mac }) => ({ mac: mac.address })))
 })
 

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
-import { digestOf, slimVm } from './slim-vm.ts'
+import { parserOf } from '../runtime/partial-json.ts'
+import { countValues } from './domain-size.ts'
+import { cachedVms, digestOf, slimVm } from './slim-vm.ts'
 
 const vm = {
   apiVersion: 'virtset.io/v1alpha1',
@@ -8,10 +10,43 @@ const vm = {
   spec: { domain: { title: 'x' } },
 } as const
 
+const read = (stored: object): unknown => parserOf(cachedVms.read)(Buffer.from(JSON.stringify(stored)))
+
+function slim(stored: object) {
+  const found = read(stored)
+  if (!cachedVms.accepts(found)) throw new Error('it is no object')
+  return slimVm(found)
+}
+
+test('of a large VM, no more is read than is cached', () => {
+  const text = 'x'.repeat(250_000)
+  const labels = Object.fromEntries(Array.from({ length: 50_000 }, (_, index) => [`label-${index}`, '']))
+  const annotations = { text, 'virtset.io/grace-period-seconds': '7' }
+  const one = { mac: { address: '52:54:00:00:00:01' }, target: { dev: 'tap1' } }
+  const devices = { disks: [{ serial: text }], interfaces: [{ ...one, model: { type: 'virtio' } }] }
+  const large = {
+    ...vm,
+    metadata: { ...vm.metadata, labels, annotations, finalizers: [text], managedFields: [{ manager: text }] },
+    spec: { domain: { type: 'kvm', description: text, devices }, volumes: [{ name: text }], readinessProbe: { text } },
+    status: { phase: 'Running' },
+  }
+  expect(read(large)).toEqual({
+    ...vm,
+    metadata: { ...vm.metadata, annotations: { 'virtset.io/grace-period-seconds': '7' } },
+    spec: {
+      domain: { type: 'kvm', devices: { interfaces: [one] } },
+      readinessProbe: {},
+      '#': { bytes: JSON.stringify(large.spec).length, values: countValues(large.spec) },
+    },
+    status: { phase: 'Running' },
+    '#': { bytes: JSON.stringify(large).length, values: countValues(large) },
+  })
+})
+
 test('a cached VM has neither the live domain nor annotations that are not read', () => {
   const annotations = { 'virtset.io/completed-by': '…', 'virtset.io/grace-period-seconds': '7' }
   const domain = { devices: { disks: [] } }
-  expect(slimVm({ ...vm, metadata: { ...vm.metadata, annotations }, status: { phase: 'Running', domain } })).toEqual({
+  expect(slim({ ...vm, metadata: { ...vm.metadata, annotations }, status: { phase: 'Running', domain } })).toEqual({
     ...vm,
     metadata: { ...vm.metadata, annotations: { 'virtset.io/grace-period-seconds': '7' } },
     status: { phase: 'Running', domain: digestOf(domain) },
@@ -23,14 +58,14 @@ test('a cached VM has only the metadata that is read', () => {
   const text = 'x'.repeat(100_000)
   const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: text, uid: text }
   const large = { labels: { text }, finalizers: [text], ownerReferences: [owner], generateName: text }
-  expect(slimVm({ ...vm, metadata: { ...read, ...large } }).metadata).toEqual(read)
+  expect(slim({ ...vm, metadata: { ...read, ...large } }).metadata).toEqual(read)
 })
 
 test('a cached VM has no large spec, except for its type and grace period', () => {
   const spec = { domain: { type: 'kvm', description: 'x'.repeat(20_000) }, terminationGracePeriodSeconds: 7 } as const
-  const slim = { ...vm, spec: { domain: { type: 'kvm' }, terminationGracePeriodSeconds: 7 }, isPartial: true }
-  expect(slimVm({ ...vm, spec })).toEqual(slim)
-  expect(slimVm(slimVm({ ...vm, spec }))).toEqual(slim)
+  const cached = { ...vm, spec: { domain: { type: 'kvm' }, terminationGracePeriodSeconds: 7 }, isPartial: true }
+  expect(slim({ ...vm, spec })).toEqual(cached)
+  expect(slimVm(slim({ ...vm, spec }))).toEqual(cached)
 })
 
 test('of the interfaces in a large spec, a cached VM has what identifies them', () => {
@@ -40,9 +75,9 @@ test('of the interfaces in a large spec, a cached VM has what identifies them', 
     { target: { dev: 'x'.repeat(20_000) } },
     ...Array.from({ length: 1000 }, () => ({})),
   ]
-  const slim = slimVm({ ...vm, spec: { domain: { devices: { interfaces } } } })
-  expect(slim.spec.domain.devices?.interfaces).toEqual([card, ...Array.from({ length: 255 }, () => ({}))])
-  expect(slimVm(slim)).toEqual(slim)
+  const cached = slim({ ...vm, spec: { domain: { devices: { interfaces } } } })
+  expect(cached.spec.domain.devices?.interfaces).toEqual([card, ...Array.from({ length: 255 }, () => ({}))])
+  expect(slimVm(cached)).toEqual(cached)
 })
 
 test('of a finished VM, only what concerns the end of its launcher is cached', () => {
@@ -62,17 +97,17 @@ test('of a finished VM, only what concerns the end of its launcher is cached', (
       conditions: [large, condition('PodEnded')],
     },
   } as const
-  const slim = slimVm(finished)
-  expect(slim).toEqual({
+  const cached = slim(finished)
+  expect(cached).toEqual({
     ...vm,
     spec: { domain: {}, taps: [{ dev: '', plugin: '' }] },
     status: { phase: 'Failed', podUID: 'pod-1', conditions: [condition('PodEnded')] },
     isPartial: true,
   })
-  expect(slimVm(slim)).toEqual(slim)
+  expect(slimVm(cached)).toEqual(cached)
   const { taps: _taps, ...spec } = finished.spec
   const status = { phase: 'Succeeded' } as const
-  expect(slimVm({ ...vm, spec, status })).toEqual({ ...vm, spec: { domain: {} }, status, isPartial: true })
+  expect(slim({ ...vm, spec, status })).toEqual({ ...vm, spec: { domain: {} }, status, isPartial: true })
 })
 
 test.each<[string, object]>([
@@ -81,14 +116,14 @@ test.each<[string, object]>([
   ['values of its spec', { spec: { domain: { title: Array.from({ length: 4000 }, () => 0) } } }],
   ['live domain', { status: { domain: { title: 'x'.repeat(140_000) } } }],
 ])('a cached VM has the weight of a whole with a large part: %s', (_, part) => {
-  const slim = slimVm({ ...vm, ...part })
-  expect(slim.weight).toBeGreaterThan(128 * 1024)
-  expect(slim.weight).toBeLessThan(142_000)
-  expect(slimVm(slim).weight).toBe(slim.weight)
+  const cached = slim({ ...vm, ...part })
+  expect(cached.weight).toBeGreaterThan(128 * 1024)
+  expect(cached.weight).toBeLessThan(142_000)
+  expect(slimVm(cached).weight).toBe(cached.weight)
 })
 
 test('a cached VM without them is unchanged', () => {
-  expect(slimVm(vm)).toEqual(vm)
+  expect(slim(vm)).toEqual(vm)
 })
 
 test('the digest of a domain depends on its values and the order of its lists, not on the order of its keys', () => {

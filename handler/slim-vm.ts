@@ -2,19 +2,21 @@ import { createHash } from 'node:crypto'
 import type { Domain } from '../api/domain/domain.ts'
 import { defaultMaxItems } from '../api/domain/limits.ts'
 import { isFinished, type VirtualMachineStatus, type VirtualMachine } from '../api/virtual-machine.ts'
+import { probeNames } from '../api/probe.ts'
 import { gracePeriodAnnotation } from '../api/template.ts'
 import { sortedJson } from '../api/sorted-json.ts'
 import { findCondition } from '../runtime/condition.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { slimProbes } from '../runtime/probe.ts'
-import type { Persisted } from '../runtime/resource.ts'
-import { countValues } from './domain-size.ts'
+import { wholeUpTo, type Measured } from '../runtime/partial-json.ts'
+import { identity, resource, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { pick, slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 
 type DomainInterface = NonNullable<NonNullable<Domain['devices']>['interfaces']>[number]
 
-/** A VM as the handler caches it. */
-export interface CachedVm extends VirtualMachine {
+/** A VM as the handler reads and caches it. */
+export interface CachedVm extends VirtualMachine, Measured {
+  readonly spec: VirtualMachine['spec'] & Measured
   /**
    * Its spec is too large for the cache, or it is finished, and then its status is not whole either: it has to be read
    * from the API server when more is needed.
@@ -30,25 +32,70 @@ export const bytesPerValue = 32
 /** A VM with ten disks has half of it. */
 const usualWeight = 128 * 1024
 
-/** Characters of JSON. A usual spec has 3,000; presets can make a megabyte of a few hundred. */
+/** Bytes of JSON. A usual spec has 3,000; presets can make a megabyte of a few hundred. */
 const maxSpec = 16 * 1024
+
+/** The digits of seconds. */
+const longestAnnotations = { [gracePeriodAnnotation]: 10 }
+
+const readMetadata = {
+  ...identity,
+  generation: true,
+  deletionTimestamp: true,
+  annotations: { [gracePeriodAnnotation]: true },
+} as const
+
+const { accepts: _accepts, ...kind } = virtualMachines
+
+/**
+ * Without what the cache drops: the handler gets each VM twice that it updates, as the response and as an event, and a
+ * megabyte of many values takes 0.2 s to be parsed, during which nothing else is done.
+ */
+export const cachedVms = resource<CachedVm>({
+  ...kind,
+  read: {
+    [wholeUpTo]: 0,
+    apiVersion: true,
+    kind: true,
+    metadata: readMetadata,
+    spec: {
+      [wholeUpTo]: maxSpec,
+      domain: {
+        type: true,
+        devices: { interfaces: [defaultMaxItems, { mac: { address: true }, target: { dev: true } }] },
+      },
+      terminationGracePeriodSeconds: true,
+      taps: true,
+      attachedVolumes: true,
+      ...Object.fromEntries(probeNames.map((name) => [name, {}])),
+    },
+    status: true,
+  },
+})
+
+/** To be handed to their launchers. */
+export const launcherVms = resource<CachedVm>({ ...kind, read: { '*': true, metadata: readMetadata } })
 
 /**
  * A VM with only the metadata that the handler reads, of a large spec only what is needed after the start of the guest,
  * and with a digest instead of the live domain, which is only compared with new ones. Users and launchers decide how
  * large these are (finalizers and owners as well), and those of a full node would not fit into the handler's memory.
+ * @param read as `cachedVms` has it
  */
-export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
-  if (isFinished(whole)) return finishedVm(whole)
-  const specText = JSON.stringify(whole.spec)
-  const vm = { ...withoutLargeSpec(whole, specText), ...weightOf(whole, specText) }
-  const metadata = {
-    ...slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
-    ...slimAnnotations(vm.metadata, longestAnnotations),
+export function slimVm(read: Persisted<CachedVm>): Persisted<CachedVm> {
+  if (isFinished(read)) return finishedVm(read)
+  const { '#': size, ...vm } = withoutLargeSpec(read)
+  const weight = size === undefined ? 0 : size.bytes + bytesPerValue * size.values
+  const slim = {
+    ...vm,
+    metadata: {
+      ...slimMetadata(vm.metadata, 'generation', 'deletionTimestamp'),
+      ...slimAnnotations(vm.metadata, longestAnnotations),
+    },
+    ...(weight > usualWeight ? { weight } : {}),
   }
   const { status } = vm
-  if (status?.domain === undefined) return { ...vm, metadata }
-  return { ...vm, metadata, status: { ...status, domain: digestOf(status.domain) } }
+  return status?.domain === undefined ? slim : { ...slim, status: { ...status, domain: digestOf(status.domain) } }
 }
 
 /**
@@ -69,16 +116,8 @@ function finishedVm({ metadata, spec, status = {}, ...vm }: Persisted<CachedVm>)
 
 const someTap = Object.freeze({ dev: '', plugin: '' })
 
-function weightOf({ weight, metadata, spec, status = {} }: Persisted<CachedVm>, specText: string) {
-  if (weight !== undefined) return { weight }
-  const characters = specText.length + JSON.stringify([metadata, status]).length
-  const found = characters + bytesPerValue * countValues([metadata, spec, status])
-  return found > usualWeight ? { weight: found } : {}
-}
-
-function withoutLargeSpec(vm: Persisted<CachedVm>, specText: string): Persisted<CachedVm> {
-  if (specText.length <= maxSpec) return vm
-  const { terminationGracePeriodSeconds: grace, taps, attachedVolumes } = vm.spec
+function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
+  if (vm.spec['#'] === undefined) return vm
   const { type } = vm.spec.domain
   const interfaces = interfacesOf(vm)
   const spec = {
@@ -86,9 +125,7 @@ function withoutLargeSpec(vm: Persisted<CachedVm>, specText: string): Persisted<
       ...(type === 'kvm' || type === 'qemu' ? { type } : {}),
       ...(interfaces.length === 0 ? {} : { devices: { interfaces } }),
     },
-    ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
-    ...(taps === undefined ? {} : { taps }),
-    ...(attachedVolumes === undefined ? {} : { attachedVolumes }),
+    ...pick(vm.spec, 'terminationGracePeriodSeconds', 'taps', 'attachedVolumes'),
     ...slimProbes(vm.spec),
   }
   return { ...vm, spec, isPartial: true }
@@ -100,9 +137,6 @@ const interfacesOf = ({ spec: { domain } }: CachedVm): DomainInterface[] =>
     ...(isIdentity(mac?.address) ? { mac: { address: mac.address } } : {}),
     ...(isIdentity(target?.dev) ? { target: { dev: target.dev } } : {}),
   }))
-
-/** The digits of seconds. */
-const longestAnnotations = { [gracePeriodAnnotation]: 10 }
 
 /** Longer than a MAC address and the name of a device. */
 const maxIdentity = 64

@@ -6,6 +6,26 @@ export type Parts = boolean | ObjectParts | readonly [most: number, ofItem: Part
 
 export interface ObjectParts {
   readonly [member: string]: Parts
+  /**
+   * An object of at most so many bytes of JSON is parsed whole. A larger one has, besides the parts, the member `#`: its
+   * `Size`.
+   */
+  readonly [wholeUpTo]?: number
+}
+
+export const wholeUpTo: unique symbol = Symbol('wholeUpTo')
+
+/** What an object has that was not parsed whole. */
+export interface Size {
+  /** Of its JSON. */
+  readonly bytes: number
+  /** The objects, lists and scalars in it, itself included. */
+  readonly values: number
+}
+
+/** What is parsed of a large object, with its size. */
+export interface Measured {
+  readonly '#'?: Size
 }
 
 /** What clients record of their writes is as large as what they wrote. */
@@ -20,7 +40,7 @@ export const withoutManagedFields: ObjectParts = { '*': true, metadata: { '*': t
  */
 export function parserOf(parts: Parts): (json: Buffer) => unknown {
   const level = compile(parts)
-  return (json) => JSON.parse((level === true ? json : json.subarray(0, cut(json, level))).toString('utf8'))
+  return (json) => JSON.parse(level === true ? json.toString('utf8') : cut(json, level))
 }
 
 type Level = boolean | Members
@@ -30,6 +50,7 @@ interface Members {
   /** Of an array. */
   readonly most: number
   readonly item?: Level
+  readonly wholeUpTo?: number | undefined
 }
 
 const isFirst = (parts: object): parts is readonly [number, Parts] => Array.isArray(parts)
@@ -42,6 +63,7 @@ function compile(parts: Parts): Level {
     named: Object.entries(named).map(([name, part]) => ({ name: Buffer.from(name), level: compile(part) })),
     others: compile(others),
     most: Infinity,
+    wholeUpTo: parts[wholeUpTo],
   }
 }
 
@@ -49,50 +71,94 @@ const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a]
 const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d]
 const space = 0x20
 
-/** Moves what is read to the front, over what is not. Returns where it ends. */
-function cut(json: Buffer, parts: Level): number {
+/** Moves what is read to the front, over what is not, and returns it with the sizes that are to be added. */
+function cut(json: Buffer, parts: Level): string {
   let at = 0
   let to = 0
+  /** The commas that have been passed, and the objects and lists that are not empty: the values that are in others. */
+  let inner = 0
+  const added: { readonly to: number; readonly text: string }[] = []
   const keep = (end: number) => {
     json.copyWithin(to, at, end)
     to += end - at
     at = end
   }
+  /**
+   * @param from where the value begins
+   * @param most the end of a value of more bytes is not looked for: beyond them is enough
+   */
+  const valueEnd = (from: number, most = Infinity): number => {
+    let depth = 0
+    for (let next = from; next < json.length && next - from <= most; next++) {
+      const byte = json[next]
+      if (byte === quote) {
+        next = stringEnd(json, next) - 1
+        if (depth === 0) return next + 1
+      } else if (byte === openBrace || byte === openBracket) {
+        depth++
+        if (!isClosing(json[next + 1])) inner++
+      } else if (byte === closeBrace || byte === closeBracket) {
+        if (depth === 0) return next
+        depth--
+        if (depth === 0) return next + 1
+      } else if (byte === comma) {
+        if (depth === 0) return next
+        inner++
+      }
+    }
+    return json.length
+  }
   const value = (level: Level): void => {
     const open = json[at]
-    if (typeof level === 'boolean') return keep(valueEnd(json, at))
-    if (open === openBrace) return members(level)
+    if (typeof level === 'boolean') return keep(valueEnd(at))
+    if (open === openBrace) return object(level)
     if (open === openBracket) return items(level)
-    keep(valueEnd(json, at))
+    keep(valueEnd(at))
   }
-  /** Calls `one` for each item or member, and keeps what is around them. */
-  const each = (one: (isFirst: boolean) => boolean) => {
+  /** Calls `one` for each item or member, and keeps what is around them. Returns whether any was kept. */
+  const each = (one: (isFirst: boolean) => boolean): boolean => {
     let hasAny = false
     keep(at + 1)
+    if (!isClosing(json[at])) inner++
     for (;;) {
       at = spaceEnd(json, at)
       const byte = json[at]
-      if (byte === undefined) return
-      if (byte === closeBrace || byte === closeBracket) return keep(at + 1)
-      if (byte === comma) at++
-      else hasAny = one(!hasAny) || hasAny
+      if (byte === undefined) return hasAny
+      if (isClosing(byte)) {
+        keep(at + 1)
+        return hasAny
+      }
+      if (byte === comma) {
+        inner++
+        at++
+      } else hasAny = one(!hasAny) || hasAny
     }
   }
   const items = (level: Members) => {
     let left = level.most
     each((isFirst) => {
       if (left-- <= 0) {
-        at = valueEnd(json, at)
+        at = valueEnd(at)
         return false
       }
       if (!isFirst) json[to++] = comma
       // Of arrays in arrays nothing is named. They can be nested more deeply than calls can be.
-      if (level.item === undefined && json[at] === openBracket) keep(valueEnd(json, at))
+      if (level.item === undefined && json[at] === openBracket) keep(valueEnd(at))
       else value(level.item ?? level)
       return true
     })
   }
-  const members = (level: Members) =>
+  const object = (level: Members): void => {
+    const [from, innerBefore] = [at, inner]
+    if (level.wholeUpTo === undefined) return void members(level)
+    const end = valueEnd(from, level.wholeUpTo)
+    if (end - from <= level.wholeUpTo) return keep(end)
+    inner = innerBefore
+    const hasAny = members(level)
+    const size: Size = { bytes: at - from, values: 1 + inner - innerBefore }
+    added.push({ to: to - 1, text: `${hasAny ? ',' : ''}"#":${JSON.stringify(size)}` })
+  }
+  const members = (level: Members): boolean =>
     each((isFirst) => {
       if (json[at] !== quote) throw new SyntaxError(`there is no name at ${at}`)
       const end = stringEnd(json, at)
@@ -100,7 +166,7 @@ function cut(json: Buffer, parts: Level): number {
       const valueAt = spaceEnd(json, end)
       if (json[valueAt] !== colon) throw new SyntaxError(`there is no colon at ${valueAt}`)
       if (found === false) {
-        at = valueEnd(json, spaceEnd(json, valueAt + 1))
+        at = valueEnd(spaceEnd(json, valueAt + 1))
         return false
       }
       if (!isFirst) json[to++] = comma
@@ -113,8 +179,16 @@ function cut(json: Buffer, parts: Level): number {
   at = spaceEnd(json, at)
   value(parts)
   keep(json.length)
-  return to
+  let text = ''
+  let from = 0
+  for (const one of added) {
+    text += json.toString('utf8', from, one.to) + one.text
+    from = one.to
+  }
+  return text + json.toString('utf8', from, to)
 }
+
+const isClosing = (byte: number | undefined): boolean => byte === closeBrace || byte === closeBracket
 
 function levelOf({ named, others }: Members, json: Buffer, from: number, to: number): Level {
   for (const { name, level } of named) {
@@ -130,24 +204,6 @@ function spaceEnd(json: Buffer, from: number): number {
   let at = from
   while ((json[at] ?? Infinity) <= space) at++
   return at
-}
-
-/** @param from where the value begins */
-function valueEnd(json: Buffer, from: number): number {
-  let depth = 0
-  for (let at = from; at < json.length; at++) {
-    const byte = json[at]
-    if (byte === quote) {
-      at = stringEnd(json, at) - 1
-      if (depth === 0) return at + 1
-    } else if (byte === openBrace || byte === openBracket) depth++
-    else if (byte === closeBrace || byte === closeBracket) {
-      if (depth === 0) return at
-      depth--
-      if (depth === 0) return at + 1
-    } else if (byte === comma && depth === 0) return at
-  }
-  return json.length
 }
 
 /** @param from where its first quotation mark is */
