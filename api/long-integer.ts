@@ -16,12 +16,24 @@ export function hasLongInteger(value: unknown): boolean {
   return false
 }
 
-/** The objects and lists of a value that have such an integer at any depth. Visits each part once. */
-export function holdersOfLongIntegers(value: unknown, found = new Set<unknown>()): ReadonlySet<unknown> {
-  if (typeof value !== 'object' || value === null) return found
-  for (const part of Object.values(value)) {
-    holdersOfLongIntegers(part, found)
-    if (mayBeRounded(part) || found.has(part)) found.add(value)
+interface Part {
+  readonly value: object
+  readonly above: Part | undefined
+}
+
+/**
+ * The objects and lists of a value that have such an integer at any depth. Visits each part of it once. A value can be
+ * nested deeper than the stack allows.
+ */
+export function holdersOfLongIntegers(value: object): ReadonlySet<unknown> {
+  const found = new Set<unknown>()
+  const waiting: Part[] = [{ value, above: undefined }]
+  for (let part = waiting.pop(); part !== undefined; part = waiting.pop()) {
+    for (const member of Object.values(part.value)) {
+      if (typeof member === 'object' && member !== null) waiting.push({ value: member, above: part })
+      if (!mayBeRounded(member)) continue
+      for (let at: Part | undefined = part; at !== undefined && !found.has(at.value); at = at.above) found.add(at.value)
+    }
   }
   return found
 }
