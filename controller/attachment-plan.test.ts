@@ -278,7 +278,7 @@ describe('a volume of the spec', () => {
     const vm = vmWith([volume], { attachmentPods: [named], attachedVolumes: [shown] })
     expect(volumesToExamine({ vm, hasLauncher: true })).toEqual([])
     expect(planned(vm, { pods: [podOf()] })).toEqual([])
-    expect(planned(vmWith([volume], { attachmentPods: [named] }), { pods: [podOf()] })).toEqual(['delete p1'])
+    expect(planned(vmWith([volume], { attachmentPods: [named] }), { pods: [podOf()] })).toEqual(['delete p1', 10_000])
   })
 })
 
@@ -499,19 +499,25 @@ describe('a volume that is not in the spec any more', () => {
       { pods: [podOf()] },
       [],
     ],
-    ['loses its pod once it is detached', {}, { pods: [podOf()] }, ['delete p1']],
+    ['loses its pod once it is detached', {}, { pods: [podOf()] }, ['delete p1', 10_000]],
     [
       'loses its pod if it could not be attached',
       { attachedVolumes: [{ ...shown, phase: 'Failed' }] },
       { pods: [podOf()] },
-      ['delete p1'],
+      ['delete p1', 10_000],
     ],
-    ['waits for the end of its pod', {}, { pods: [podOf({}, ending)] }, []],
+    ['waits for the end of its pod, of which there may be no event', {}, { pods: [podOf({}, ending)] }, [10_000]],
     ['is forgotten once its pod has ended', {}, { endedPods: new Set(['p1']) }, [[]]],
     ['is not forgotten while its pod may run', {}, {}, [['p1 missing']]],
   ])('%s', (_, status, more, expected) =>
     expect(planned(vmWith([], { attachmentPods: [named], ...status }), more)).toEqual(expected),
   )
+
+  test('and whose pod was never named asks for its claim no more while the pod ends', () => {
+    const { podUID: _, ...unnamed } = named
+    const vm = vmWith([], { attachmentPods: [unnamed] })
+    expect(planned(vm, { pods: [podOf({}, ending)] })).toEqual([['- PodTerminating'], 10_000])
+  })
 
   test('and whose pod was not named yet loses it', () => {
     expect(planned(vmWith([]), { pods: [podOf()] })).toEqual(['delete p1'])
@@ -539,7 +545,7 @@ test('no volume gets a pod while the status has no room for more that the guest 
 
 describe('a VM', () => {
   test.each<[string, VirtualMachineStatus, object, Partial<ObservedAttachments>, unknown[]]>([
-    ['that has ended loses its pods', { phase: 'Succeeded' }, {}, { pods: [podOf()] }, ['delete p1']],
+    ['that has ended loses its pods', { phase: 'Succeeded' }, {}, { pods: [podOf()] }, ['delete p1', 10_000]],
     ['that has ended forgets them, without the handler', { phase: 'Failed', attachedVolumes: [shown] }, {}, {}, [[]]],
     ['that is being deleted keeps them for its guest', {}, ending, { pods: [podOf()] }, []],
     [
@@ -547,7 +553,7 @@ describe('a VM', () => {
       {},
       ending,
       { pods: [podOf()], hasLauncher: false },
-      ['delete p1'],
+      ['delete p1', 10_000],
     ],
   ])('%s', (_, status, metadata, more, expected) => {
     const vm = vmWith([data], { attachmentPods: [named], attachedVolumes: [shown], ...status }, metadata)

@@ -371,8 +371,14 @@ function release(observed: ObservedAttachments, entry: AttachmentPod): Step {
     if (isOver(observed) || isKnownToHaveEnded(observed, entry)) return {}
     return { entry: { ...entry, missing: true } }
   }
-  if (pod.metadata.deletionTimestamp !== undefined) return { entry }
-  return { entry, actions: [{ do: 'deleteAttachmentPod', pod }] }
+  // The watch may never have had the pod, and then has no event of its end.
+  const again = { do: 'requeueAfter', afterMs: claimPollMs } as const
+  if (pod.metadata.deletionTimestamp === undefined)
+    return { entry, actions: [{ do: 'deleteAttachmentPod', pod }, again] }
+  // One that is not named serves nothing, and its VM asks for nothing any more.
+  const reason = 'PodTerminating'
+  const message = `the pod ${entry.podName} is being deleted`
+  return { entry: entry.podUID === undefined ? { ...entry, reason, message } : entry, actions: [again] }
 }
 
 /** The status with these entries, if they differ from the current ones. */

@@ -149,6 +149,18 @@ test('a snapshot includes the claims that were attached to the guest', async () 
   ])
 })
 
+test('the claims of a guest that has run are taken, also if the controller has not seen it run', async () => {
+  const { server, snapshot, run, condition, awaits, has } = await setUp()
+  server.put('/api/v1/persistentvolumeclaims', {
+    metadata: { namespace: 'default', name: 'root-web', labels: { 'virtset.io/config': 'web' } },
+  } as never)
+  const phaseTransitionTimestamps = [{ phase: 'Running', time: '2030-01-01T00:00:00Z' }]
+  run({ phase: 'Succeeded', phaseTransitionTimestamps })
+  snapshot('nightly', { kind: 'VirtualMachineConfig', name: 'web' })
+  await awaits(() => has('nightly-root') || condition('nightly', 'Ready') === 'False ClaimNotFilled')
+  expect(has('nightly-root')).toBe(true)
+})
+
 test('is not looked at again at once if the API server keeps nothing of a change', async () => {
   const { server, snapshot, run, awaits } = await setUp()
   const { fault } = server

@@ -167,10 +167,10 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
     return { uid: config.metadata.uid, volumes: [...(config.spec.template.spec.volumes ?? []), ...own] }
   }
 
-  /** Of a VM that runs, all claims are filled. It can have ended, or its config never have had one, before that. */
+  /** Of a VM that has run, all claims are filled. It can have ended, or its config never have had one, before that. */
   const unfilledClaim = async ({ metadata, status }: Snapshot, source: Source | undefined) => {
     if (status?.volumes !== undefined || source === undefined) return undefined
-    if (source.vm !== undefined && !isFinished(source.vm)) return undefined
+    if (source.vm !== undefined && (!isFinished(source.vm) || hasRun(source.vm))) return undefined
     for (const { persistentVolumeClaim } of source.volumes) {
       if (persistentVolumeClaim === undefined) continue
       const claim = await readClaim(kube, { ...refOf(keyOf(metadata)), name: persistentVolumeClaim.claimName })
@@ -262,6 +262,9 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
     },
   }
 }
+
+const hasRun = ({ status }: VirtualMachine): boolean =>
+  (status?.phaseTransitionTimestamps ?? []).some(({ phase }) => phase === 'Running')
 
 const isFrozen = ({ snapshot, source }: ObservedSnapshot): boolean => {
   const { frozen } = source?.vm?.status ?? {}

@@ -20,7 +20,7 @@ interface World {
   readonly presets: readonly CompiledPreset[]
 }
 
-const crdOf = ({ schema }: Shape) => ({
+const crdOf = ({ schema }: Pick<Shape, 'schema'>) => ({
   ...gadgetCrd,
   spec: {
     ...gadgetCrd.spec,
@@ -235,4 +235,23 @@ test('of any object: presets of strength Default change no value, of whatever fo
     }),
     { numRuns: 200 },
   )
+})
+
+test('a path to remove finds no item without its value, unless the API server fills that in as a key', () => {
+  const mode = { type: 'string', default: 'Fast', nullable: true }
+  const properties = { name: { type: 'string' }, mode, of: { type: 'object', properties: { mode } } }
+  const listType = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }
+  const list = { type: 'array', ...listType, items: { type: 'object', properties } }
+  const schema = { type: 'object', properties: { list } }
+  const kinds = kindsIn(crdOf({ schema })) ?? new Map()
+  const read = kinds.get('Gadget of example.com/v1')?.()
+  const remove = ['spec.list[of.mode=Fast]', 'spec.list[mode=Fast]']
+  const spec = { target: gadgetTarget, selector: {}, strength: 'Enforce', remove }
+  const preset = { apiVersion: 'virtset.io/v1alpha1', kind: 'ClusterObjectPreset', metadata: { name: 'p' }, spec }
+  const made = compileObjectPreset(preset, kinds)
+  if (read === undefined || !('kind' in read) || !('preset' in made)) throw new Error(JSON.stringify([read, made]))
+  const items = [{ name: 'a' }, { name: 'b', mode: null, of: {} }, { name: 'c', mode: 'Slow', of: { mode: null } }]
+  const given = gadget({ list: [...items, { name: 'd', mode: 'Fast' }, { name: 'e', of: { mode: 'Fast' } }] })
+  const presets = createCandidates([made.preset])
+  expect(injectInto(given, read.kind, { presets, namespace: team }).object).toEqual(gadget({ list: items }))
 })

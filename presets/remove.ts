@@ -116,14 +116,17 @@ interface Reading {
  * Reads values of an item, each once: thousands of paths can name one value, and users decide how large it is. Undefined
  * if there is no such value.
  */
-function readingsOf({ item: structure }: ListStructure, item: ListItem, work: Work) {
+function readingsOf({ item: structure, keys }: ListStructure, item: ListItem, work: Work) {
+  const isKey = (at: string) => keys.some((paths) => paths.some((path) => path.join('.') === at))
   const value = lazy(() => emit(item.node, item.path, work.steps).value)
   const known = new Map<string, Reading | undefined>()
   return ({ at, path }: MatchStep): Reading | undefined => {
     if (known.has(at)) return known.get(at)
     work.steps.spend(path.length)
     const leaf = structureAt(structure, path)
-    const found = valueAt(value(), path) ?? (leaf?.kind === 'leaf' ? leaf.absent : undefined)
+    const own = valueAt(value(), path)
+    // The API server fills in other defaults only where their parents exist, and none for `null`.
+    const found = own === undefined && leaf?.kind === 'leaf' && isKey(at) ? leaf.absent : own
     if (found !== undefined) work.steps.spend(sizeOf(found))
     const reading =
       found === undefined || leaf === undefined
