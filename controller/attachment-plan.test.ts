@@ -138,7 +138,7 @@ describe('a volume of the spec', () => {
       'does not name its pod while others may not be known to ask',
       { attachmentPods: [entry] },
       { pods: [podOf()], isDelivered: false },
-      [1000],
+      [10_000],
     ],
     ['does not name a pod that has no node yet', { attachmentPods: [entry] }, { pods: [unscheduled] }, [10_000]],
     [

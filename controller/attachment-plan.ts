@@ -345,7 +345,9 @@ function recognize(
       return { entry, actions: [...warn(before, entry), ...next] }
     }
     if (!isGranted(observed, volume)) {
-      return { entry: bare, actions: [{ do: 'requeueAfter', afterMs: givingWayMs }] }
+      // The delivery is an event of the VM.
+      const afterMs = observed.isDelivered ? givingWayMs : claimPollMs
+      return { entry: bare, actions: [{ do: 'requeueAfter', afterMs }] }
     }
     const entry = { ...bare, podUID: pod.metadata.uid, claimUID: claim.metadata.uid, ...troubleOf(pod) }
     return { entry, actions: warn(before, entry) }
