@@ -56,9 +56,9 @@ afterEach(async () => {
 })
 
 /** @param deadlines the clock of the deadlines of launchers' responses */
-function start(clock: Clock = systemClock, deadlines: Clock = systemClock): Handler {
+function start(clock: Clock = systemClock, deadlines: Clock = systemClock, client: KubeClient = kube): Handler {
   return startHandler({
-    kube,
+    kube: client,
     nodeName: 'node1',
     launcherOf: (uid, limits) => {
       budget = limits
@@ -196,6 +196,52 @@ test('of a large VM whose status it updates, the handler parses no more than its
   const longest = Math.max(...parsed.mock.calls.map(([text]) => text.length))
   parsed.mockRestore()
   expect(longest).toBeLessThan(10_000)
+})
+
+test('the status of a large VM is updated when the watch has delivered the update before, and that of others at once', async () => {
+  await handler.stop()
+  const clock = fakeClock()
+  let gate = Promise.resolve()
+  handler = start(clock, systemClock, {
+    ...kube,
+    async *watch(of, options) {
+      for await (const event of kube.watch(of, options)) {
+        await gate
+        yield event
+      }
+    },
+  })
+  const labels = { text: 'x'.repeat(900_000) }
+  const names = ['a', 'b', 'c', 'small']
+  const launchers = await Promise.all(
+    names.map(async (name, index) => {
+      const uid = podUID.replace(/0$/, String(index))
+      const one = await startFakeLauncher(root, uid)
+      one.become({ vmUID: name, phase: 'Running' })
+      schedule({ name, namespace: name, uid: name, ...(name === 'small' ? {} : { labels }) }, { podUID: uid })
+      return one
+    }),
+  )
+  const messages = (message: string) =>
+    names.filter((name) => JSON.stringify(api.find(collection, name, name)).includes(message))
+  const isCached = () =>
+    handler.vms.store.list().filter(({ status }) => status?.phase === 'Running').length === names.length
+  await until(isCached)
+  const open = Promise.withResolvers<void>()
+  gate = open.promise
+  const before = writes()
+  for (const one of launchers) one.become({ phase: 'Paused', message: 'another' })
+  await until(() => writes() >= before + 2)
+  await delay(200)
+  expect([writes() - before, messages('another').includes('small')]).toEqual([2, true])
+  // A watch that delivers nothing for long does not hold them up for ever.
+  await clock.advance(10_000)
+  await until(() => writes() >= before + 3)
+  await delay(200)
+  expect(writes() - before).toBe(3)
+  open.resolve()
+  await until(() => messages('another').length === names.length)
+  for (const one of launchers) await one.close()
 })
 
 test('does not touch the VMs of other nodes', async () => {

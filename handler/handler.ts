@@ -29,6 +29,7 @@ import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
 import { mayStart, plan, type Observation } from './plan.ts'
 import { bytesPerValue, cachedVms, launcherVms, slimVm, type CachedVm } from './slim-vm.ts'
+import { createDelivery } from './delivery.ts'
 import { countValues } from './domain-size.ts'
 import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
@@ -96,9 +97,11 @@ const writeBurst = 200
 
 /**
  * Updates of VMs of more than usual size, by their weight: each rewrites the whole VM, and one with 50,000 values takes
- * half a second of the API server's CPU time. The burst is one update of each of 80 VMs with 100 devices (400 KiB).
+ * half a second of the API server's CPU time. The burst is one update of each of 80 VMs with 100 devices (400 KiB). The
+ * next one begins when the watch has delivered the last: all of a burst at once would delay the events of other VMs by
+ * the time that the API server takes for all of it.
  */
-const largeWrites = { perSecond: 1024 * 1024, burst: 32 * 1024 * 1024 }
+const largeWrites = { perSecond: 1024 * 1024, burst: 32 * 1024 * 1024, inProgress: 1024 * 1024 }
 
 /**
  * VMs too large for the cache that are read at once. With its response and what is sent of it, one of a megabyte takes
@@ -189,6 +192,7 @@ export function startHandler(options: HandlerOptions): Handler {
   const pending = createFairLimit(mostPendingBytes)
   const writes = createBucket(writesPerSecond, writeBurst, clock)
   const writeTurns = createWriteTurns(largeWrites, clock)
+  const afterDelivery = createDelivery(vms, clock)
   const written = createOwnWrites<VirtualMachine>(clock)
   const queueRound = (key: string, afterMs: number) => (afterMs > 0 ? queue.addAfter(key, afterMs) : queue.add(key))
   const taps = createVmTaps({ ...options, withWhole, queueRound })
@@ -359,8 +363,7 @@ export function startHandler(options: HandlerOptions): Handler {
         case 'updateStatus':
           if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
           round.entry.writes.take(Math.floor(countValues(action.status) / valuesPerWrite))
-          await turnToWrite(vm, action.status)
-          vm = await updateStatus(vm, action.status)
+          vm = await updateInTurn(vm, action.status)
           break
         case 'recordEvent':
           recordEvent(vm, action.type, action.reason, action.message)
@@ -373,14 +376,23 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   /** What the handler writes for a controller, which asks once for each VM, has no need of a turn. */
-  async function turnToWrite(
-    { metadata: { namespace = '' }, weight }: Vm,
-    status: VirtualMachineStatus,
-  ): Promise<void> {
-    if (weight === undefined) return
+  async function updateInTurn(vm: Vm, status: VirtualMachineStatus): Promise<Vm> {
+    const { metadata, weight } = vm
+    if (weight === undefined) return updateStatus(vm, status)
     // A VM ends once, and the controller waits only seconds to be told why.
-    if (isFinished({ status })) writeTurns.charge(weight)
-    else await writeTurns.take(namespace, weight, stopping.signal)
+    if (isFinished({ status })) {
+      writeTurns.charge(weight)
+      return updateStatus(vm, status)
+    }
+    const end = await writeTurns.take(metadata.namespace ?? '', weight, stopping.signal)
+    try {
+      const after = await updateStatus(vm, status)
+      afterDelivery(after, end)
+      return after
+    } catch (error) {
+      end()
+      throw error
+    }
   }
 
   /** It only saves time, so a failure is not one of the VM. */

@@ -2,19 +2,23 @@ import { expect, test } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
 import { createWriteTurns } from './write-turns.ts'
 
-function start() {
+function start(inProgress = Infinity) {
   const clock = fakeClock()
-  const turns = createWriteTurns({ perSecond: 100, burst: 200 }, clock)
+  const turns = createWriteTurns({ perSecond: 100, burst: 200, inProgress }, clock)
   const stop = new AbortController()
   const begun: string[] = []
+  const ends: (() => void)[] = []
   const write = async (namespace: string, weight: number, name: string) => {
     const outcome = await turns.take(namespace, weight, stop.signal).then(
-      () => name,
+      (end) => {
+        ends.push(end)
+        return name
+      },
       (error: Error) => `${name} ${error.message}`,
     )
     begun.push(outcome)
   }
-  return { clock, turns, stop, begun, write }
+  return { clock, turns, stop, begun, ends, write }
 }
 
 test('writes begin at the rate after a burst, and namespaces take turns', async () => {
@@ -41,6 +45,36 @@ test('a namespace with few writes does not wait for all of those with many', asy
   void write('small', 10, 'small')
   await clock.advance(3000)
   expect(begun[before]).toBe('small')
+})
+
+test('as many writes are in progress as fit, or one', async () => {
+  const { clock, begun, ends, write } = start(50)
+  for (const [name, weight] of [
+    ['a1', 20],
+    ['a2', 30],
+    ['a3', 60],
+    ['a4', 10],
+  ] as const) {
+    void write('a', weight, name)
+  }
+  await clock.advance(0)
+  expect(begun).toEqual(['a1', 'a2'])
+  void write('b', 40, 'b1')
+  ends[0]!()
+  ends[0]!()
+  await clock.advance(0)
+  expect(begun).toEqual(['a1', 'a2'])
+  ends[1]!()
+  await clock.advance(0)
+  expect(begun).toEqual(['a1', 'a2', 'b1'])
+  ends[2]!()
+  await clock.advance(0)
+  expect(begun).toEqual(['a1', 'a2', 'b1', 'a3'])
+  await clock.advance(60_000)
+  expect(begun).toEqual(['a1', 'a2', 'b1', 'a3'])
+  ends[3]!()
+  await clock.advance(0)
+  expect(begun).toEqual(['a1', 'a2', 'b1', 'a3', 'a4'])
 })
 
 test('a write that cannot wait is paid for by others', async () => {

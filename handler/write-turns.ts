@@ -3,30 +3,41 @@ import type { Clock } from '../runtime/clock.ts'
 
 /**
  * Lets writes begin at a rate, by their weight. A write begins once all earlier ones are paid for, whatever it weighs
- * itself. The weight is shared equally by the namespaces that have writes: one that had none for a while is next.
+ * itself, and as much of them has ended that it fits into what may be in progress, or all of them. The weight is shared
+ * equally by the namespaces that have writes: one that had none for a while is next.
  */
 export interface WriteTurns {
-  /** Resolves when the write can begin; rejects with the signal's reason if that aborts before. */
-  take(namespace: string, weight: number, signal: AbortSignal): Promise<void>
+  /**
+   * Resolves when the write can begin, with the function to be called when it has ended; rejects with the signal's
+   * reason if that aborts before.
+   */
+  take(namespace: string, weight: number, signal: AbortSignal): Promise<() => void>
   /** The same for a write that cannot wait, for which others wait later. */
   charge(weight: number): void
 }
 
+interface WriteLimits extends Rate {
+  /** The weight of the writes in progress together; one alone can have more. */
+  readonly inProgress: number
+}
+
 interface Waiting {
+  readonly weight: number
   /** The weights of its namespace before it and with it, as if that had always had writes. */
   readonly from: number
   readonly to: number
   readonly begin: () => void
 }
 
-export function createWriteTurns(rate: Rate, clock: Pick<Clock, 'monotonic' | 'after'>): WriteTurns {
-  const bucket = createBucket(rate.perSecond, rate.burst, clock)
+export function createWriteTurns(limits: WriteLimits, clock: Pick<Clock, 'monotonic' | 'after'>): WriteTurns {
+  const bucket = createBucket(limits.perSecond, limits.burst, clock)
   const waiting = new Set<Waiting>()
   /** By namespace, the `to` of its last write. */
   const next = new Map<string, number>()
   /** The `from` of the write that began last. */
   let reached = 0
   let isInDebt = false
+  const progress = new Set<Waiting>()
 
   const first = (): Waiting | undefined => {
     let found: Waiting | undefined
@@ -34,11 +45,15 @@ export function createWriteTurns(rate: Rate, clock: Pick<Clock, 'monotonic' | 'a
     return found
   }
 
+  const fits = ({ weight }: Waiting): boolean =>
+    progress.size === 0 || [...progress].reduce((sum, one) => sum + one.weight, weight) <= limits.inProgress
+
   const pump = () => {
     while (!isInDebt) {
       const one = first()
-      if (one === undefined) return
+      if (one === undefined || !fits(one)) return
       waiting.delete(one)
+      progress.add(one)
       reached = Math.max(reached, one.from)
       for (const [namespace, to] of next) if (to <= reached) next.delete(namespace)
       one.begin()
@@ -54,16 +69,20 @@ export function createWriteTurns(rate: Rate, clock: Pick<Clock, 'monotonic' | 'a
 
   return {
     take(namespace, weight, signal) {
-      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      const { promise, resolve, reject } = Promise.withResolvers<() => void>()
       const from = Math.max(reached, next.get(namespace) ?? 0)
       const to = from + weight
       next.set(namespace, to)
       const begin = () => {
         signal.removeEventListener('abort', abort)
         bucket.take(weight)
-        resolve()
+        resolve(end)
       }
-      const one = { from, to, begin }
+      const one = { weight, from, to, begin }
+      const end = () => {
+        progress.delete(one)
+        pump()
+      }
       const abort = () => {
         waiting.delete(one)
         reject(signal.reason)
