@@ -198,7 +198,7 @@ test('of a large VM whose status it updates, the handler parses no more than its
   expect(longest).toBeLessThan(10_000)
 })
 
-test('the status of a large VM is updated when the watch has delivered the update before, and that of others at once', async () => {
+test('the status of a large VM is updated when the watch has delivered the update before, its end and others at once', async () => {
   await handler.stop()
   const clock = fakeClock()
   let gate = Promise.resolve()
@@ -212,7 +212,7 @@ test('the status of a large VM is updated when the watch has delivered the updat
     },
   })
   const labels = { text: 'x'.repeat(900_000) }
-  const names = ['a', 'b', 'c', 'small']
+  const names = ['a', 'b', 'c', 'small', 'ending']
   const launchers = await Promise.all(
     names.map(async (name, index) => {
       const uid = podUID.replace(/0$/, String(index))
@@ -230,17 +230,22 @@ test('the status of a large VM is updated when the watch has delivered the updat
   const open = Promise.withResolvers<void>()
   gate = open.promise
   const before = writes()
-  for (const one of launchers) one.become({ phase: 'Paused', message: 'another' })
+  const [end, ...others] = launchers.toReversed()
+  for (const one of others) one.become({ phase: 'Paused', message: 'another' })
   await until(() => writes() >= before + 2)
   await delay(200)
   expect([writes() - before, messages('another').includes('small')]).toEqual([2, true])
+  const isSucceeded = () => JSON.stringify(api.find(collection, 'ending', 'ending')).includes('Succeeded')
+  end!.become({ phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' })
+  await until(isSucceeded)
+  const ended = writes()
   // A watch that delivers nothing for long does not hold them up for ever.
   await clock.advance(10_000)
-  await until(() => writes() >= before + 3)
+  await until(() => writes() > ended)
   await delay(200)
-  expect(writes() - before).toBe(3)
+  expect(writes() - ended).toBe(1)
   open.resolve()
-  await until(() => messages('another').length === names.length)
+  await until(() => messages('another').length === others.length)
   for (const one of launchers) await one.close()
 })
 

@@ -378,12 +378,8 @@ export function startHandler(options: HandlerOptions): Handler {
   /** What the handler writes for a controller, which asks once for each VM, has no need of a turn. */
   async function updateInTurn(vm: Vm, status: VirtualMachineStatus): Promise<Vm> {
     const { metadata, weight } = vm
-    if (weight === undefined) return updateStatus(vm, status)
-    // A VM ends once, and the controller waits only seconds to be told why.
-    if (isFinished({ status })) {
-      writeTurns.charge(weight)
-      return updateStatus(vm, status)
-    }
+    // A VM ends once, which costs less than its creation did, and the controller waits only seconds to be told why.
+    if (weight === undefined || isFinished({ status })) return updateStatus(vm, status)
     const end = await writeTurns.take(metadata.namespace ?? '', weight, stopping.signal)
     try {
       const after = await updateStatus(vm, status)

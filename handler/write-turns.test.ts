@@ -77,19 +77,6 @@ test('as many writes are in progress as fit, or one', async () => {
   expect(begun).toEqual(['a1', 'a2', 'b1', 'a3', 'a4'])
 })
 
-test('a write that cannot wait is paid for by others', async () => {
-  const { clock, turns, begun, write } = start()
-  turns.charge(300)
-  void write('a', 10, 'a')
-  await clock.advance(0)
-  expect(begun).toEqual(['a'])
-  void write('a', 10, 'b')
-  await clock.advance(1000)
-  expect(begun).toEqual(['a'])
-  await clock.advance(100)
-  expect(begun).toEqual(['a', 'b'])
-})
-
 test('writes that wait do not begin once the process stops', async () => {
   const { clock, stop, begun, write } = start()
   for (const name of ['a1', 'a2']) void write('a', 300, name)

@@ -12,8 +12,6 @@ export interface WriteTurns {
    * reason if that aborts before.
    */
   take(namespace: string, weight: number, signal: AbortSignal): Promise<() => void>
-  /** The same for a write that cannot wait, for which others wait later. */
-  charge(weight: number): void
 }
 
 interface WriteLimits extends Rate {
@@ -93,6 +91,5 @@ export function createWriteTurns(limits: WriteLimits, clock: Pick<Clock, 'monoto
       pump()
       return promise
     },
-    charge: (weight) => void bucket.take(weight),
   }
 }
