@@ -26,7 +26,7 @@ test('the fields of a newer version are ignored, and listed', () => {
 })
 
 test('a long path is shortened to what the handler accepts', () => {
-  const { ignored } = knownPartOf(vm({ ['x'.repeat(70_000)]: 1 }))
+  const { ignored } = knownPartOf(vm({ ['x'.repeat(3000)]: 1 }))
   expect(ignored.map(({ field }) => field.length)).toEqual([1024])
 })
 
