@@ -18,7 +18,7 @@ function start(inProgress = Infinity) {
     )
     begun.push(outcome)
   }
-  return { clock, turns, stop, begun, ends, write }
+  return { clock, stop, begun, ends, write }
 }
 
 test('writes begin at the rate after a burst, and namespaces take turns', async () => {
