@@ -187,10 +187,14 @@ test('a pod is named once it has a node, together with its claim', async () => {
   expect(entry()?.claimUID).toBe(server.find(claimsPath, 'default', 'data')?.metadata.uid)
 })
 
-test('a guest that has a disk gets no pod of another claim with the name', async () => {
-  const { clock, server, put, status, entry, pod, end, events } = await setUp()
+const attached = [{ name: 'data', claimName: 'data', phase: 'Attached' as const }]
+
+/** The guest of the VM has a disk, whose claim is deleted, and created again under its name. */
+async function setUpReplaced() {
+  const own = await setUp()
+  const { clock, server, put, status, entry, end } = own
   await until(() => entry()?.podUID !== undefined)
-  put({ status: { ...status(), attachedVolumes: [{ name: 'data', claimName: 'data', phase: 'Attached' }] } })
+  put({ status: { ...status(), attachedVolumes: attached } })
   await settle()
   const { metadata, ...claim } = server.find(claimsPath, 'default', 'data')!
   server.remove(claimsPath, 'default', 'data')
@@ -201,10 +205,15 @@ test('a guest that has a disk gets no pod of another claim with the name', async
     () => entry()?.reason === 'ClaimReplaced',
     () => clock.advance(5000),
   )
-  expect([entry()?.claimUID, pod(), events.at(-1)]).toEqual([metadata.uid, undefined, 'ClaimReplaced'])
-})
+  return { ...own, replaced: metadata }
+}
 
-const attached = [{ name: 'data', claimName: 'data', phase: 'Attached' as const }]
+test('a guest that has a disk gets no pod of another claim with the name', async () => {
+  const { entry, pod, events, replaced } = await setUpReplaced()
+  // It is recorded after the status is written.
+  await until(() => events.at(-1) === 'ClaimReplaced')
+  expect([entry()?.claimUID, pod()]).toEqual([replaced.uid, undefined])
+})
 
 /** Another VM of the cluster that is to get the claim, too. */
 function addRival(
@@ -257,6 +266,15 @@ test('a claim that a guest has is not attached to another VM, also while its pod
     () => clock.advance(5000),
   )
   expect(rival.entry()?.reason).toBeUndefined()
+})
+
+test('a claim that was created again is attached to another VM, while a guest has the disk of the one before', async () => {
+  const { clock, server } = await setUpReplaced()
+  const rival = addRival(server, '2031-01-01T00:00:00Z')
+  await until(() => rival.entry()?.podUID !== undefined)
+  const named = rival.entry()
+  for (let count = 0; count < 4; count++) await clock.advance(5000).then(() => settle())
+  expect([rival.entry(), rival.pod()?.metadata.deletionTimestamp]).toEqual([named, undefined])
 })
 
 test.each([
@@ -348,6 +366,29 @@ test('the pod of a VM that has ended is deleted before the watch has delivered i
     () => rival.entry() === undefined,
     () => clock.advance(1000),
   )
+})
+
+test('a pod that is gone before the watch has shown it is created again', async () => {
+  const { clock, server, entry, pod } = await setUp({ labels: { 'virtset.io/config': 'c' } }, false)
+  await until(() => entry()?.reason === 'ClaimNotFilled')
+  const deliver = delayWatches(server, podsPath)
+  await settle()
+  const claim = server.find(claimsPath, 'default', 'data')!
+  server.put(claimsPath, { ...claim, metadata: { ...claim.metadata, annotations: { 'virtset.io/filled': 'now' } } })
+  await until(
+    () => pod() !== undefined,
+    () => clock.advance(2000),
+  )
+  await settle()
+  server.remove(podsPath, 'default', podName)
+  // The watch lists the pods anew, so no event tells of it.
+  server.compact()
+  server.breakWatches('expire')
+  deliver()
+  await settle()
+  expect(pod()).toBeUndefined()
+  for (let count = 0; count < 6; count++) await clock.advance(10_000).then(() => settle())
+  expect(pod()).toBeDefined()
 })
 
 test('the claim of a pod that an earlier version has named is noted', async () => {

@@ -159,7 +159,8 @@ export function rivalsOf(
   for (const volume of mayAttach(vm) ? (vm.spec.attachedVolumes ?? []) : []) {
     if (keepsDisk(vm, volume)) continue
     const { claimName } = volume.persistentVolumeClaim
-    const claimUID = claims.get(claimName)?.metadata.uid
+    // Of one that has a pod, no claim is read: the pod serves the one that is noted.
+    const claimUID = claims.get(claimName)?.metadata.uid ?? entryOf(vm, volume)?.claimUID
     find(claimKey(vm.metadata, volume.persistentVolumeClaim), (other) => {
       const rival = rivalOf(vm, volume, other, claimUID)
       if (rival !== undefined) rivals.set(claimName, rival)

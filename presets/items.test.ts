@@ -217,6 +217,10 @@ describe('an enforced item', () => {
     expect(groupsOf(own, companion)).toEqual([[own, enforced], [companion]])
     expect(groupsOf(companion, own)).toEqual([[companion], [own, enforced]])
     expect(groupsOf(companion)).toEqual([[companion, enforced]])
+    // Which has a key of its own besides.
+    const named = { ...companion, alias: { name: 'ua-companion' } }
+    expect(groupsOf(own, named)).toEqual([[own, enforced], [named]])
+    expect(groupsOf(named, own)).toEqual([[named], [own, enforced]])
     expect(groupsOf(own, own)).toEqual([
       [own, enforced],
       [own, enforced],

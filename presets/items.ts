@@ -171,15 +171,19 @@ interface Home {
 
 /** The user's items with each key, in their order. Many kinds of objects can have several. */
 function indexHomes({ partOf = '' }: ListStructure, users: readonly Group[]): ItemIndex<Home[]> {
-  const isPart = ({ members: [first] }: Group) => isRecord(first?.value) && Object.hasOwn(first.value, partOf)
+  const isPart = ({ group: { members } }: Home) =>
+    isRecord(members[0]?.value) && Object.hasOwn(members[0].value, partOf)
   const index = emptyIndex<Home[]>()
-  for (const [place, group] of users.entries()) {
-    const [first] = group.members
+  const homes = users.map((group, place): Home => ({ place, group }))
+  // Last: other items are known by then, also those with other keys beside the common one.
+  for (const home of [...homes.filter((one) => !isPart(one)), ...homes.filter(isPart)]) {
+    const [first] = home.group.members
     if (first === undefined) continue
+    if (isPart(home) && [...sameKeys(index, first)].some(([key]) => index.byId.has(key))) continue
     for (const key of ownKeys(index, first)) {
       const known = index.byId.get(key)
-      if (known === undefined || (known[0] && isPart(known[0].group))) index.byId.set(key, [{ place, group }])
-      else if (!isPart(group)) known.push({ place, group })
+      if (known === undefined) index.byId.set(key, [home])
+      else known.push(home)
     }
   }
   return index
