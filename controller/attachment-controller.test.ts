@@ -368,29 +368,6 @@ test('the pod of a VM that has ended is deleted before the watch has delivered i
   )
 })
 
-test('a pod that is gone before the watch has shown it is created again', async () => {
-  const { clock, server, entry, pod } = await setUp({ labels: { 'virtset.io/config': 'c' } }, false)
-  await until(() => entry()?.reason === 'ClaimNotFilled')
-  const deliver = delayWatches(server, podsPath)
-  await settle()
-  const claim = server.find(claimsPath, 'default', 'data')!
-  server.put(claimsPath, { ...claim, metadata: { ...claim.metadata, annotations: { 'virtset.io/filled': 'now' } } })
-  await until(
-    () => pod() !== undefined,
-    () => clock.advance(2000),
-  )
-  await settle()
-  server.remove(podsPath, 'default', podName)
-  // The watch lists the pods anew, so no event tells of it.
-  server.compact()
-  server.breakWatches('expire')
-  deliver()
-  await settle()
-  expect(pod()).toBeUndefined()
-  for (let count = 0; count < 6; count++) await clock.advance(10_000).then(() => settle())
-  expect(pod()).toBeDefined()
-})
-
 test('the claim of a pod that an earlier version has named is noted', async () => {
   const { put, server, status, entry } = await setUp()
   await until(() => entry()?.podUID !== undefined)

@@ -9,7 +9,6 @@ import type { Change } from '../runtime/store.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import {
-  claimPollMs,
   entriesToVerify,
   isCreating,
   planAttachments,
@@ -265,8 +264,6 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     }
     try {
       await unlessCounting(kube.createUnread(pods, action.pod))
-      // A pod that is gone before the watch has shown it sends no event.
-      loop.addAfter(keyOf(vm.metadata), claimPollMs)
     } catch (error) {
       if (isAlreadyExists(error)) return onTaken(vm, action, refused)
       if (!isRefusal(error)) throw error

@@ -27,10 +27,10 @@ export interface ControllerContext {
 interface LoopOptions<T extends WithStatus> extends ControllerContext {
   /** One pass over the object with this key. It throws to be called again with back-off. */
   readonly reconcile: (key: string) => Promise<void>
-  /** Keys to reconcile when the loop starts. */
+  /** Keys to reconcile when the loop starts, and after a gap in what a cache was told. */
   readonly keys: () => Iterable<string>
   /** The loop starts when these are filled. */
-  readonly caches: readonly Pick<Reflector<KubeObject>, 'synced'>[]
+  readonly caches: readonly (Pick<Reflector<KubeObject>, 'synced'> & Partial<Pick<Reflector<KubeObject>, 'onGap'>>)[]
   /** Keys worked on at once. */
   readonly concurrency: number
   /** What the cache stores of an object, for the responses to this process's own writes. */
@@ -107,11 +107,17 @@ export function createLoop<T extends WithStatus>(options: LoopOptions<T>): Loop<
   let queue: WorkQueue | undefined
   let leading: Promise<void> | undefined
 
+  const addAll = () => {
+    for (const key of options.keys()) queue?.add(key)
+  }
+
   const begin = async (): Promise<void> => {
     await Promise.all(options.caches.map((cache) => cache.synced(stopping.signal)))
     stopping.signal.throwIfAborted()
     queue = startWorkQueue({ reconcile: unlessOutdated(options.reconcile), concurrency, groups, log, clock })
-    for (const key of options.keys()) queue.add(key)
+    addAll()
+    // What a pass has created may be gone again, and no change would tell of it.
+    for (const cache of options.caches) cache.onGap?.(addAll)
   }
 
   const assertLeading = () => {

@@ -4,7 +4,7 @@ import { completedByAnnotation, launcherPodFinalizer } from '../api/virtual-mach
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeObject, FakeRequest } from '../test/fake-apiserver.ts'
-import { fakeClock } from '../test/fake-clock.ts'
+import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { createEventRecorder } from '../runtime/events.ts'
@@ -142,6 +142,29 @@ describe('controller', () => {
     await Promise.all([controller.vms, controller.pods, controller.nodes].map((cache) => cache.synced()))
     await Promise.all([expect(controller.lead()).rejects.toThrow('stopped'), controller.stop()])
     expect(controller.statistics()).toBeUndefined()
+  })
+
+  it('creates a pod again that is gone before the watch has shown it', async () => {
+    const { clock, server, start } = await setUp()
+    start()
+    await settle()
+    const watching = Promise.withResolvers<void>()
+    server.fault = ({ path, query }) =>
+      path === pods && query.get('watch') === 'true' ? { heldUntil: watching.promise } : undefined
+    server.breakWatches('end')
+    await settle()
+    create(server)
+    await until(() => pod(server) !== undefined)
+    await settle()
+    server.remove(pods, 'default', podName)
+    // The pods are listed again, so no event tells of it.
+    server.compact()
+    server.breakWatches('expire')
+    watching.resolve()
+    await settle()
+    expect(pod(server)).toBeUndefined()
+    for (let count = 0; count < 4; count++) await clock.advance(10_000).then(() => settle())
+    expect(pod(server)).toBeDefined()
   })
 
   it('checks VMs of a namespace that are expensive to check one after the other, and those of others meanwhile', async () => {

@@ -107,23 +107,29 @@ describe('reflector', () => {
   })
 
   const breaks = ['end', 'reset', 'expire', 'error-500', 'half-line'] as const
-  it.each(breaks)('continues after a watch ended by: %s; misses no deletion meanwhile', async (how) => {
-    const { server, clock, start } = await setUp()
-    server.put(collection, pod('a'))
-    server.put(collection, pod('b'))
-    const reflector = start()
-    const deleted: string[] = []
-    reflector.onChange((change) => void (change.kind === 'deleted' && deleted.push(change.object.metadata.name)))
-    await until(() => server.watchers() === 1)
-    server.breakWatches(how)
-    server.remove(collection, 'default', 'a')
-    if (how === 'expire') server.compact()
-    await until(
-      () => names(reflector).join() === 'b',
-      () => clock.advance(800),
-    )
-    expect(deleted).toEqual(['a'])
-  })
+  it.each(breaks)(
+    'continues after a watch ended by: %s; misses no deletion meanwhile, and tells of a gap',
+    async (how) => {
+      const { server, clock, start } = await setUp()
+      server.put(collection, pod('a'))
+      server.put(collection, pod('b'))
+      const reflector = start()
+      const deleted: string[] = []
+      reflector.onChange((change) => void (change.kind === 'deleted' && deleted.push(change.object.metadata.name)))
+      let gaps = 0
+      reflector.onGap(() => void gaps++)
+      await until(() => server.watchers() === 1)
+      server.breakWatches(how)
+      server.remove(collection, 'default', 'a')
+      if (how === 'expire') server.compact()
+      await until(
+        () => names(reflector).join() === 'b',
+        () => clock.advance(800),
+      )
+      expect(deleted).toEqual(['a'])
+      expect(gaps).toBe(how === 'expire' ? 1 : 0)
+    },
+  )
 
   it('backs off after refusals, and starts over after two healthy minutes', async () => {
     const { server, clock, start } = await setUp()

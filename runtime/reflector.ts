@@ -56,6 +56,11 @@ export interface Reflector<T extends KubeObject, Index extends string = never> {
   /** Calls `handler` for each object that is stored already, and then for each change. Its errors are logged. */
   onChange(handler: (change: Change<T>) => void | Promise<void>): void
   /**
+   * Calls `handler` when a watch has expired and everything was listed again: no change tells of an object that was
+   * created and deleted in between. Not with an `eventRate`, which leaves such gaps all the time.
+   */
+  onGap(handler: () => void): void
+  /**
    * Resolves as `write` does. After a version below those of the watch, it checks whether the API server's versions
    * went back.
    */
@@ -123,6 +128,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   }
   const store = createStore<T, Index>(options.indexers)
   const handlers: ((change: Change<T>) => void | Promise<void>)[] = []
+  const gapHandlers: (() => void)[] = []
   const allowance = eventRate && createBucket(eventRate.perSecond, eventRate.burst, clock)
   const stopping = new AbortController()
   const firstList = Promise.withResolvers<void>()
@@ -181,6 +187,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     const before = reached
     reached = version
     deliver(store.replace(items))
+    if (isSynced && allowance === undefined) for (const handler of gapHandlers) handler()
     isSynced = true
     firstList.resolve()
     if (before !== undefined && isOlderVersion(reached, before)) {
@@ -319,6 +326,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
       handlers.push(handler)
       for (const object of store.list()) call(handler, { kind: 'added', object })
     },
+    onGap: (handler) => void gapHandlers.push(handler),
     async observeWrite(write) {
       const before = reached
       const written = await write
