@@ -276,6 +276,28 @@ describe('controller', () => {
     expect(controller.vms.store.get('default/vm1')?.status?.domain).toBeUndefined()
   })
 
+  it('replaces a pod that an earlier version has created, but not named', async () => {
+    const { clock, server, start } = await setUp()
+    const first = start()
+    create(server)
+    await until(() => pod(server) !== undefined)
+    await first.stop()
+    const earlier = pod(server)!
+    const containers = [{ ...(earlier['spec'] as Pod['spec']).containers[0], image: 'launcher:0' }]
+    change(server, earlier, { nodeName: 'n1', containers })
+    start()
+    await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
+    server.remove(pods, 'default', podName)
+    await settle()
+    expect([pod(server), vm(server)?.status?.reason]).toEqual([undefined, 'PodNotOwn'])
+    await until(
+      () => pod(server) !== undefined,
+      () => clock.advance(1000),
+    )
+    await scheduled(server)
+    expect(vm(server)?.status).toMatchObject({ podUID: pod(server)?.metadata.uid, phase: 'Scheduled' })
+  })
+
   it.each<[string, string, string, object]>([
     ['hands over', 'its own', 'launcher:1', { phase: 'Scheduled' }],
     ['refuses', 'a foreign', 'other:1', { phase: 'Pending', reason: 'PodNotOwn' }],

@@ -341,6 +341,7 @@ export function startVmController(options: VmControllerOptions): VmController {
         return relabelPod(vm, action.pod)
       case 'deletePod':
         await unlessNotFound(kube.delete(pods, refOf(keyOf(action.pod.metadata)), deletionOf(vm, action.pod)))
+        if (action.createAfterMs !== undefined) refusedPods.note(vm, action.createAfterMs)
         return undefined
     }
   }

@@ -169,10 +169,9 @@ const evil = {
   ...own,
   spec: { ...own.spec, containers: own.spec.containers.map((one) => ({ ...one, image: 'evil:1' })) },
 }
-const differs = (field: string) =>
-  `the pod ${name} differs from the launcher pod that the controller would create: ${field}; delete it, and the controller creates its own`
-const notOwn = differs('spec.containers[compute].image')
-const notLabelled = differs('metadata.labels[virtset.io/vm-uid]')
+const differs = `the pod ${name} differs from the launcher pod that the controller would create`
+const notOwn = `${differs}: spec.containers[compute].image; it is replaced`
+const notLabelled = `${differs}: metadata.labels[virtset.io/vm-uid]; delete it, and the controller creates its own`
 
 const unconfirmed = `the launcher pod ${name} no longer exists, but its end was not observed; waiting for the handler of node n1 to confirm it`
 const stuck = `the pod ${name} on node n1 has not ended within its grace period; the VM stays until it has`
@@ -380,9 +379,14 @@ const table: [string, Variation, string[]][] = [
     [`updateStatus Pending PodNameTaken: the pod ${name} does not belong to this VM`, 'requeueAfter 5000'],
   ],
   [
-    'a pod that the controller did not create is never adopted',
+    'a pod that differs from the one that the controller would create is never adopted, but replaced',
     { pod: evil },
-    [`updateStatus Pending PodNotOwn: ${notOwn}`, 'requeueAfter 5000', `recordEvent Warning PodNotOwn: ${notOwn}`],
+    [
+      `updateStatus Pending PodNotOwn: ${notOwn}`,
+      'requeueAfter 5000',
+      `recordEvent Warning PodNotOwn: ${notOwn}`,
+      `deletePod ${name}`,
+    ],
   ],
   [
     'nor one without the label that only the controller can set, which could have more containers',
@@ -396,7 +400,12 @@ const table: [string, Variation, string[]][] = [
   [
     'nor when it has ended',
     { pod: { ...evil, status: terminated(1) } },
-    [`updateStatus Pending PodNotOwn: ${notOwn}`, 'requeueAfter 5000', `recordEvent Warning PodNotOwn: ${notOwn}`],
+    [
+      `updateStatus Pending PodNotOwn: ${notOwn}`,
+      'requeueAfter 5000',
+      `recordEvent Warning PodNotOwn: ${notOwn}`,
+      `deletePod ${name}`,
+    ],
   ],
   [
     'an adopted pod is followed, even if a new release would create another',

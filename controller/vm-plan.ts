@@ -55,6 +55,8 @@ import { confirmEnd, reportUnreachable } from './vm-unobserved.ts'
 const handlerGraceMs = 5000
 /** A launcher whose guest ended exits within seconds; the controller deletes a pod that remains longer. */
 const finishedGraceMs = 60_000
+/** When a pod is created in place of one that differs: what changes all of them in admission is not asked at once. */
+const replacedMs = 10_000
 /**
  * How often to poll what sends no events: claims, quota, a foreign pod. The interval grows to a tenth of the time that
  * the VM has waited, up to a minute.
@@ -150,7 +152,9 @@ function deleteOthers({ pods }: Observed, own: LauncherPod | undefined): Action[
 
 /**
  * From the first status that names a pod, the VM is that pod's: a pod that the controller did not create must never get
- * that far. Only the controller can give a pod the label; a user's pod can have all else, and containers beside it.
+ * that far. Only the controller can give a pod the label; a user's pod can have all else, and containers beside it. One
+ * that has the label was created by another version of the controller, which had no time to name it, or was changed in
+ * admission. It has not been handed the VM, so another takes its place.
  */
 function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefined {
   const { vm, image, claims } = observed
@@ -160,10 +164,16 @@ function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefin
     : `metadata.labels[${vmUidLabel}]`
   if (difference === undefined) return undefined
   const reason = 'PodNotOwn'
-  const message = `the pod ${pod.metadata.name} differs from the launcher pod that the controller would create: ${difference}; delete it, and the controller creates its own`
+  const remedy = isLabelled ? 'it is replaced' : 'delete it, and the controller creates its own'
+  const message = `the pod ${pod.metadata.name} differs from the launcher pod that the controller would create: ${difference}; ${remedy}`
   const actions = wait(observed, reason, message)
   const isNew = actions.some((action) => action.do === 'updateStatus')
-  return isNew ? [...actions, { do: 'recordEvent', type: 'Warning', reason, message }] : actions
+  const isReplaced = isLabelled && pod.metadata.deletionTimestamp === undefined
+  return [
+    ...actions,
+    ...(isNew ? [{ do: 'recordEvent', type: 'Warning', reason, message } as const] : []),
+    ...(isReplaced ? [{ do: 'deletePod', pod, createAfterMs: replacedMs } as const] : []),
+  ]
 }
 
 /** The guest has been started with its disks, so they are whole. */
