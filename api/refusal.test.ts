@@ -25,3 +25,10 @@ test('prints several causes on a line each', () => {
     ].join('\n'),
   )
 })
+
+test('prints line ends in names and keys as JSON has them', () => {
+  const forged = '\n::error::'
+  expect(refusalText('VirtualMachine', `vm${forged}`, [cause(`spec.a${forged}`)])).toBe(
+    String.raw`The VirtualMachine "vm\n::error::" is invalid: spec.a\n::error::: Invalid value: 16: must be at most 8`,
+  )
+})

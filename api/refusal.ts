@@ -69,10 +69,17 @@ function renderOrigin(origin: Origin): string {
     : ` (preset ${namespace}/${name}@${revision})`
 }
 
+/**
+ * Line ends as JSON has them. Names and keys come from manifests of others, and CI systems read commands from the lines
+ * that a program prints.
+ */
+export const inOneLine = (text: string): string =>
+  text.replaceAll('\n', String.raw`\n`).replaceAll('\r', String.raw`\r`)
+
 /** What kubectl prints for a refusal, without the location of the manifest. */
 export function refusalText(kind: string, name: string, causes: readonly Cause[]): string {
-  const lines = statusCauses(causes).map(({ field, message }) => `${field}: ${message}`)
+  const lines = statusCauses(causes).map(({ field, message }) => inOneLine(`${field}: ${message}`))
   const [only] = lines
-  const head = `The ${kind} "${name}" is invalid: `
+  const head = inOneLine(`The ${kind} "${name}" is invalid: `)
   return lines.length === 1 ? `${head}${only}` : [head, ...lines.map((line) => `* ${line}`)].join('\n')
 }

@@ -1,5 +1,5 @@
 import { validPartOf, type VirtualMachine } from '../api/virtual-machine.ts'
-import { refusalText } from '../api/refusal.ts'
+import { inOneLine, refusalText } from '../api/refusal.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
 import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'
@@ -173,7 +173,7 @@ async function report(
   streams: Streams,
 ): Promise<void> {
   const { kind, name, warnings } = result
-  if (!how.quiet) for (const warning of warnings) streams.err(`Warning: ${warning}\n`)
+  if (!how.quiet) for (const warning of warnings) streams.err(`Warning: ${inOneLine(warning)}\n`)
   if (warnings.length > 0) await output.beside(stem, 'warnings', warnings)
   if ('causes' in result) {
     streams.err(`${refusalText(kind, name, result.causes)}\n`)

@@ -1,4 +1,4 @@
-import { refusalText } from '../api/refusal.ts'
+import { inOneLine, refusalText } from '../api/refusal.ts'
 import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
 import { completeInput, type CompleteSettings, type Outcome } from './complete.ts'
 import { exitCode, type ExitCode } from './failure.ts'
@@ -30,7 +30,7 @@ export async function diffAll(
     try {
       const done = await completeInput(input, settings)
       if (done === undefined) continue
-      if (!quiet) for (const warning of done.outcome.warnings) streams.err(`Warning: ${warning}\n`)
+      if (!quiet) for (const warning of done.outcome.warnings) streams.err(`Warning: ${inOneLine(warning)}\n`)
       const isSame = print(input.file, done, paint, streams)
       seen.refused ||= !isSame
     } catch (error) {

@@ -1,6 +1,6 @@
 import type { Cause } from '../api/cause.ts'
 import { parsePreset } from '../api/preset.ts'
-import { refusalText } from '../api/refusal.ts'
+import { inOneLine, refusalText } from '../api/refusal.ts'
 import { checkPreset } from '../presets/check.ts'
 import { compileParsed, type CompiledPreset } from '../presets/compile.ts'
 import { needsGrant } from '../presets/grant.ts'
@@ -29,7 +29,7 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
   const presets = new Map<string, Linted>()
   const warn = (file: string, text: string): void => {
     seen.warned = true
-    if (!settings.quiet) streams.err(`Warning: ${file}: ${text}\n`)
+    if (!settings.quiet) streams.err(`Warning: ${file}: ${inOneLine(text)}\n`)
   }
   let checked = 0
   for await (const input of inputs) {
