@@ -27,6 +27,8 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
+const ended = { phase: 'Failed', containerStatuses: [{ name: 'volume', state: { terminated: { exitCode: 1 } } }] }
+
 /** A cluster with a running VM to which the claim `data` is attached, and the claim. */
 async function setUp(ofClaim: object = {}, isScheduling = true) {
   const clock = fakeClock()
@@ -87,7 +89,7 @@ async function setUp(ofClaim: object = {}, isScheduling = true) {
   const isDeleted = () => pod() === undefined || pod()?.metadata.deletionTimestamp !== undefined
   /** Its containers end, and it is removed. */
   const end = () => {
-    server.put(podsPath, { ...pod()!, status: { phase: 'Failed' } })
+    server.put(podsPath, { ...pod()!, status: ended })
     server.remove(podsPath, 'default', podName)
   }
   const writes = () => server.requests.filter(({ method }) => method !== 'GET').length
@@ -137,7 +139,7 @@ test('a pod whose end was seen is replaced at once', async () => {
   server.put(podsPath, {
     ...pod()!,
     spec: { ...(pod()!['spec'] as object), nodeName: 'n1' },
-    status: { phase: 'Failed' },
+    status: ended,
   })
   await until(() => entry()?.reason === 'PodTerminating')
   // The kubelet removes it once its containers have ended.

@@ -78,7 +78,7 @@ function planned(vm: Persisted<VirtualMachine>, more: Partial<ObservedAttachment
       case 'createAttachmentPod':
         return `create ${action.pod.metadata.name}`
       case 'deleteAttachmentPod':
-        return `delete ${action.pod.metadata.uid}`
+        return `delete ${action.pod.metadata.uid}${action.createAfterMs === undefined ? '' : `, create after ${action.createAfterMs}`}`
       case 'recordEvent':
         return `${action.type} ${action.reason}`
       case 'requeueAfter':
@@ -158,7 +158,7 @@ describe('a volume of the spec', () => {
       'does not name a pod that another client made',
       { attachmentPods: [entry] },
       { pods: [{ ...podOf(), spec: { ...podOf().spec, automountServiceAccountToken: true } }] },
-      [['- PodNotOwn'], 'delete p1'],
+      [['- PodNotOwn'], 'delete p1, create after 10000'],
     ],
     [
       'does not name a pod that is being deleted',
@@ -240,8 +240,14 @@ describe('a volume of the spec', () => {
     [
       'replaces a pod that was evicted',
       { attachmentPods: [named] },
-      { pods: [podOf({ phase: 'Failed', reason: 'Evicted' })] },
+      { pods: [podOf({ phase: 'Failed', reason: 'Evicted', containerStatuses: [{ name: 'volume', state: {} }] })] },
       [['p1 Evicted'], 'Warning Evicted', 'delete p1'],
+    ],
+    [
+      'replaces a pod that its kubelet refused, and not at once',
+      { attachmentPods: [named] },
+      { pods: [podOf({ phase: 'Failed', reason: 'NodeAffinity' })] },
+      [['p1 NodeAffinity'], 'Warning NodeAffinity', 'delete p1, create after 10000'],
     ],
     [
       'has no second pod until the node confirms the end of the first',

@@ -170,10 +170,15 @@ function follow(observed: ObservedAttachments, volume: AttachedVolume): Step {
     actions: [
       ...warn(before, entry),
       ...(isCreating(pod) ? [{ do: 'requeueAfter', afterMs: creatingPollMs(entry) } as const] : []),
-      ...(isInTheWay ? [{ do: 'deleteAttachmentPod', pod } as const] : []),
+      ...(isInTheWay
+        ? [{ do: 'deleteAttachmentPod', pod, ...(hasStarted(pod) ? {} : { createAfterMs: claimPollMs }) } as const]
+        : []),
     ],
   }
 }
+
+/** Its kubelet has accepted it. One that refuses pods, for a taint or for want of something, refuses the next one at once. */
+const hasStarted = (pod: OwnPod): boolean => !isTerminal(pod) || (pod.status?.containerStatuses ?? []).length > 0
 
 type Explanation = Pick<AttachmentPod, 'reason' | 'message'>
 

@@ -1,4 +1,4 @@
-import { holdersOfLongIntegers, mayBeRounded } from '../../api/long-integer.ts'
+import { hasLongInteger, holdersOfLongIntegers, mayBeRounded } from '../../api/long-integer.ts'
 
 /** The operations of RFC 6902 that virtset sends. */
 export type Operation =
@@ -30,7 +30,9 @@ const maxOperationsBelow = 8
  * @param mayMove whether items of lists can have another place in `after`
  */
 export function patchBetween(before: Json, after: Json, mayMove = true): Operation[] {
-  return recordChanges(before, after, '', { holders: holdersOfLongIntegers(before), mayMove })
+  // Few objects have any, and the walk that finds where takes more memory.
+  const holders = hasLongInteger(before) ? holdersOfLongIntegers(before) : new Set()
+  return recordChanges(before, after, '', { holders, mayMove })
 }
 
 type Json = { readonly [key: string]: unknown }
