@@ -19,7 +19,10 @@ export interface ControllerContext {
   readonly kube: KubeClient
   readonly events: Pick<EventRecorder, 'record'>
   readonly log: Logger
-  /** Checked before each write: a replica that no longer leads must not write. */
+  /**
+   * Checked before each action: a replica that no longer leads must not write. `kube` checks it again when it sends a
+   * write.
+   */
   readonly isLeader: () => boolean
   readonly clock: Clock
 }
@@ -50,8 +53,8 @@ interface LoopOptions<T extends WithStatus> extends ControllerContext {
  * - One worker for each key. A change during a pass leads to another pass; a pass that throws is repeated with
  *   back-off.
  * - A pass starts from an object that is at least as new as the last write of this process (`newest`).
- * - Each action checks the leadership, and each write names the version it is based on. A conflict ends the pass
- *   silently: the change that caused it leads to the next one.
+ * - Each action checks the leadership, as does each write when it is sent, and each write names the version it is based
+ *   on. A conflict ends the pass silently: the change that caused it leads to the next one.
  *
  * Assumptions: a plan is a function of what was observed, so a pass may end after any of its actions. Actions that are
  * not writes to the object, such as creating a pod, are idempotent.

@@ -15,6 +15,7 @@ import { startConfigController } from './config-controller.ts'
 import { startCapabilitySetController } from './capability-set-controller.ts'
 import { createEngine } from './engine.ts'
 import { startGroupController } from './group-controller.ts'
+import { leadingClient } from './leading-client.ts'
 import { observeController } from './metrics.ts'
 import { startOrphanController } from './orphan-controller.ts'
 import { startPresetController } from './preset-controller.ts'
@@ -32,18 +33,18 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const access = await defaultAccess(process.env)
+  const isLeader = () => election.isLeader()
   // As many again for requests that are late, which give their place in the lanes to others.
-  const kube = fairClient(
-    createKubeClient({ access, userAgent: name, connections: 2 * connections, retries: false }),
-    connections,
-  )
+  const connected = createKubeClient({ access, userAgent: name, connections: 2 * connections, retries: false })
+  const kube = fairClient(leadingClient(connected, isLeader), connections)
   // Events, whose recorder lets namespaces take turns itself, and metrics do not wait behind the requests of a tenant.
+  // These do not depend on the leadership: no decision is taken from our events, and each replica reviews the tokens of
+  // those who read its metrics.
   const client = createKubeClient({ access, userAgent: name, retries: false })
   // The lease must not wait until slow requests for VMs leave a connection.
   const leaseKube = createKubeClient({ access, userAgent: name, connections: 1 })
   const registry = createMetrics()
   const events = countEvents(registry, createEventRecorder({ kube: client, log, component: name, instance: identity }))
-  const isLeader = () => election.isLeader()
   const inventory = watchInventory({
     kube,
     log,
@@ -85,7 +86,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       else shutdown.fail('the leader could not start', error)
     })
   }
-  const onLost = (why: string) => shutdown.fail(why)
+  // The steps wait for requests in progress, but another process acts in 5 s.
+  const onLost = (why: string) => shutdown.abandon(why)
   const own = [
     vms,
     controller.pods,

@@ -56,9 +56,22 @@ describe('shutdown', () => {
 
   it('exits 1 after a failure', async () => {
     const { clock, steps, shutdown } = setUp()
-    shutdown.fail('the lease is lost')
+    shutdown.fail('the caches are lost')
     shutdown.begin('again')
     await clock.advance(0)
     expect(steps).toEqual(['exit 1'])
+  })
+
+  it('exits 1 at once, without a step, when it is abandoned, also during a shutdown', async () => {
+    const { clock, steps, shutdown, signal } = setUp()
+    const requests = Promise.withResolvers<void>()
+    shutdown.step('requests in progress', () => requests.promise)
+    shutdown.abandon('the lease is lost')
+    expect(steps).toEqual(['exit 1'])
+    signal('SIGTERM')
+    await clock.advance(0)
+    shutdown.abandon('the lease is lost')
+    expect(steps).toEqual(['exit 1', 'exit 1'])
+    requests.resolve()
   })
 })

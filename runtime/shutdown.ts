@@ -27,8 +27,13 @@ export interface Shutdown {
   readonly signal: AbortSignal
   step(name: string, run: () => void | Promise<void>): void
   begin(why: string): void
-  /** Something that the process needs was lost, such as the leadership. */
+  /** Something that the process needs was lost. */
   fail(why: string, error?: unknown): void
+  /**
+   * Exits 1 at once, without the steps, also during a shutdown: whatever the process would still do could do harm, such
+   * as after it lost the leadership.
+   */
+  abandon(why: string): void
 }
 
 export function createShutdown(options: ShutdownOptions): Shutdown {
@@ -72,6 +77,10 @@ export function createShutdown(options: ShutdownOptions): Shutdown {
     fail(why, error) {
       log.error({ err: error, why }, 'cannot continue')
       begin(why, 1)
+    },
+    abandon(why) {
+      log.error({ why }, 'exiting at once')
+      exit(1)
     },
   }
 }
