@@ -211,6 +211,57 @@ describe('leader election', () => {
     expect(calls[1]).toBe('lost: "two" took the lease')
   })
 
+  it('does not lead after another client wrote the lease until it has renewed it, which it does at once', async () => {
+    const server = await startServer()
+    const { election, clock, calls } = startElector(server, 'one')
+    await until(() => election.isLeader() && clock.nextMs() === 2000)
+    server.put(collection, { metadata: lease, spec: { holderIdentity: 'one', leaseDurationSeconds: 15 } })
+    const { promise, resolve } = Promise.withResolvers<undefined>()
+    let sent = 0
+    server.fault = ({ method }) => (method === 'PUT' && sent++ > 0 ? { heldUntil: promise } : undefined)
+    await clock.advance(2000)
+    await until(() => server.requests.length === 5)
+    expect(election.isLeader()).toBe(false)
+    resolve(undefined)
+    await until(() => election.isLeader())
+    expect([clock.monotonic(), calls]).toEqual([2000, ['leading']])
+    expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'POST', 'PUT', 'GET', 'PUT'])
+  })
+
+  it('has one leader if the lease is deleted: the holder creates it again', async () => {
+    const server = await startServer()
+    const one = startElector(server, 'one')
+    await until(() => one.election.isLeader() && one.clock.nextMs() === 2000)
+    const two = startElector(server, 'two')
+    await until(() => two.clock.nextMs() === 2000)
+    server.remove(collection, lease.namespace, lease.name)
+    await two.clock.advance(2000)
+    await until(() => two.clock.nextMs() === 2000)
+    expect([one.election.isLeader(), two.election.isLeader()]).toEqual([true, false])
+    await one.clock.advance(2000)
+    await until(() => record(server) !== undefined)
+    await until(() => one.election.isLeader())
+    await two.clock.advance(2000)
+    await until(() => two.clock.nextMs() === 2000)
+    expect([one.calls, two.calls, two.election.leader()]).toEqual([['leading'], [], 'one'])
+  })
+
+  it('another takes over 15 s after the last change that it saw if the lease was deleted with its holder', async () => {
+    const server = await startServer()
+    server.put(collection, { metadata: lease, spec: { holderIdentity: 'dead', leaseDurationSeconds: 15 } })
+    const { clock, election } = startElector(server, 'two')
+    await until(() => clock.nextMs() === 2000)
+    server.remove(collection, lease.namespace, lease.name)
+    await until(
+      () => election.isLeader(),
+      async () => {
+        if (clock.nextMs() === 2000) await clock.advance(2000)
+      },
+    )
+    expect(clock.monotonic()).toBe(16_000)
+    expect(record(server)).toMatchObject({ holderIdentity: 'two' })
+  })
+
   it(
     'never two leaders, with partitions, lost responses, silence and clocks of different speed',
     { timeout: 240_000 },

@@ -46,8 +46,8 @@ interface LeaderElectionOptions {
   /** Called once, when this process becomes the leader. */
   readonly onLeading: () => void
   /**
-   * Called once, when this process is no longer the leader. It should exit: work that began under the lease may be in
-   * progress.
+   * Called once, when this process is no longer the leader. It should exit at once: work that began under the lease may
+   * be in progress, and another process may lead in 5 s.
    */
   readonly onLost: (why: string) => void
   readonly clock?: Clock
@@ -59,12 +59,22 @@ interface LeaderElectionOptions {
  * counted from when it *sent* the last successful write. Another process takes over when it has seen the lease
  * unchanged for 15 s of its own time: clocks are never compared, and their speeds may differ by less than half.
  *
+ * The 5 s between are for a request that was sent while its process led, and takes effect later: `isLeader` must be
+ * asked when a write is sent. A request can take longer (a client waits for 35 s without a byte), so the loser exits at
+ * once, which breaks its connections. What then still takes effect must fail by what it is conditional on.
+ *
  * A leader whose event loop was blocked for longer does nothing before it has renewed the lease once more. That
  * succeeds only if no other process has written it meanwhile.
+ *
+ * Where the lease is deleted, its holder creates it again when it renews it. Others wait for that as if the lease were
+ * still there. Only a process that had not seen it yet takes it at once: both can lead until the former holder renews,
+ * at most 2 s later if the API server responds.
  */
 interface LeaderElection {
   /**
    * True only while no other process can have taken over; it reads the clock, so it is correct after a long pause too.
+   * Except if the whole machine was suspended, because the monotonic clock of Linux stands still meanwhile: then until
+   * the next renewal, at most 2 s later, which finds another holder.
    */
   isLeader(): boolean
   /** The holder of the lease, as last seen. */
@@ -88,6 +98,8 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
   const stopping = new AbortController()
   let observed: Persisted<Lease> | undefined
   let observedAtMs = 0
+  /** Another client has written or deleted the lease: this process does not lead until it has written it again. */
+  let isOutdated = false
   /** This process leads until then; undefined: it never did. */
   let leadsUntilMs: number | undefined
   let isOver = false
@@ -121,23 +133,42 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
 
   /** Writes the lease with our identity, if it is free or ours; returns whether we hold it. */
   const acquireOrRenew = async (signal: AbortSignal): Promise<boolean> => {
-    // A leader's own copy is the newest unless another client wrote: then the write conflicts, and the next attempt
-    // reads.
-    if (!observed || holder() !== identity) {
-      const found = await read(signal)
-      if (found) observe(found)
-      else observed = undefined
-    }
+    // A leader's own copy is the newest unless another client wrote.
+    if (isOutdated || holder() !== identity) await refresh(signal)
     if (isHeldByAnother()) return false
     const sentAtMs = clock.monotonic()
-    const spec = nextSpec()
-    observe(
-      observed
-        ? await kube.update(leases, { ...observed, spec }, { signal })
-        : await kube.create(leases, { metadata: { ...lease }, spec }, { signal }),
-    )
+    const written = await write(nextSpec(), signal)
+    if (written === undefined) return false
+    isOutdated = false
+    observe(written)
     leadsUntilMs = sentAtMs + renewDeadlineMs
     return true
+  }
+
+  const refresh = async (signal: AbortSignal): Promise<void> => {
+    const found = await read(signal)
+    if (found) observe(found)
+    // The holder of a lease that was deleted leads on until it renews it.
+    else if (!isHeldByAnother()) observed = undefined
+  }
+
+  /** Undefined: another client has written or deleted the lease since it was observed. */
+  const write = async (
+    spec: NonNullable<Lease['spec']>,
+    signal: AbortSignal,
+  ): Promise<Persisted<Lease> | undefined> => {
+    const before = observed
+    try {
+      return before
+        ? await kube.update(leases, { ...before, spec }, { signal })
+        : await kube.create(leases, { metadata: { ...lease }, spec }, { signal })
+    } catch (error) {
+      // A creation finds no namespace.
+      const isGone = before !== undefined && isNotFound(error)
+      if (!isConflict(error) && !isAlreadyExists(error) && !isGone) throw error
+      isOutdated = true
+      return undefined
+    }
   }
 
   const read = (signal: AbortSignal): Promise<Persisted<Lease> | undefined> =>
@@ -151,11 +182,11 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     const limit = new AbortController()
     const cancel = clock.after(limitMs, () => limit.abort(new Error('the API server took too long')))
     try {
-      return await acquireOrRenew(AbortSignal.any([limit.signal, stopping.signal]))
+      const signal = AbortSignal.any([limit.signal, stopping.signal])
+      // What another client has written is read at once: meanwhile, this process does not lead.
+      return (await acquireOrRenew(signal)) || (isOutdated && !isHeldByAnother() && (await acquireOrRenew(signal)))
     } catch (error) {
-      if (stopping.signal.aborted) return false
-      if (isConflict(error) || isAlreadyExists(error)) observed = undefined
-      else log.warn({ err: error, lease }, 'could not acquire or renew the lease')
+      if (!stopping.signal.aborted) log.warn({ err: error, lease }, 'could not acquire or renew the lease')
       return false
     } finally {
       cancel()
@@ -178,11 +209,12 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
 
   /** Renews the lease late; returns whether no other process can have led meanwhile. */
   const confirm = async (): Promise<boolean> => {
-    const transitions = observed?.spec?.leaseTransitions
+    const before = observed
     const limitMs = leaseDurationMs - renewDeadlineMs
-    // The first attempt conflicts with an own write whose response was not read in time; the second reads it.
+    // The connection of the first attempt may have been closed meanwhile.
     const isRenewed = (await attempt(limitMs)) || (!isHeldByAnother() && (await attempt(limitMs)))
-    return isRenewed && observed?.spec?.leaseTransitions === transitions
+    const isSame = observed?.metadata.uid === before?.metadata.uid
+    return isRenewed && isSame && observed?.spec?.leaseTransitions === before?.spec?.leaseTransitions
   }
 
   const lose = (why: string) => {
@@ -197,7 +229,8 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     if (!stopping.signal.aborted) throw error
   })
 
-  const isLeader = () => !isOver && leadsUntilMs !== undefined && clock.monotonic() < leadsUntilMs && !isHeldByAnother()
+  const isLeader = () =>
+    !isOver && !isOutdated && leadsUntilMs !== undefined && clock.monotonic() < leadsUntilMs && !isHeldByAnother()
 
   const giveBack = async (): Promise<void> => {
     if (!observed || !isLeader()) return
