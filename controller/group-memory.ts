@@ -21,6 +21,11 @@ export interface GroupMemory {
   readonly refused: Map<string, { readonly againAtMs: number; readonly waitMs: number }>
   /** The VMs that were deleted to scale the group in, by uid, and whether their claims are deleted with them. */
   readonly scaledIn: Map<string, { readonly isBound: boolean }>
+  /**
+   * By the name of a VM that is to be created, the UIDs of its claims that no other process can give to the last VM of
+   * this name any more.
+   */
+  readonly kept: Map<string, Set<string>>
   /** Whether this process knows all VMs that former leaders created for the group, also those that its cache lacks. */
   isVerified: boolean
 }
@@ -41,6 +46,7 @@ export function createGroupMemory(status: GroupStatus | undefined, clock: Clock,
     rejected: new Set(),
     refused: new Map(),
     scaledIn: new Map(),
+    kept: new Map(),
     isVerified: false,
   }
 }

@@ -249,11 +249,14 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
     const vm = virtualMachineOf(owner, name, revisionOf(group.spec.template))
     const object = { ...vm, metadata: { ...vm.metadata, generateName: vmPrefix(group) } }
     if (memory.asksFirst) await ask(selector, object)
-    if (!(await createClaims(kube, group, name, deadline)) || deadline.isOver()) return false
+    const kept = memory.kept.get(name) ?? new Set()
+    memory.kept.set(name, kept)
+    if (!(await createClaims(kube, clock, group, name, deadline, kept)) || deadline.isOver()) return false
     const isRepeated = memory.expectations.uncertainNames.includes(name)
     memory.expectations.uncertain(name)
     try {
       const made = await kube.create(virtualMachines, object)
+      memory.kept.delete(name)
       await welcome(group, memory, made)
       record(group, 'Normal', 'SuccessfulCreate', `Created VM ${name}`)
     } catch (error) {
@@ -287,13 +290,15 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
   }
 
   /** Has no deadline: a VM that this pass has deleted can be gone before the next one, and its claims would stay. */
-  const bindAll = async (group: Group, { scaledIn }: GroupMemory, all: readonly Vm[]): Promise<undefined> => {
+  const bindAll = async (group: Group, { scaledIn, kept }: GroupMemory, all: readonly Vm[]): Promise<undefined> => {
     const unbound = all.filter(({ metadata }) => scaledIn.get(metadata.uid)?.isBound !== true)
     if (unbound.length === 0) return undefined
     const whole = await wholeOf(group)
     for (const vm of unbound.slice(0, maxBindings)) {
       // Another leader can have created another VM of this number, whose claims are the same.
       assertLeading()
+      // A response that is lost leaves open when that takes effect.
+      kept.delete(vm.metadata.name)
       await bindClaims(kube, whole, vm)
       // One that is gone is not noted any more.
       if (scaledIn.has(vm.metadata.uid)) scaledIn.set(vm.metadata.uid, { isBound: true })

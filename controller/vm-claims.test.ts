@@ -1,9 +1,12 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { startFakeApiServer, type FakeRequest } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
+import { until } from '../test/until.ts'
+import { leadingClient } from './leading-client.ts'
 import { bindClaims, createClaims } from './vm-claims.ts'
 
 const claims = '/api/v1/persistentvolumeclaims'
@@ -48,13 +51,88 @@ test.each<[string, object, string, boolean]>([
   const kube = createKubeClient({ access: server.access, userAgent: 'test' })
   const labels = { 'virtset.io/group': 'web' }
   server.put(claims, { metadata: { namespace: 'default', name: 'root-web-0', labels, ...metadata }, spec: {} })
-  const created = createClaims(kube, group, 'web-0', { isOver: () => false }).then(
+  const created = createClaims(kube, fakeClock(), group, 'web-0', { isOver: () => false }, new Set()).then(
     () => 'used',
     (error: Error) => error.message,
   )
   expect(await created).toBe(outcome)
+  const before = server.requests.length
   await bindClaims(kube, group, vm)
-  expect(server.requests.some(({ method }) => method === 'PATCH')).toBe(isBound)
+  expect(server.requests.slice(before).some(({ method }) => method === 'PATCH')).toBe(isBound)
+  await kube.close()
+  await server.close()
+})
+
+describe('a claim that a former leader gives to the last VM of this number', () => {
+  const labels = { 'virtset.io/group': 'web' }
+  const isPatch = ({ method }: FakeRequest) => method === 'PATCH'
+
+  /** `bindClaims` of the former leader, whose first PATCH the API server holds until it is released. */
+  async function setUp() {
+    const server = await startFakeApiServer()
+    const kube = createKubeClient({ access: server.access, userAgent: 'test' })
+    server.put(claims, { metadata: { namespace: 'default', name: 'root-web-0', labels }, spec: {} })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let patches = 0
+    server.fault = (request) => (isPatch(request) && patches++ === 0 ? { heldUntil: promise } : undefined)
+    const former = createKubeClient({ access: server.access, userAgent: 'former', retries: false })
+    let isLeader = true
+    const bound = bindClaims(
+      leadingClient(former, () => isLeader),
+      group,
+      vm,
+    )
+    await until(() => patches === 1)
+    isLeader = false
+    const end = async () => {
+      await former.close()
+      await kube.close()
+      await server.close()
+    }
+    const use = () => createClaims(kube, fakeClock(), group, 'web-0', { isOver: () => false }, new Set())
+    const owners = () => server.find(claims, 'default', 'root-web-0')?.metadata['ownerReferences']
+    return { server, bound, release: resolve, use, owners, end }
+  }
+
+  test('stays if a new VM uses it before that takes effect', async () => {
+    const { bound, release, use, owners, end } = await setUp()
+    expect(await use()).toBe(true)
+    release()
+    await expect(bound).rejects.toThrow('no longer leading')
+    expect(owners()).toBeUndefined()
+    await end()
+  })
+
+  test('is not used if that takes effect between being read and being written', async () => {
+    const { server, bound, release, use, owners, end } = await setUp()
+    const { fault } = server
+    server.fault = (request) => {
+      if (!isPatch(request)) return fault?.(request)
+      release()
+      return { heldUntil: bound }
+    }
+    await expect(use()).rejects.toThrow(ending)
+    expect(owners()).toEqual([ownerOf('VirtualMachine', 'web-0', vm.metadata.uid)])
+    await end()
+  })
+})
+
+test('a claim that changes while a VM becomes its owner is read again, a few times', async () => {
+  const server = await startFakeApiServer()
+  const kube = createKubeClient({ access: server.access, userAgent: 'test' })
+  const metadata = { namespace: 'default', name: 'root-web-0', labels: { 'virtset.io/group': 'web' } }
+  server.put(claims, { metadata, spec: {} })
+  let changes = 4
+  server.fault = ({ method }) => {
+    if (method === 'PATCH' && changes-- > 0) server.put(claims, { metadata, spec: {} })
+    return undefined
+  }
+  await bindClaims(kube, group, vm)
+  const own = ownerOf('VirtualMachine', 'web-0', vm.metadata.uid)
+  expect(server.find(claims, 'default', 'root-web-0')?.metadata['ownerReferences']).toEqual([own])
+  server.put(claims, { metadata: { ...metadata, ownerReferences: [] }, spec: {} })
+  changes = Infinity
+  await expect(bindClaims(kube, group, vm)).rejects.toThrow('the claim root-web-0 has changed each time')
   await kube.close()
   await server.close()
 })
@@ -66,9 +144,13 @@ test('claims are created until the deadline', async () => {
   const of = { ...group, spec: { ...group.spec, claimTemplates } }
   let left = 2
   const deadline = { isOver: () => left-- === 0 }
-  const outcomes = [await createClaims(kube, of, 'web-0', deadline), server.objects(claims).length]
-  outcomes.push(await createClaims(kube, of, 'web-0', deadline), server.objects(claims).length)
+  const kept = new Set<string>()
+  const create = () => createClaims(kube, fakeClock(), of, 'web-0', deadline, kept)
+  const outcomes = [await create(), server.objects(claims).length]
+  outcomes.push(await create(), server.objects(claims).length)
   expect(outcomes).toEqual([false, 2, true, 3])
+  // Nobody else can have bound them.
+  expect(server.requests.filter(({ method }) => method === 'PATCH')).toEqual([])
   await kube.close()
   await server.close()
 })

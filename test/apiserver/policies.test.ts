@@ -360,16 +360,17 @@ describe('the controller and claims', () => {
     expect((await ask('POST', `${claims}?dryRun=All`, claim, controller)).code).toBe(code)
   })
 
-  test('marks them as filled, and changes nothing else', async () => {
+  test('marks them as filled and used, and changes nothing else', async () => {
     expect((await ask('POST', claims, claimOf('db', { annotations: { owner: 'jane' } }), jane)).code).toBe(201)
     const codes = [
       { annotations: { 'virtset.io/filled': 'now' } },
+      { annotations: { 'virtset.io/used': 'now' } },
       { annotations: { owner: 'other' } },
       { annotations: { owner: null } },
       { finalizers: [] },
       { labels },
     ].map(async (metadata) => (await ask('PATCH', `${claims}/db`, { metadata }, controller)).code)
-    expect(await Promise.all(codes)).toEqual([200, 403, 403, 403, 403])
+    expect(await Promise.all(codes)).toEqual([200, 200, 403, 403, 403, 403])
   })
 })
 
