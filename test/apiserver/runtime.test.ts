@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { kubeconfigAccess } from '../../runtime/access.ts'
-import { isAlreadyExists, isConflict, isExpired, isInvalid, isNotFound } from '../../runtime/api-error.ts'
+import {
+  isAlreadyExists,
+  isConflict,
+  isExpired,
+  isInvalid,
+  isNotFound,
+  unlessNotFound,
+} from '../../runtime/api-error.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { createEventRecorder, events } from '../../runtime/events.ts'
@@ -56,6 +63,8 @@ describe('the client on a real API server', () => {
     await expect(kube.patch(configMaps, ref, { type: 'json', body: test })).rejects.toSatisfy(isInvalid)
     const stale = [{ op: 'replace', path: '/metadata/resourceVersion', value: created.metadata.resourceVersion }]
     await expect(kube.patch(configMaps, ref, { type: 'json', body: stale })).rejects.toSatisfy(isConflict)
+    const old = { metadata: { resourceVersion: created.metadata.resourceVersion }, data: { b: '3' } }
+    await expect(kube.patch(configMaps, ref, { type: 'merge', body: old })).rejects.toSatisfy(isConflict)
     const applied = { apiVersion: 'v1', kind: 'ConfigMap', data: { c: '3' } }
     expect((await kube.patch(configMaps, ref, { type: 'apply', body: applied, fieldManager: 'm' })).data).toMatchObject(
       { c: '3' },
@@ -120,6 +129,25 @@ describe('leader election on a real API server', () => {
     await until(() => two.isLeader(), undefined, slow)
     await two.stop()
     expect(changes).toEqual(['one leads', 'two leads'])
+  })
+
+  it('creates a lease again that was deleted', async () => {
+    const changes: string[] = []
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/deleted`
+    const one = startLeaderElection({
+      kube,
+      log,
+      lease: { namespace, name: 'deleted' },
+      identity: 'one',
+      onLeading: () => changes.push('leads'),
+      onLost: (why) => changes.push(`lost: ${why}`),
+    })
+    await until(() => one.isLeader(), undefined, slow)
+    await kube.request('DELETE', path)
+    const lease = await until(() => unlessNotFound(kube.request('GET', path)), undefined, slow)
+    await until(() => one.isLeader(), undefined, slow)
+    expect([lease, changes]).toMatchObject([{ spec: { holderIdentity: 'one' } }, ['leads']])
+    await one.stop()
   })
 })
 
