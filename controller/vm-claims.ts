@@ -101,9 +101,12 @@ async function bindClaim(
   ref: ObjectRef,
   owner: OwnerReference,
   triesLeft = bindTries,
+  before?: Claim,
 ): Promise<void> {
   const claim = await unlessNotFound(kube.get(wholeClaims, ref))
   if (claim === undefined || isEndingFor(group, claim) || !isOfGroup(group, claim)) return
+  // Another leader has found it for a new VM.
+  if (before !== undefined && usedAt(claim) !== usedAt(before)) return
   // The garbage collector deletes an object when none of its owners exists any more.
   const others = (claim.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== group.metadata.uid)
   const body = { metadata: { ...pick(claim.metadata, 'uid', 'resourceVersion'), ownerReferences: [...others, owner] } }
@@ -113,9 +116,11 @@ async function bindClaim(
     if (!isConflict(error)) throw error
     // Not a conflict, which ends a pass: nothing leads to the next one, since claims are not watched.
     if (triesLeft <= 1) throw new Error(`the claim ${ref.name} has changed each time`, { cause: error })
-    await bindClaim(kube, group, ref, owner, triesLeft - 1)
+    await bindClaim(kube, group, ref, owner, triesLeft - 1, claim)
   }
 }
+
+const usedAt = ({ metadata }: Claim): string | undefined => metadata.annotations?.[usedAnnotation]
 
 /** Not one of a user or of another group. */
 const isOfGroup = ({ metadata }: Group, claim: Claim): boolean =>
