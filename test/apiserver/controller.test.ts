@@ -238,4 +238,18 @@ describe('the controller on a real API server, without webhooks', () => {
     expect(await ended).toBe(0)
     expect(await field('{.spec.holderIdentity}', 'lease', '-n', 'virtset-system', 'virtset-controller')).toBe('')
   })
+
+  it('exits at once, and leaves nothing to be done, when another process has taken the lease', async () => {
+    const three = startReplica('three')
+    const ended = new Promise((resolve) => three.once('exit', (code) => resolve(code)))
+    const log = () => readFile(logFile('three'), 'utf8')
+    await eventually('the third replica leads', async () => (await log()).includes('"leading"'))
+    const spec = { holderIdentity: 'other', leaseTransitions: 9 }
+    const lease = ['lease', '-n', 'virtset-system', 'virtset-controller']
+    await kubectl('patch', ...lease, '--type=merge', '-p', JSON.stringify({ spec }))
+    expect(await ended).toBe(1)
+    expect(await log()).toContain('"exiting at once"')
+    expect(await log()).not.toContain('"stopping"')
+    expect(await field('{.spec.holderIdentity}', ...lease)).toBe('other')
+  })
 })
