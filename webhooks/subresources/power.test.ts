@@ -260,6 +260,27 @@ describe('against an API server', () => {
     )
   })
 
+  test.each<[PowerVerb, string, ReturnType<typeof vm> | undefined, ConfigStatus, string]>([
+    ['start', 'creation of the VM', undefined, {}, 'POST virtualmachines'],
+    ['start', 'deletion of the finished VM', vm('Failed'), {}, 'DELETE virtualmachines/web'],
+    ['stop', 'deletion of the VM', vm('Running'), {}, 'DELETE virtualmachines/web'],
+    ['stop', 'cancellation of a restart', vm('Running'), restarting, 'PATCH virtualmachineconfigs/web/status'],
+    ['restart', 'request in the status', vm('Running'), {}, 'PATCH virtualmachineconfigs/web/status'],
+  ])('%s is aborted while the %s waits to be sent again', async (verb, _, found, status, write) => {
+    const { clock, server, power } = await setUp()
+    put(server, configs, config(status))
+    if (found !== undefined) put(server, vms, found)
+    server.fault = ({ method }) => (method === 'GET' ? undefined : { status: 429, headers: { 'retry-after': '25' } })
+    const client = new AbortController()
+    const response = power(request(verb), client.signal).catch(String)
+    await until(() => clock.pending() > 0)
+    client.abort(new Error('disconnected'))
+    server.fault = undefined
+    await clock.advance(30_000)
+    expect(await response).toBe('Error: disconnected')
+    expect(writes(server)).toEqual([write])
+  })
+
   test('a dry run writes nothing', async () => {
     const { server, power } = await setUp()
     put(server, vms, vm('Failed'))

@@ -38,7 +38,10 @@ export type PowerResponse =
   | { readonly code: 202; readonly uid: string; readonly message: string }
   | { readonly refused: Status }
 
-/** Performs a request. Errors of the API server are thrown unchanged. */
+/**
+ * Performs a request. Errors of the API server are thrown unchanged. Once the signal is aborted, nothing more is sent:
+ * a write that waits for its Retry-After could start a VM after a later `stop` was told that none is running.
+ */
 export type Power = (request: PowerRequest, signal?: AbortSignal) => Promise<PowerResponse>
 
 /** The next step of a request. */
@@ -116,13 +119,18 @@ const fieldManager = 'virtset-webhooks'
 /** The maximum number of conflicts with concurrent writers. */
 const maxConflicts = 20
 
+/** The signal of a request, for all that is sent for it. */
+interface Abortable {
+  readonly signal?: AbortSignal
+}
+
 export function createPower(kube: KubeClient, clock: Clock): Power {
   const inTurn = createLanes(lanes)
   const waiting = createShares(mostWaiting)
 
   const find = async (
     { namespace, name }: PowerRequest,
-    options: { readonly signal?: AbortSignal } = {},
+    options: Abortable,
   ): Promise<{ config: Config; vm: StoredVm | undefined }> => {
     const config = await kube.get(configs, { namespace, name }, options)
     return { config, vm: await unlessNotFound(kube.get(vms, { namespace, name }, options)) }
@@ -132,6 +140,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     { isDryRun, namespace, name }: PowerRequest,
     config: Config,
     isFree: boolean,
+    options: Abortable,
   ): Promise<PowerResponse> => {
     const spec = { template: templateWithClaims(config) }
     const owner = { ...config, kind: 'VirtualMachineConfig', spec } as const
@@ -142,26 +151,31 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     const query = new URLSearchParams({ fieldManager, ...(isDryRun ? { dryRun: 'All' } : {}) })
     // Not kube.create: the response to a dry run has no resourceVersion and would be rejected as malformed.
     const path = `${pathOf(virtualMachines, { namespace })}?${query.toString()}`
-    return { code: 201, object: await kube.request('POST', path, object) }
+    return { code: 201, object: await kube.request('POST', path, object, options) }
   }
 
-  const remove = async (vm: StoredVm, request: PowerRequest): Promise<void> => {
+  const remove = async (vm: StoredVm, request: PowerRequest, options: Abortable): Promise<void> => {
     const { metadata } = vm
     const { isDryRun: dryRun, gracePeriodSeconds } = request
     const ref = { namespace: request.namespace, name: metadata.name }
     if (gracePeriodSeconds !== undefined) {
       const annotations = { [gracePeriodAnnotation]: String(gracePeriodSeconds) }
       const body = { metadata: { uid: metadata.uid, annotations } }
-      await kube.patch(virtualMachines, ref, { type: 'merge', body }, { dryRun })
+      await kube.patch(virtualMachines, ref, { type: 'merge', body }, { ...options, dryRun })
     }
-    await unlessNotFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
+    await unlessNotFound(kube.delete(virtualMachines, ref, { ...options, uid: metadata.uid, dryRun }))
   }
 
-  const writeRestart = async (config: Config, restart: RestartRequest, dryRun: boolean): Promise<void> => {
+  const writeRestart = async (
+    config: Config,
+    restart: RestartRequest,
+    { isDryRun: dryRun }: PowerRequest,
+    options: Abortable,
+  ): Promise<void> => {
     const { namespace, name, resourceVersion, uid } = config.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
     const body = { metadata: { uid, resourceVersion }, status: { restart } }
-    await kube.patch(virtualMachineConfigs, ref, { type: 'merge', body }, { subresource: 'status', dryRun })
+    await kube.patch(virtualMachineConfigs, ref, { type: 'merge', body }, { ...options, subresource: 'status', dryRun })
   }
 
   /** Undefined: wait, then observe and decide again. */
@@ -171,26 +185,27 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     config: Config,
     isInTime: boolean,
     mayWait: () => boolean,
+    options: Abortable,
   ): Promise<PowerResponse | undefined> => {
     switch (step.do) {
       case 'create':
-        return create(request, config, true)
+        return create(request, config, true, options)
       case 'clear':
-        if (request.isDryRun) return create(request, config, false)
+        if (request.isDryRun) return create(request, config, false, options)
         if (!isInTime) return conflict(request, 'the previous VM still exists; try again')
         if (!mayWait()) return tooManyWaiting(request)
         if (step.vm !== undefined && step.vm.metadata.deletionTimestamp === undefined) {
-          await remove(step.vm, request)
+          await remove(step.vm, request, options)
         }
         return undefined
       case 'delete':
-        await remove(step.vm, request)
+        await remove(step.vm, request, options)
         return accepted(step.vm, 'the guest is shutting down')
       case 'cancel restart':
-        await writeRestart(config, { ...step.restart, ...graceOf(request), cancelled: true }, request.isDryRun)
-        return stopAfterCancelling(request, config)
+        await writeRestart(config, { ...step.restart, ...graceOf(request), cancelled: true }, request, options)
+        return stopAfterCancelling(request, config, options)
       case 'request restart':
-        await writeRestart(config, restartOf(step.vm, request, timestamp(clock)), request.isDryRun)
+        await writeRestart(config, restartOf(step.vm, request, timestamp(clock)), request, options)
         return accepted(step.vm, 'the VM will be replaced')
       case 'done':
         return { code: 202, uid: step.uid, message: step.message }
@@ -200,10 +215,14 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
   }
 
   /** The old VM may be gone and the new one not yet created; the controller deletes one that is created meanwhile. */
-  const stopAfterCancelling = async (request: PowerRequest, { metadata }: Config): Promise<PowerResponse> => {
-    const { vm } = await find(request)
+  const stopAfterCancelling = async (
+    request: PowerRequest,
+    { metadata }: Config,
+    options: Abortable,
+  ): Promise<PowerResponse> => {
+    const { vm } = await find(request, options)
     if (vm !== undefined && isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata }) && !isFinished(vm)) {
-      await remove(vm, request)
+      await remove(vm, request, options)
     }
     return { code: 202, uid: vm?.metadata.uid ?? metadata.uid, message: 'the restart is cancelled' }
   }
@@ -213,9 +232,10 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     const waitedMs = () => clock.monotonic() - startedMs
     let leave: (() => void) | undefined
     const mayWait = () => (leave ??= waiting.take(request.namespace)) !== undefined
+    const options = signal === undefined ? {} : { signal }
     const pass = async () => {
-      const { config, vm } = await find(request, signal === undefined ? {} : { signal })
-      return perform(decide(request, config, vm), request, config, waitedMs() < longestWaitMs, mayWait)
+      const { config, vm } = await find(request, options)
+      return perform(decide(request, config, vm), request, config, waitedMs() < longestWaitMs, mayWait, options)
     }
     try {
       for (let conflicts = 0; ;) {
