@@ -7,6 +7,13 @@ export interface Progress {
 
 const pollMs = 300
 
+interface FollowOptions {
+  /** What to know after a timeout. */
+  readonly unfinished?: string
+  /** Ends it, with the reason of the signal as the error. */
+  readonly signal?: AbortSignal
+}
+
 /**
  * Prints each progress of an operation once, on standard error, until it is done or has failed.
  * @param name of the object, before each progress
@@ -17,15 +24,16 @@ export async function follow(
   read: () => Promise<Progress>,
   timeoutSeconds: number,
   world: Pick<World, 'err' | 'now'>,
+  { unfinished = 'the operation continues in the cluster', signal }: FollowOptions = {},
 ): Promise<boolean> {
   const { sleep, systemClock } = await import('../runtime/clock.ts')
   const untilMs = world.now() + timeoutSeconds * 1000
-  for (let printed = ''; world.now() < untilMs; await sleep(systemClock, pollMs)) {
+  for (let printed = ''; world.now() < untilMs; await sleep(systemClock, pollMs, signal)) {
     const { state, words } = await read()
     if (words !== printed) world.err(`${name}: ${words}\n`)
     printed = words
     if (state !== 'in progress') return state === 'done'
   }
-  world.err(`error: timed out after ${timeoutSeconds} s; the operation continues in the cluster\n`)
+  world.err(`error: timed out after ${timeoutSeconds} s; ${unfinished}\n`)
   return false
 }

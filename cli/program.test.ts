@@ -43,7 +43,11 @@ describe('the command line', () => {
     const serving = Promise.withResolvers<void>()
     const running = runVm(
       words.map((word) => (existsSync(at(word)) || ['report.xml', 'web.png'].includes(word) ? at(word) : word)),
-      { ...(await exampleWorld(serving.resolve)) },
+      {
+        ...(await exampleWorld(serving.resolve)),
+        // A user ends what serves; a command that ends by itself can be interrupted too.
+        ...(servers.includes(name) ? {} : { interrupted: () => new Promise(() => {}) }),
+      },
     )
     const result = await Promise.race([running, serving.promise])
     const ended = [Number(code), expect.not.stringContaining('error')]
@@ -112,7 +116,12 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
       attachedVolumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
     },
   })
-  fake.put(`${api}/virtualmachineconfigs`, { metadata: { ...metadata, name: 'db' }, spec: exampleSpec })
+  fake.put(`${api}/virtualmachineconfigs`, {
+    metadata: { ...metadata, name: 'db' },
+    spec: exampleSpec,
+    // The controller has seen what `restore` changes.
+    status: { observedGeneration: 2 },
+  })
   fake.put(`${api}/virtualmachinesnapshots`, {
     metadata: { ...metadata, name: 'nightly', uid: 's-1' },
     spec: { source: { kind: 'VirtualMachineConfig', name: 'db' } },

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
 import { noSessions, runVm } from '../test/cli/world.ts'
 import { type FakeApiServer, startFakeApiServer } from '../test/fake-apiserver.ts'
+import { until } from '../test/until.ts'
 import { progressOf } from './snapshot.ts'
 
 const api = '/apis/virtset.io/v1alpha1'
@@ -23,7 +24,7 @@ beforeEach(async () => {
   kube = createKubeClient({ access: server.access, userAgent: 'kubectl-vm' })
   putConfig()
   putSnapshot({ phase: 'Ready', volumes: [taken('root')] })
-  putClaim('root-db', { 'virtset.io/config': 'db' })
+  putClaim('root-db', own)
   for (const name of ['root', 'log']) putVolumeSnapshot(name)
 })
 
@@ -35,13 +36,14 @@ afterEach(async () => {
 const put = (collection: string, name: string, rest: object) =>
   server.put(collection, { metadata: { namespace: 'default', name }, ...rest })
 
-const putConfig = (status: object = { phase: 'Stopped' }, domain: object = {}) =>
+/** The controller is taken to have seen each change, unless a status states otherwise. */
+const putConfig = (status: object = {}, domain: object = {}) =>
   put(configs, 'db', {
     spec: {
       claimTemplates: [template('root', { image: { reference: 'a' } }), template('log')],
       template: { spec: { domain } },
     },
-    status,
+    status: { phase: 'Stopped', observedGeneration: 99, ...status },
   })
 const putSnapshot = (status: object, source: object = { kind: 'VirtualMachineConfig', name: 'db' }, metadata = {}) =>
   server.put(snapshots, {
@@ -55,11 +57,21 @@ const putVolumeSnapshot = (name: string, { metadata = {}, status = {}, claim = `
     spec: { source: { persistentVolumeClaimName: claim } },
     status: { readyToUse: true, ...status },
   })
-const putClaim = (name: string, labels: { readonly [key: string]: string }) =>
-  server.put(claims, { metadata: { namespace: 'default', name, labels }, spec: {} })
+const own = { 'virtset.io/config': 'db' }
+const putClaim = (name: string, labels: { readonly [key: string]: string }, spec: object = {}, metadata: object = {}) =>
+  server.put(claims, { metadata: { namespace: 'default', name, labels, ...metadata }, spec })
+const putVm = (phase: string) => put(`${api}/virtualmachines`, 'db', { spec: {}, status: { phase } })
+const fromNightly = (name: string) => ({
+  dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: `nightly-${name}` },
+})
 
-const vm = (...words: readonly string[]) =>
-  runVm(words, { cluster: async () => ({ ...noSessions, kube, server: server.url }), now: () => performance.now() })
+const vm = (...words: readonly string[]) => vmUntil(new Promise(() => {}), words)
+const vmUntil = (interrupted: Promise<void>, words: readonly string[]) =>
+  runVm(words, {
+    cluster: async () => ({ ...noSessions, kube, server: server.url }),
+    now: () => performance.now(),
+    interrupted: () => interrupted,
+  })
 const stored = (collection: string, name: string): object | undefined => server.find(collection, 'default', name)
 const writes = () => server.requests.filter(({ method }) => method !== 'GET')
 
@@ -118,19 +130,20 @@ const ready = (message: string) =>
   ({ type: 'Ready', status: 'False', reason: 'X', message, lastTransitionTime: '' }) as const
 
 const deleting = { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['a/b'] }
+const usedByVm = 'error: the VM of db uses its claims: stop it first with `kubectl vm stop db --wait`\n'
 const nightlyRoot = 'error: the VolumeSnapshot nightly-root of the volume "root"'
+
+const runAgain = 'the restore of db is not complete: run the command again\n'
+const writeNames = () => writes().map(({ method, path }) => `${method} ${path.split('/').at(-1)}`)
 
 describe('kubectl vm restore', () => {
   test('changes the template before it deletes the claim, which is then created from it', async () => {
     expect(await vm('restore', 'db', 'nightly')).toEqual({
       code: 0,
       out: 'persistentvolumeclaim/root-db deleted\nvirtualmachineconfig.virtset.io/db restored from nightly\n',
-      err: 'root-db: deleted\n',
+      err: 'db: being deleted: root-db\ndb: no claim is left to delete\n',
     })
-    expect(writes().map(({ method, path }) => `${method} ${path.split('/').at(-1)}`)).toEqual([
-      'PATCH db',
-      'DELETE root-db',
-    ])
+    expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db'])
     expect(stored(configs, 'db')).toMatchObject({
       spec: { claimTemplates: [template('root', { snapshot: { name: 'nightly-root' } }), template('log')] },
     })
@@ -156,6 +169,118 @@ describe('kubectl vm restore', () => {
     })
   })
 
+  describe('of two claims', () => {
+    beforeEach(() => {
+      putSnapshot({ phase: 'Ready', volumes: [taken('root'), taken('log')] })
+      putClaim('root-db', own, {}, { finalizers: ['kubernetes.io/pvc-protection'] })
+      putClaim('log-db', own)
+    })
+
+    test('deletes both before it waits for one, and says what to do after a timeout', async () => {
+      expect(await vm('restore', 'db', 'nightly', '--timeout', '1')).toEqual({
+        code: 1,
+        out: 'persistentvolumeclaim/root-db deleted\npersistentvolumeclaim/log-db deleted\n',
+        err: `db: being deleted: root-db, log-db\ndb: being deleted: root-db\nerror: timed out after 1 s; ${runAgain}`,
+      })
+      expect(stored(claims, 'log-db')).toBe(undefined)
+    })
+
+    test('is finished by the next run, also if one claim is new already', async () => {
+      await vm('restore', 'db', 'nightly', '--timeout', '1')
+      server.remove(claims, 'default', 'root-db')
+      putClaim('root-db', own, fromNightly('root'))
+      expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+        code: 0,
+        out: 'persistentvolumeclaim/root-db deleted\nvirtualmachineconfig.virtset.io/db restored from nightly\n',
+      })
+    })
+
+    test('says what to do after an interrupt, and ends at once', async () => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const result = vmUntil(promise, ['restore', 'db', 'nightly'])
+      await until(() => stored(claims, 'log-db') === undefined)
+      resolve()
+      expect(await result).toMatchObject({ code: 2, err: expect.stringContaining(`error: interrupted; ${runAgain}`) })
+    })
+
+    test('says what to do after a refusal', async () => {
+      const body = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'no' }
+      server.fault = ({ method, path }) =>
+        method === 'DELETE' && path.endsWith('log-db') ? { status: 403, body } : undefined
+      expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+        code: 1,
+        err: `error: ${runAgain}Error from server (Forbidden): no\n`,
+      })
+    })
+  })
+
+  test('deletes nothing if the VM is started while the template is changed', async () => {
+    server.fault = ({ method }) => {
+      if (method === 'PATCH') putVm('Pending')
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toEqual({ code: 2, out: '', err: `error: ${runAgain}${usedByVm}` })
+    expect(writeNames()).toEqual(['PATCH db'])
+  })
+
+  test.each(['Succeeded', 'Failed'])(
+    'replaces the claims of a VM that is %s, which cannot be stopped',
+    async (phase) => {
+      putVm(phase)
+      expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
+    },
+  )
+
+  test('deletes nothing before a pass of the controller has read the new template', async () => {
+    putConfig({ observedGeneration: 1 })
+    let reads = 0
+    let early: readonly string[] = []
+    server.fault = ({ method, path }) => {
+      const isRead = method === 'GET' && path.endsWith('/virtualmachineconfigs/db')
+      if (isRead && ++reads === 4) {
+        early = writeNames()
+        const config = server.find(configs, 'default', 'db')
+        if (config !== undefined) server.put(configs, { ...config, status: { observedGeneration: 2 } })
+      }
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+      code: 0,
+      err: 'db: waiting for the controller to read the claim templates\ndb: being deleted: root-db\ndb: no claim is left to delete\n',
+    })
+    expect([early, writeNames()]).toEqual([['PATCH db'], ['PATCH db', 'DELETE root-db']])
+  })
+
+  test.each([
+    [
+      'deletes a claim that is created from the old template meanwhile',
+      {},
+      ['PATCH db', 'DELETE root-db', 'DELETE root-db'],
+    ],
+    ['keeps a claim that is created from the snapshot meanwhile', fromNightly('root'), ['PATCH db', 'DELETE root-db']],
+  ])('%s', async (_, spec, expected) => {
+    let deleted = false
+    server.fault = ({ method, path }) => {
+      if (method === 'DELETE') deleted = true
+      else if (deleted && path.endsWith('root-db') && writes().length === 2) putClaim('root-db', own, spec)
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
+    expect(writeNames()).toEqual(expected)
+  })
+
+  test('keeps a claim that a user creates meanwhile, and fails', async () => {
+    server.fault = ({ method, path }) => {
+      if (method === 'GET' && path.endsWith('root-db') && writes().length === 2) putClaim('root-db', {})
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('error: the claim root-db was not created for the config db'),
+    })
+    expect(stored(claims, 'root-db')).toBeDefined()
+  })
+
   test('--dry-run deletes nothing', async () => {
     expect(await vm('restore', 'db', 'nightly', '--dry-run')).toMatchObject({
       out: expect.stringContaining('persistentvolumeclaim/root-db deleted (dry run)\n'),
@@ -165,10 +290,12 @@ describe('kubectl vm restore', () => {
   })
 
   test.each([
+    ['whose VM runs', () => putConfig({ phase: 'Running' }), usedByVm],
+    ['whose VM runs, which its status does not show yet', () => putVm('Running'), usedByVm],
     [
-      'whose VM runs',
-      () => putConfig({ phase: 'Running' }),
-      'error: the VM of db uses its claims: stop it first with `kubectl vm stop db --wait`\n',
+      'whose VM is being created by a restart',
+      () => putConfig({ phase: 'Failed', restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' } }),
+      usedByVm,
     ],
     [
       'from a snapshot that is not ready',

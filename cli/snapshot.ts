@@ -1,4 +1,4 @@
-import { claimNameOf, isClaimOf, type ClaimTemplate } from '../api/claim-template.ts'
+import { claimNameOf, type ClaimTemplate } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import { apiVersion, type ObjectMeta } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
@@ -16,6 +16,7 @@ import {
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { follow, type Progress } from './follow.ts'
 import { orRefusal } from './refusal.ts'
+import { findClaims, refuseUsed, replaceClaims } from './replace-claims.ts'
 import type { Cluster, World } from './world.ts'
 
 interface CommonFlags {
@@ -37,17 +38,6 @@ export interface CloneFlags extends Omit<CommonFlags, 'timeout'> {}
 
 type Snapshot = Persisted<VirtualMachineSnapshot>
 type Config = Persisted<VirtualMachineConfig>
-interface Claim {
-  readonly metadata: ObjectMeta
-}
-
-const persistentVolumeClaims = resource<Claim>({
-  group: '',
-  version: 'v1',
-  plural: 'persistentvolumeclaims',
-  kind: 'PersistentVolumeClaim',
-  namespaced: true,
-})
 
 interface VolumeSnapshot {
   readonly metadata: ObjectMeta
@@ -121,7 +111,7 @@ export async function restoreSnapshot(
   [name, from]: readonly [config: string, snapshot: string],
   flags: RestoreFlags,
   cluster: Cluster,
-  world: Streams,
+  world: Streams & Pick<World, 'interrupted'>,
 ): Promise<ExitCode> {
   const { kube } = cluster
   const namespace = namespaceOf(flags, cluster)
@@ -130,60 +120,41 @@ export async function restoreSnapshot(
       kube.get(virtualMachineSnapshots, { namespace, name: from }),
       kube.get(virtualMachineConfigs, { namespace, name }),
     ])
-    const { phase = 'Stopped' } = config.status ?? {}
-    if (phase !== 'Stopped' && phase !== 'Failed') {
-      throw new Usage(`the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``)
-    }
+    await refuseUsed(config, kube)
     const templates = await templatesFrom(snapshot, config, kube)
-    const replaced = await findClaims(snapshot, config, kube)
-    const operations = [
+    const { volumes = [] } = snapshot.status ?? {}
+    const replaced = await findClaims(volumes, config, kube)
+    const body = [
       { op: 'test', path: '/metadata/resourceVersion', value: config.metadata.resourceVersion },
       { op: 'replace', path: '/spec/claimTemplates', value: templates },
     ]
-    const isDryRun = flags.dryRun === true
     const ref = { namespace, name }
-    await kube.patch(virtualMachineConfigs, ref, { type: 'json', body: operations }, isDryRun ? { dryRun: true } : {})
-    const dryRun = isDryRun ? ' (dry run)' : ''
-    // Only then: missing claims are created from the templates, at the latest at the next start.
-    for (const { name: claimName, uid } of replaced) {
-      const claim = { namespace, name: claimName }
-      if (!isDryRun) await unlessNotFound(kube.delete(persistentVolumeClaims, claim, { uid }))
-      world.out(`persistentvolumeclaim/${claimName} deleted${dryRun}\n`)
-      const read = async (): Promise<Progress> => {
-        const isGone = (await unlessNotFound(kube.get(persistentVolumeClaims, claim)))?.metadata.uid !== uid
-        return isGone ? { state: 'done', words: 'deleted' } : { state: 'in progress', words: 'being deleted' }
-      }
-      if (!isDryRun && !(await follow(claimName, read, flags.timeout, world))) return exitCodes.refused
+    if (flags.dryRun === true) {
+      await kube.patch(virtualMachineConfigs, ref, { type: 'json', body }, { dryRun: true })
+      for (const claim of replaced) world.out(`persistentvolumeclaim/${claim.name} deleted (dry run)\n`)
+      world.out(`virtualmachineconfig.virtset.io/${name} restored from ${from} (dry run)\n`)
+      return exitCodes.fine
     }
-    world.out(`virtualmachineconfig.virtset.io/${name} restored from ${from}${dryRun}\n`)
+    // Some claims can be deleted and others not.
+    const unfinished = `the restore of ${name} is not complete: run the command again`
+    const interruption = new AbortController()
+    const { signal } = interruption
+    void world.interrupted().then(() => interruption.abort(new Usage(`interrupted; ${unfinished}`)))
+    // Before the claims are deleted: missing claims are created from the templates, at the latest at the next start.
+    const changed = await kube.patch(virtualMachineConfigs, ref, { type: 'json', body }, { signal })
+    try {
+      const old = new Set(replaced.map(({ uid }) => uid))
+      const replace = replaceClaims({ config: changed, volumes, old, signal }, kube, world)
+      const isDone = await follow(name, replace, flags.timeout, world, { unfinished, signal })
+      if (!isDone) return exitCodes.refused
+    } catch (error) {
+      if (!signal.aborted) world.err(`error: ${unfinished}\n`)
+      throw error
+    }
+    world.out(`virtualmachineconfig.virtset.io/${name} restored from ${from}\n`)
     return exitCodes.fine
   }
   return orRefusal(restore, cluster, world)
-}
-
-/**
- * The claims of the snapshot that exist. The claim of the template `a-b` of the config `c` has the name of that of the
- * template `a` of the config `b-c`.
- * @throws Usage if one was not created for the config
- */
-async function findClaims(
-  { status }: Snapshot,
-  { metadata }: Config,
-  kube: KubeClient,
-): Promise<readonly Persisted<Claim>['metadata'][]> {
-  const { namespace = 'default' } = metadata
-  const found: Persisted<Claim>['metadata'][] = []
-  for (const { claimName: name } of status?.volumes ?? []) {
-    const claim = await unlessNotFound(kube.get(persistentVolumeClaims, { namespace, name }))
-    if (claim === undefined) continue
-    if (!isClaimOf({ kind: 'VirtualMachineConfig', metadata }, claim.metadata)) {
-      throw new Usage(
-        `the claim ${name} was not created for the config ${metadata.name}, and can contain other data. To replace it nevertheless, delete it first`,
-      )
-    }
-    found.push(claim.metadata)
-  }
-  return found
 }
 
 /** Creates a config like that of a snapshot, with claims from the snapshot. */
