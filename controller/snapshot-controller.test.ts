@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
+import { apiVersion } from '../api/object.ts'
 import type { SnapshotStatus } from '../api/snapshot.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
@@ -374,6 +375,29 @@ test('a VolumeSnapshot of another client is not used', async () => {
   snapshot('nightly', { name: 'web' })
   await awaits(() => status('nightly').phase === 'Failed')
   expect(condition('nightly', 'Ready')).toBe('False NameTaken')
+})
+
+test.each([
+  [
+    'belongs to a deleted snapshot of its name',
+    { ownerReferences: [{ apiVersion, kind: 'VirtualMachineSnapshot', name: 'nightly', uid: 'uid-old' }] },
+  ],
+  ['is being deleted', { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['a/b'] }],
+])('the guest is frozen only after a VolumeSnapshot that %s is gone', async (_, metadata) => {
+  const { clock, server, snapshot, run, condition, awaits } = await setUp()
+  server.put(volumeSnapshots, {
+    metadata: { namespace: 'default', name: 'nightly-root', ...metadata },
+    spec: { source: { persistentVolumeClaimName: 'root-web' } },
+  })
+  run(running)
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => condition('nightly', 'Ready') === 'False OldVolumeSnapshot')
+  // Longer than a guest has time to be frozen.
+  for (let seconds = 0; seconds < 60; seconds++) await clock.advance(1000)
+  expect(vmStatus(server)).not.toContain('freeze')
+  server.remove(volumeSnapshots, 'default', 'nightly-root')
+  await awaits(() => vmStatus(server).includes('"freeze":{"id":"uid-nightly"}'))
+  expect(condition('nightly', 'Quiesced')).toBe(undefined)
 })
 
 test('a guest is thawed although its VM is changed while that is requested', async () => {

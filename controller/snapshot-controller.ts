@@ -27,11 +27,13 @@ import { awaitsFilling, readClaim } from './claim.ts'
 import { createLoop, type ControllerContext } from './loop.ts'
 import { createPassDeadline, type PassDeadline } from './pass-deadline.ts'
 import {
+  isPredecessor,
   planSnapshot,
   refusedToCreate,
   type ObservedSnapshot,
   type SnapshotAction,
   type Source,
+  volumesToTake,
 } from './snapshot-plan.ts'
 import { createSnapshotOrder, isOver, isTaken, sourceKeyOf } from './snapshot-order.ts'
 import { volumeSnapshots, type VolumeSnapshot } from './volume-snapshot.ts'
@@ -138,7 +140,7 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
       source,
       earlier: order.earlierThan(snapshot, source?.vm !== undefined),
       unfilledClaim: await unfilledClaim(snapshot, source),
-      volumeSnapshots: await readVolumeSnapshots(snapshot),
+      volumeSnapshots: await readVolumeSnapshots(snapshot, source),
       sinceMs: sinceMs(snapshot),
       isSupported: await isSupported(),
       now: timestamp(clock),
@@ -179,13 +181,14 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
     return undefined
   }
 
-  const readVolumeSnapshots = async ({ metadata, status }: Snapshot) => {
+  const readVolumeSnapshots = async (snapshot: Snapshot, source: Source | undefined) => {
+    const { metadata, status } = snapshot
     const found = new Map<string, Persisted<VolumeSnapshot>>()
     const read = async ({ volumeSnapshotName: name }: SnapshotVolume): Promise<void> => {
       const one = await unlessNotFound(kube.get(volumeSnapshots, { ...refOf(keyOf(metadata)), name }))
-      if (one !== undefined) found.set(name, slimVolumeSnapshot(one, metadata.uid))
+      if (one !== undefined) found.set(name, slimVolumeSnapshot(one, snapshot))
     }
-    const volumes = status?.volumes ?? []
+    const volumes = status?.volumes ?? (source === undefined ? [] : volumesToTake(snapshot, source))
     for (let at = 0; at < volumes.length; at += readsAtOnce)
       await Promise.all(volumes.slice(at, at + readsAtOnce).map(read))
     return found
@@ -310,13 +313,15 @@ export const slimSnapshot = ({ apiVersion, kind, metadata, spec, status }: Snaps
 const maxErrorLength = 1024
 
 /** Of up to 256, a pass has only this in memory: other clients can add megabytes. */
-function slimVolumeSnapshot(one: Persisted<VolumeSnapshot>, owner: string): Persisted<VolumeSnapshot> {
+function slimVolumeSnapshot(one: Persisted<VolumeSnapshot>, of: Snapshot): Persisted<VolumeSnapshot> {
   const { metadata, spec, status } = one
-  const ownerReferences = (metadata.ownerReferences ?? []).filter(({ uid }) => uid === owner)
+  const ownerReferences = (metadata.ownerReferences ?? []).filter(
+    (owner) => owner.uid === of.metadata.uid || isPredecessor(owner, of),
+  )
   const message = status?.error?.message
   const error = message === undefined ? status?.error : { message: shorten(message, maxErrorLength) }
   return {
-    metadata: { ...slimMetadata(metadata), ownerReferences },
+    metadata: { ...slimMetadata(metadata, 'deletionTimestamp'), ownerReferences },
     spec: { source: pick(spec.source, 'persistentVolumeClaimName') },
     ...(status === undefined
       ? {}

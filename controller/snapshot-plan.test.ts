@@ -96,7 +96,6 @@ const planned = (...given: Parameters<typeof observed>) => shown(planSnapshot(ob
 
 function taken(
   status: VolumeSnapshot['status'] = {},
-  owner = uid,
   volumes: readonly SnapshotVolume[] = recorded,
 ): ObservedSnapshot['volumeSnapshots'] {
   return new Map(
@@ -107,7 +106,7 @@ function taken(
           name,
           uid: name,
           resourceVersion: '1',
-          ownerReferences: [{ apiVersion, kind: 'VirtualMachineSnapshot', name: 'nightly', uid: owner }],
+          ownerReferences: [{ apiVersion, kind: 'VirtualMachineSnapshot', name: 'nightly', uid }],
         },
         spec: { source: { persistentVolumeClaimName: claimName } },
         status,
@@ -376,7 +375,7 @@ describe('the VolumeSnapshots', () => {
     const message =
       'the guest was frozen, but that does not cover the volumes "data": they are as after a power failure'
     expect(status.conditions?.at(-1)).toEqual(condition('Quiesced', 'False', 'PartlyFrozen', message))
-    const again = { volumeSnapshots: taken(ready, uid, recorded.slice(1)) }
+    const again = { volumeSnapshots: taken(ready, recorded.slice(1)) }
     expect(planned({ ...status, phase: 'InProgress' }, vm, again)[0]?.at(-1)).toBe('Quiesced=False FreezeExpired')
   })
 
@@ -417,7 +416,7 @@ describe('the VolumeSnapshots', () => {
       claimName: `c${index}`,
       volumeSnapshotName: `s${index}`,
     }))
-    const actions = planned({ ...begun, volumes: many }, thawed, { volumeSnapshots: taken(cut, uid, many) })
+    const actions = planned({ ...begun, volumes: many }, thawed, { volumeSnapshots: taken(cut, many) })
     expect(actions.at(-1)).toEqual(['again', afterMs])
   })
 
@@ -461,14 +460,6 @@ describe('the VolumeSnapshots', () => {
     ])
   })
 
-  test('of another client are never used', () => {
-    expect(planned(begun, frozen, { volumeSnapshots: taken(ready, 'other') })).toEqual([
-      ['request', { id: uid, thaw: true }],
-      ['status', 'Failed', 'Ready=False NameTaken'],
-      ['event', 'NameTaken'],
-    ])
-  })
-
   test.each([
     ['of another claim', { persistentVolumeClaimName: 'evil' }],
     ['of existing content', {}],
@@ -478,6 +469,44 @@ describe('the VolumeSnapshots', () => {
       name === undefined || one === undefined ? [] : [[name, { ...one, spec: { source } }]],
     )
     expect(planned(begun, frozen, { volumeSnapshots })).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'Failed', 'Ready=False NameTaken'],
+      ['event', 'NameTaken'],
+    ])
+  })
+
+  const firstTaken = (metadata: object) => {
+    const volumeSnapshots = taken(ready)
+    const one = volumeSnapshots.get('nightly-root')
+    if (one === undefined) throw new Error('it is taken')
+    return { volumeSnapshots: new Map([['nightly-root', { ...one, metadata: { ...one.metadata, ...metadata } }]]) }
+  }
+  const owner = { apiVersion, kind: 'VirtualMachineSnapshot', name: 'nightly', uid: 's-0' }
+
+  test.each([
+    ['is being deleted', { deletionTimestamp: now, ownerReferences: [] }],
+    ['of this snapshot is being deleted', { deletionTimestamp: now }],
+    ['belongs to a deleted snapshot of this name', { ownerReferences: [owner] }],
+  ])('wait while one of the name %s, which the condition states', (_, metadata) => {
+    const more = firstTaken(metadata)
+    expect(planned(undefined, running(), more)).toEqual([
+      ['status', 'Pending', 'Ready=False OldVolumeSnapshot'],
+      ['again', 5000],
+    ])
+    expect(planned(begun, frozen, more)).toEqual([
+      ['request', { id: uid, thaw: true }],
+      ['status', 'InProgress', 'Ready=False OldVolumeSnapshot'],
+      ['again', 5000],
+    ])
+  })
+
+  test.each([
+    ['nobody', []],
+    ['a snapshot of another name', [{ ...owner, name: 'weekly' }]],
+    ['another kind', [{ ...owner, kind: 'VirtualMachine' }]],
+    ['another group', [{ ...owner, apiVersion: 'example.com/v1' }]],
+  ])('that belong to %s are never used', (_, ownerReferences) => {
+    expect(planned(begun, frozen, firstTaken({ ownerReferences }))).toEqual([
       ['request', { id: uid, thaw: true }],
       ['status', 'Failed', 'Ready=False NameTaken'],
       ['event', 'NameTaken'],
@@ -529,7 +558,7 @@ describe('the VolumeSnapshots', () => {
     ['has thawed', begun, thawed],
     ['was frozen until its end', withQuiesced('True', 'GuestFrozen'), thawed],
   ])('are created when the guest %s: it is not said to be quiesced', (_, status, vm) => {
-    expect(planned(status, vm, { volumeSnapshots: taken(ready, uid, recorded.slice(1)) })).toEqual([
+    expect(planned(status, vm, { volumeSnapshots: taken(ready, recorded.slice(1)) })).toEqual([
       ['status', 'InProgress', 'Ready=False InProgress', 'Quiesced=False FreezeExpired'],
       ['create', 'nightly-root'],
       ['again', 500],

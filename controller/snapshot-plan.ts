@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Condition } from '../api/object.ts'
+import { group, type Condition, type OwnerReference } from '../api/object.ts'
 import { firstTexts } from '../api/shorten.ts'
 import {
   quiescedCondition,
@@ -12,7 +12,7 @@ import { isFinished, type FreezeRequest, type VirtualMachine } from '../api/virt
 import type { Volume } from '../api/volume.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import { agentCondition } from '../runtime/guest-info.ts'
-import type { Persisted } from '../runtime/resource.ts'
+import { virtualMachineSnapshots, type Persisted } from '../runtime/resource.ts'
 import type { CommonAction } from './action.ts'
 import type { VolumeSnapshot } from './volume-snapshot.ts'
 
@@ -34,7 +34,7 @@ export interface ObservedSnapshot {
   readonly earlier: string | undefined
   /** A claim of a source without a guest that the first VM of its config or group has yet to fill. */
   readonly unfilledClaim: string | undefined
-  /** By name, those that exist. */
+  /** By name, those that exist; before its volumes are recorded, those that have the names it would use. */
   readonly volumeSnapshots: ReadonlyMap<string, Persisted<VolumeSnapshot>>
   /** How long this process has seen it waiting for its source, or in progress, by the monotonic clock. */
   readonly sinceMs: number
@@ -131,17 +131,7 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
   if (vm !== undefined && isStarting(vm)) {
     return wait('SourceStarting', `the VM ${name} is starting, and its claims may not be filled yet`)
   }
-  const volumes = source.volumes.flatMap(({ name: volume, persistentVolumeClaim: claim }) =>
-    claim === undefined
-      ? []
-      : [
-          {
-            name: volume,
-            claimName: claim.claimName,
-            volumeSnapshotName: volumeSnapshotNameOf(snapshot.metadata.name, volume),
-          },
-        ],
-  )
+  const volumes = volumesToTake(snapshot, source)
   if (unfilledClaim !== undefined) {
     const message = `persistentvolumeclaim "${unfilledClaim}" is not filled yet: the first VM of the config or group that it was created for does that`
     return wait('ClaimNotFilled', message)
@@ -152,6 +142,9 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
     const message = `the VolumeSnapshot of the volume ${tooLong.name} would have a name of more than ${longestName} characters: use a shorter name for the snapshot`
     return fail(observed, 'NameTooLong', message)
   }
+  // Only then does the time begin in which the guest has to be frozen.
+  const leaving = findLeaving(observed, volumes)
+  if (leaving !== undefined) return wait('OldVolumeSnapshot', messageOfLeaving(leaving))
   const excludedVolumes = source.volumes
     .filter(({ persistentVolumeClaim }) => persistentVolumeClaim === undefined)
     .map(({ name: volume }) => volume)
@@ -167,6 +160,42 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
     { do: 'requeueAfter', afterMs: 0 },
   ]
 }
+
+/** The volumes of the source on claims. */
+export const volumesToTake = (
+  { metadata }: Pick<Snapshot, 'metadata'>,
+  { volumes }: Pick<Source, 'volumes'>,
+): SnapshotVolume[] =>
+  volumes.flatMap(({ name, persistentVolumeClaim: claim }) => {
+    if (claim === undefined) return []
+    return [{ name, claimName: claim.claimName, volumeSnapshotName: volumeSnapshotNameOf(metadata.name, name) }]
+  })
+
+/** A VolumeSnapshot that has a name of this snapshot, and is about to be gone. */
+function findLeaving(
+  { snapshot, volumeSnapshots }: ObservedSnapshot,
+  volumes: readonly SnapshotVolume[],
+): Persisted<VolumeSnapshot> | undefined {
+  return volumes
+    .flatMap(({ volumeSnapshotName }) => volumeSnapshots.get(volumeSnapshotName) ?? [])
+    .find(({ metadata: { deletionTimestamp, ownerReferences = [] } }) => {
+      if (deletionTimestamp !== undefined) return true
+      const isOurs = ownerReferences.some(({ uid }) => uid === snapshot.metadata.uid)
+      return !isOurs && ownerReferences.some((owner) => isPredecessor(owner, snapshot))
+    })
+}
+
+/** Whether the owner is a snapshot that had this name. The garbage collector deletes what that owned seconds later. */
+export const isPredecessor = (owner: OwnerReference, { metadata }: Pick<Snapshot, 'metadata'>): boolean =>
+  owner.apiVersion.startsWith(`${group}/`) &&
+  owner.kind === virtualMachineSnapshots.kind &&
+  owner.name === metadata.name &&
+  owner.uid !== metadata.uid
+
+const messageOfLeaving = ({ metadata: { name, deletionTimestamp } }: Persisted<VolumeSnapshot>): string =>
+  deletionTimestamp === undefined
+    ? `the VolumeSnapshot ${name} belongs to a deleted snapshot of this name, and is not deleted yet`
+    : `the VolumeSnapshot ${name} is still being deleted: its finalizers name what that waits for`
 
 /** A VM that has not run yet, and is not about to be deleted: its launcher may be filling its claims. */
 const isStarting = (vm: VirtualMachine): boolean => {
@@ -207,6 +236,11 @@ const crashConsistent = (reason: string, why: string): Asserted => ({
 function proceed(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[]): SnapshotAction[] {
   const { snapshot, volumeSnapshots } = observed
   const { uid } = snapshot.metadata
+  const leaving = findLeaving(observed, volumes)
+  if (leaving !== undefined) {
+    const ready = waiting('OldVolumeSnapshot', messageOfLeaving(leaving))
+    return [...thaw(observed), ...update(observed, { ready }), pollSlowly(observed)]
+  }
   // Who can create VolumeSnapshots can also write our UID into one of another claim.
   const foreign = volumes.find(({ claimName, volumeSnapshotName }) => {
     const found = volumeSnapshots.get(volumeSnapshotName)

@@ -25,7 +25,7 @@ export const volumeSnapshots = resource<VolumeSnapshot>({
   kind: 'VolumeSnapshot',
   namespaced: true,
   read: {
-    metadata: { ...identity, ownerReferences: firstOwners },
+    metadata: { ...identity, deletionTimestamp: true, ownerReferences: firstOwners },
     spec: { source: { persistentVolumeClaimName: true } },
     status: { creationTime: true, readyToUse: true, error: { message: true } },
   },
