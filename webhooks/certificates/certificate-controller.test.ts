@@ -8,6 +8,7 @@ import { until } from '../../test/until.ts'
 import { createAuthority, readCertificates } from './authority.ts'
 import { runCertificateController, reconcileCertificates, reconcileFirst } from './certificate-controller.ts'
 import type { CertificateControllerOptions } from './certificate-controller.ts'
+import { settleMs } from './plan.ts'
 import type { Certificate, Leaf } from './plan.ts'
 
 const closing: (() => Promise<unknown>)[] = []
@@ -141,7 +142,7 @@ describe('reconcileCertificates', () => {
     const next = await reconcileCertificates({ ...options, dnsNames }, undefined)
     expect([next.dnsNames, next.issuer, events]).toEqual([dnsNames, first.issuer, ['Normal CertificateRenewed']])
     // A replica of the version that does not know the name serves it as well.
-    await reconcileCertificates(options, first)
+    expect((await reconcileCertificates(options, first)).pem).toBe(next.pem)
     expect(served.at(-1)?.leaf.pem).toBe(next.pem)
   })
 
@@ -157,6 +158,44 @@ describe('reconcileCertificates', () => {
     // Another replica that starts now presents the same chain.
     await reconcileCertificates(options, undefined)
     expect(served.at(-1)).toMatchObject({ leaf: { pem: first.pem }, authority: { subject: first.issuer } })
+  })
+
+  test.each<[string, (server: FakeApiServer) => void]>([
+    ['deleted', (server) => server.remove(secrets, namespace, secretName)],
+    ['emptied', (server) => void server.put(secrets, { metadata: { namespace, name: secretName }, data: {} })],
+  ])('trusts what the other replicas serve when it starts after the Secret was %s', async (_, damage) => {
+    const { clock, server, options, events } = await setUp()
+    const first = await reconcileCertificates(options, undefined)
+    damage(server)
+    events.length = 0
+    const next = await reconcileCertificates(options, undefined)
+    expect([next.issuer === first.issuer, bundleOf(server)]).toEqual([false, [next.issuer, first.issuer]])
+    expect(events).toEqual(['Warning AuthorityLost', 'Normal CaBundlePublished', 'Normal CertificateIssued'])
+    expect((await reconcileCertificates(options, first)).pem).toBe(first.pem)
+    await clock.advance(settleMs)
+    expect((await reconcileCertificates(options, first)).pem).toBe(next.pem)
+    expect(bundleOf(server)).toEqual([next.issuer, first.issuer])
+    await clock.advance(settleMs)
+    await reconcileCertificates(options, next)
+    expect(bundleOf(server)).toEqual([next.issuer])
+  })
+
+  test('serves its certificate, and none of a Secret that was restored, until its next authority is trusted', async () => {
+    const { clock, server, options, events } = await setUp()
+    const first = await reconcileCertificates(options, undefined)
+    const backup = server.find(secrets, namespace, secretName)
+    server.remove(secrets, namespace, secretName)
+    publishAll(server, {})
+    const second = await reconcileCertificates(options, undefined)
+    await clock.advance(settleMs)
+    server.put(secrets, { metadata: { namespace, name: secretName }, data: backup?.['data'] })
+    events.length = 0
+    expect((await reconcileCertificates(options, second)).pem).toBe(second.pem)
+    expect(events).toEqual(['Warning AuthorityLost', 'Normal CaBundlePublished', 'Warning SecretRepaired'])
+    expect(bundleOf(server)).toEqual([expect.any(String), second.issuer])
+    await clock.advance(settleMs)
+    const third = await reconcileCertificates(options, second)
+    expect([first.issuer, second.issuer].includes(third.issuer)).toBe(false)
   })
 
   test('trusts the previous authority beside the next one', async () => {

@@ -31,6 +31,8 @@ const observed = (of: Partial<Observed>): Observed => ({
 })
 const empty = { authorities: [], trusted: [] }
 const create = { kind: 'create-authority', keep: empty } as const
+const renew = { kind: 'create-authority', keep: { ...empty, authorities: [a] } } as const
+const recreate = { kind: 'create-authority', keep: { ...empty, trusted: [a] } } as const
 const publish = { kind: 'publish', certificates: [a, b] } as const
 const issue = { kind: 'issue', by: a, keep: { ...empty, authorities: [a] } } as const
 const store = { kind: 'store', keyring: { ...empty, authorities: [a] } } as const
@@ -38,8 +40,10 @@ const { served: _none, ...starting } = observed({ keyring: empty })
 
 test.each<[string, Exclude<Step, { kind: 'serve' }>, Observed, string]>([
   ['the first authority', create, starting, 'Normal AuthorityCreated'],
-  ['the next authority', create, observed({}), 'Normal AuthorityRenewed'],
+  ['the next authority', renew, observed({}), 'Normal AuthorityRenewed'],
   ['an authority that replaces a lost one', create, observed({ keyring: empty }), 'Warning AuthorityLost'],
+  ['an authority beside the published one', recreate, starting, 'Warning AuthorityLost'],
+  ['an authority that replaces one from a backup', recreate, observed({}), 'Warning AuthorityLost'],
   ['a Secret that was deleted', store, observed({ keyring: { ...empty, authorities: [a] } }), 'Warning SecretRepaired'],
   ['removing an old authority', store, observed({}), 'Normal AuthoritiesPruned'],
   ['the first bundle', publish, { ...starting, bundles: [[]] }, 'Normal CaBundlePublished'],

@@ -17,10 +17,10 @@ export function eventOf(step: Exclude<Step, { kind: 'serve' }>, observed: Observ
   const { keyring, served } = observed
   switch (step.kind) {
     case 'create-authority':
-      if (keyring.authorities.length > 0) return normal('AuthorityRenewed', 'created the next certificate authority')
-      return served === undefined
+      if (step.keep.authorities.length > 0) return normal('AuthorityRenewed', 'created the next certificate authority')
+      return served === undefined && step.keep.trusted.length === 0
         ? normal('AuthorityCreated', 'created the first certificate authority')
-        : warning('AuthorityLost', 'the Secret had no certificate authority with its key; created another one')
+        : warning('AuthorityLost', 'the Secret had no usable certificate authority with its key; created another one')
     case 'store':
       return keyring.leaf === undefined
         ? warning('SecretRepaired', 'the certificate was missing from the Secret; restored the served one')

@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { authorityLifeMs, backdateMs, leafLifeMs, planCertificates, settleMs } from './plan.ts'
+import {
+  authorityLifeMs,
+  backdateMs,
+  leafLifeMs,
+  maxTrusted,
+  maxTrustedLength,
+  planCertificates,
+  settleMs,
+} from './plan.ts'
 import type { Authority, Certificate, Keyring, Leaf, Observed } from './plan.ts'
 
 const dayMs = 24 * 3600 * 1000
@@ -79,12 +87,12 @@ describe('plans the next step', () => {
     ],
     [
       'an authority without its key may have signed what another replica serves',
-      { nowMs: day0 + settleMs - 1, keyring: { authorities: [first], trusted: [foreign], leaf } },
+      { nowMs: day0 + 2 * settleMs - 1, keyring: { authorities: [first], trusted: [foreign], leaf } },
       ['publish', 'a', 'f'],
     ],
     [
       'an authority without its key has signed nothing that is served',
-      { keyring: { authorities: [first], trusted: [foreign], leaf } },
+      { nowMs: day0 + 2 * settleMs, keyring: { authorities: [first], trusted: [foreign], leaf } },
       ['store'],
     ],
     [
@@ -144,6 +152,68 @@ describe('plans the next step', () => {
     const next = planCertificates({ ...settled, keyring, served: leaf })
     expect(next).toStrictEqual({ kind: 'create-authority', keep: { authorities: [], trusted: [first] } })
   })
+
+  test.each<[string, Partial<Observed>, string[]]>([
+    ['deleted', { keyring: { authorities: [], trusted: [] } }, ['a', 'f']],
+    ['without its authorities', { keyring: { authorities: [], trusted: [], leaf } }, ['a']],
+  ])('keeps trusting what other replicas may serve when it starts with a Secret %s', (_, change, expected) => {
+    const next = planCertificates({
+      ...settled,
+      bundles: [
+        [first, second],
+        [first, foreign],
+      ],
+      ...change,
+    })
+    expect([next.kind, 'keep' in next && next.keep.trusted.map(({ pem }) => pem)]).toEqual([
+      'create-authority',
+      expected,
+    ])
+  })
+
+  test('keeps only some authorities of a damaged bundle, among them the newest', () => {
+    const many = Array.from({ length: 1000 }, (_, index) => authorityAt(day0 - index * dayMs - 1, `old ${index}`))
+    const long = { ...first, pem: 'l'.repeat(maxTrustedLength + 1) }
+    const next = planCertificates({
+      ...settled,
+      keyring: { authorities: [], trusted: many.slice(0, 100) },
+      bundles: [[...many, long, first], [first]],
+    })
+    expect(next).toMatchObject({
+      kind: 'create-authority',
+      keep: { trusted: [first, ...many.slice(0, maxTrusted - 1)] },
+    })
+  })
+
+  test('serves its leaf until every API server trusts the authority that another replica created', () => {
+    const third = authorityAt(day0 + dayMs, 'c')
+    const keyring = { authorities: [third], trusted: [first], leaf: leafAt(day0 + dayMs, third, 'leaf c') }
+    const at = (ms: number) => step({ nowMs: day0 + dayMs + ms, keyring, served: leaf, bundles: [[first, third]] })
+    expect([at(0), at(settleMs - 1), at(settleMs)]).toEqual([
+      ['serve', 'leaf a'],
+      ['serve', 'leaf a'],
+      ['serve', 'leaf c'],
+    ])
+  })
+
+  describe('when the Secret was restored from a backup', () => {
+    const backup = authorityAt(day0 - dayMs, 'backup')
+    const restored: Keyring = { authorities: [backup], trusted: [], leaf: leafAt(day0, backup, 'leaf of the backup') }
+
+    test('replaces its authority, and keeps that of the served leaf', () => {
+      const next = planCertificates({ ...settled, keyring: restored, served: leaf })
+      expect(next).toStrictEqual({ kind: 'create-authority', keep: { authorities: [], trusted: [first] } })
+    })
+
+    test.each<[string, Partial<Observed>, string[]]>([
+      ['the authority was created just now', { nowMs: day0 - dayMs + settleMs - 1 }, ['store']],
+      ['its authority is in a bundle', { bundles: [[first], [first, backup]] }, ['store']],
+      ['the bundles were replaced, and not the Secret', { bundles: [[foreign]] }, ['publish', 'backup']],
+      ['there is no APIService', { bundles: [] }, ['serve', 'leaf of the backup']],
+    ])('keeps its authority if %s', (_, change, expected) => {
+      expect(step({ keyring: restored, served: leaf, ...change })).toEqual(expected)
+    })
+  })
 })
 
 /** A deterministic random number generator (mulberry32). */
@@ -197,6 +267,11 @@ function act(cluster: Cluster, replica: Replica, nowMs: number): boolean {
   return step.kind === 'serve'
 }
 
+const isDistrusted =
+  ({ bundles }: Cluster) =>
+  ({ served }: Replica): boolean =>
+    served !== undefined && !bundles.every((bundle) => bundle.some(({ subject }) => subject === served.issuer))
+
 describe('three replicas and one Secret over three years', () => {
   test.each([1, 2, 3])('never serve a certificate that the API server does not trust (seed %d)', (seed) => {
     const random = seeded(seed)
@@ -237,10 +312,11 @@ describe('three replicas and one Secret over three years', () => {
     const cluster: Cluster = { secret: undefined, bundles: [[], []], versions: 0, authorities: 0, leaves: 0 }
     const replicas: Replica[] = [{}, {}, {}]
     const intruder = authorityAt(0, 'intruder')
+    let backup: Keyring | undefined
     const start = Date.UTC(2026, 10, 21)
     for (let nowMs = start; nowMs < start + authorityLifeMs; nowMs += 12 * 3600 * 1000) {
       const keyring = cluster.secret?.keyring
-      const tampering = Math.floor(random() * 8)
+      const tampering = Math.floor(random() * 10)
       if (tampering === 0) cluster.secret = undefined
       if (tampering === 1) cluster.bundles = [[], [intruder]]
       if (tampering === 2 && keyring)
@@ -249,13 +325,26 @@ describe('three replicas and one Secret over three years', () => {
         const { leaf: _, ...rest } = keyring
         cluster.secret = { version: ++cluster.versions, keyring: rest }
       }
+      if (tampering === 4 && backup) cluster.secret = { version: ++cluster.versions, keyring: backup }
+      else if (random() < 0.1) backup = cluster.secret?.keyring
       let settled = 0
-      for (let round = 0; round < 30 && settled < replicas.length; round++) {
+      const turn = (replica: Replica, atMs: number) => {
+        observe(cluster, replica, atMs)
+        const isSettled = act(cluster, replica, atMs)
+        // Until they are repaired, bundles that were overwritten trust nobody.
+        expect(tampering === 1 ? [] : replicas.filter(isDistrusted(cluster))).toEqual([])
+        return isSettled
+      }
+      // A replica that starts may take all its steps before the others look. From a backup, it serves what it finds.
+      if (tampering !== 4 && random() < 0.5) {
+        const started = {}
+        replicas.splice(0, 1, started)
+        for (let step = 0; step < 10; step++) turn(started, nowMs)
+      }
+      for (const atMs of [nowMs, nowMs + settleMs]) {
+        const settles = (replica: Replica) => turn(replica, atMs)
         settled = 0
-        for (const replica of replicas) {
-          observe(cluster, replica, nowMs)
-          if (act(cluster, replica, nowMs)) settled++
-        }
+        for (let round = 0; round < 30 && settled < replicas.length; round++) settled = replicas.filter(settles).length
       }
       expect(settled).toBe(replicas.length)
       const trusted = cluster.bundles.map((bundle) => bundle.map(({ subject }) => subject))

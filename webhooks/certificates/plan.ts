@@ -5,7 +5,8 @@
  * All replicas share one Secret and need no leader: each takes the next step that it sees, and the Secret's
  * resourceVersion lets only one of them write. At every moment, an authority is in the `caBundle` of both APIServices
  * before a certificate that it signed is served, and remains there while any replica may serve one. So no connection
- * ever fails.
+ * ever fails. A replica that serves a usable certificate changes to another one only when the authority of that one has
+ * been in the bundles for `settleMs`.
  */
 
 const dayMs = 24 * 3600 * 1000
@@ -21,6 +22,12 @@ export const backdateMs = 3 * dayMs
  * bundle.
  */
 export const settleMs = 10 * 60 * 1000
+/**
+ * Authorities without a key that are kept at most, and the length of each. A bundle can have thousands, and an object
+ * holds about a MiB. One of an RSA key with 4096 bits takes 2000 characters.
+ */
+export const maxTrusted = 16
+export const maxTrustedLength = 8192
 
 export interface Certificate {
   readonly pem: string
@@ -80,11 +87,14 @@ export function planCertificates(observed: Observed): Step {
   const certificates = [...keep.authorities, ...keep.trusted]
   if (bundles.some((bundle) => !sameCertificates(bundle, certificates))) return { kind: 'publish', certificates }
   const { leaf } = keep
-  if (leaf !== undefined && isGood(leaf, keep, observed)) return { kind: 'serve', leaf }
   const { served } = observed
-  if (leaf === undefined && served !== undefined && isGood(served, keep, observed)) {
-    return { kind: 'store', keyring: { ...keep, leaf: served } }
+  if (served !== undefined && isGood(served, keep, observed)) {
+    if (leaf === undefined) return { kind: 'store', keyring: { ...keep, leaf: served } }
+    // The replica that issued the other one had nothing to serve, and could not wait.
+    const isWaiting = leaf.issuer !== served.issuer && signer(keep.authorities, nowMs) === undefined
+    if (isWaiting) return { kind: 'serve', leaf: served }
   }
+  if (leaf !== undefined && isGood(leaf, keep, observed)) return { kind: 'serve', leaf }
   return { kind: 'issue', by: signer(keep.authorities, nowMs) ?? newest, keep }
 }
 
@@ -107,19 +117,40 @@ function isGood(leaf: Leaf, { authorities, trusted }: Keyring, { nowMs, dnsNames
   )
 }
 
-/** Drops expired and unneeded authorities; adds those from the bundles that signed the served leaf. */
-function pruned({ nowMs, keyring, served, bundles }: Observed): Keyring {
+/**
+ * An authority that is older than it is published: the Secret was restored from a backup, or nobody could publish it
+ * until now. Its age does not tell whether an API server trusts it.
+ */
+const isStale = (authority: Authority, { nowMs, served, bundles }: Observed): boolean =>
+  nowMs - (authority.notAfter - authorityLifeMs) >= settleMs &&
+  bundles.flat().some(({ subject }) => subject === served?.issuer) &&
+  !bundles.flat().some(({ pem }) => pem === authority.pem)
+
+/**
+ * Drops stale, expired and unneeded authorities, and the leaf of a stale one. Adds those from the bundles that signed
+ * the leaf or the served leaf. A process that has neither cannot know what the other replicas serve: it adds them all.
+ */
+function pruned(observed: Observed): Keyring {
+  const { nowMs, keyring, served, bundles } = observed
   const isValid = ({ notBefore, notAfter }: Certificate) => notBefore <= nowMs && nowMs < notAfter
-  const authorities = keyring.authorities.filter(isValid)
-  const { leaf } = keyring
-  const isFresh = leaf === undefined || nowMs - (leaf.notAfter - leafLifeMs) < settleMs
+  const stale = keyring.authorities.filter((authority) => isStale(authority, observed))
+  const authorities = keyring.authorities.filter((authority) => isValid(authority) && !stale.includes(authority))
+  const leaf = stale.some(({ subject }) => subject === keyring.leaf?.issuer) ? undefined : keyring.leaf
+  // The others may wait for `settleMs`, and change after it.
+  const isFresh = leaf === undefined || nowMs - (leaf.notAfter - leafLifeMs) < 2 * settleMs
   const needed = [leaf?.issuer, served?.issuer]
-  const found = bundles.flat().filter(({ subject }) => subject === served?.issuer)
-  const trusted = [...keyring.trusted.filter(({ subject }) => isFresh || needed.includes(subject)), ...found]
-    .filter(isValid)
+  const isNeeded = ({ subject }: Certificate) => needed.includes(subject)
+  const isEach = leaf === undefined && served === undefined
+  const trusted = [
+    ...keyring.trusted.filter((certificate) => isFresh || isNeeded(certificate)),
+    ...bundles.flat().filter((certificate) => isEach || isNeeded(certificate)),
+  ]
+    .filter((certificate) => isValid(certificate) && certificate.pem.length <= maxTrustedLength)
     .filter(({ pem }) => !authorities.some((authority) => authority.pem === pem))
-  const unique = trusted.filter(({ pem }, index) => trusted.findIndex((other) => other.pem === pem) === index)
-  return { authorities, trusted: unique, ...(leaf === undefined ? {} : { leaf }) }
+  const unique = [...new Map(trusted.map((certificate) => [certificate.pem, certificate])).values()]
+  // What replicas serve was signed by one of the newest; the authorities of a whole system are years old.
+  const newest = unique.toSorted((a, b) => Number(isNeeded(b)) - Number(isNeeded(a)) || b.notBefore - a.notBefore)
+  return { authorities, trusted: newest.slice(0, maxTrusted), ...(leaf === undefined ? {} : { leaf }) }
 }
 
 function sameCertificates(left: readonly Certificate[], right: readonly Certificate[]): boolean {
