@@ -34,11 +34,16 @@ describe('conditions', () => {
     expect(setCondition(after, long, at(3))).toBe(after)
   })
 
-  it('has no escape sequences in its message, and is unchanged the next time', () => {
-    const hostile = { ...ready, message: '\u001b[31mx\n\u202ey' }
+  it('has no escape sequences or further lines in its message, and is unchanged the next time', () => {
+    const hostile = { ...ready, message: '\u001b[31mx\n  Status:  True\n\u202ey\n' }
     const after = setCondition(before, hostile, at(2))
-    expect(after[0]?.message).toBe('\ufffd[31mx\n\ufffdy')
+    expect(after[0]?.message).toBe('\ufffd[31mx; Status:  True; \ufffdy')
     expect(setCondition(after, hostile, at(3))).toBe(after)
+  })
+
+  it('shortens a message whose line breaks take more bytes in one line', () => {
+    const { message = '' } = setCondition(before, { ...ready, message: 'x\n'.repeat(2048) }, at(2))[0] ?? {}
+    expect([Buffer.byteLength(message), message.slice(0, 8), message.at(-1)]).toEqual([4096, 'x; x; x;', '…'])
   })
 
   it('finds by type', () => {

@@ -134,6 +134,13 @@ describe('event recorder', () => {
     })
   })
 
+  it('writes a message that others decide in one line, with only characters that can be shown', async () => {
+    const { recorder, counts } = await setUp()
+    recorder.record({ ...created, message: 'no volume\u001b[2J\n  Status:  True\n' })
+    await recorder.stop()
+    expect(counts()).toEqual([['no volume\ufffd[2J; Status:  True', 1]])
+  })
+
   it('counts a repetition within ten minutes, and creates another Event after that', async () => {
     const { server, clock, recorder, counts } = await setUp()
     recorder.record(created)

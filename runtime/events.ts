@@ -16,7 +16,7 @@ import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
 import { createPacedPlaces } from './pace.ts'
 import { createShares } from './shares.ts'
-import { shownText } from './shown-text.ts'
+import { shownLine } from './shown-text.ts'
 
 /** The object of an event. */
 interface Regarding {
@@ -315,7 +315,7 @@ export function createEventRecorder(options: {
         return
       }
       // Shortened before it is remembered: a message can be as long as a spec.
-      const message = shownText(content.message.slice(0, longestMessageBytes + 1))
+      const message = shownLine(content.message.slice(0, longestMessageBytes + 1))
       const shortened = { ...content, message: shortenToBytes(message, longestMessageBytes) }
       const entry: Entry = {
         content: shortened,
