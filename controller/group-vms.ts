@@ -250,7 +250,8 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
     const object = { ...vm, metadata: { ...vm.metadata, generateName: vmPrefix(group) } }
     if (memory.asksFirst) await ask(selector, object)
     const kept = memory.kept.get(name) ?? new Set()
-    memory.kept.set(name, kept)
+    // Without claims, each VM that is refused has another name.
+    if ((group.spec.claimTemplates ?? []).length > 0) memory.kept.set(name, kept)
     if (!(await createClaims(kube, clock, group, name, deadline, kept)) || deadline.isOver()) return false
     const isRepeated = memory.expectations.uncertainNames.includes(name)
     memory.expectations.uncertain(name)

@@ -15,8 +15,9 @@ export type Action =
   | { readonly do: 'markFilled' }
   /** Give the pod the labels that its VM has now. */
   | { readonly do: 'relabelPod'; readonly pod: LauncherPod }
-  /** Without `createAfterMs`, another can be created at once. */
-  | { readonly do: 'deletePod'; readonly pod: LauncherPod; readonly createAfterMs?: number }
+  | { readonly do: 'deletePod'; readonly pod: LauncherPod }
+  /** Delete a pod that the VM has not been handed to. Another is created later. */
+  | { readonly do: 'replacePod'; readonly pod: LauncherPod; readonly createAfterMs: number }
 
 /** Writes a status unless it is the current one. */
 export function writeStatus(vm: Vm, status: VirtualMachineStatus): Action[] {

@@ -298,6 +298,35 @@ describe('controller', () => {
     expect(vm(server)?.status).toMatchObject({ podUID: pod(server)?.metadata.uid, phase: 'Scheduled' })
   })
 
+  it('does not replace a pod that another leader has named, while the watch is late', async () => {
+    const { clock, server, start } = await setUp()
+    const first = start()
+    create(server)
+    await until(() => pod(server) !== undefined)
+    await first.stop()
+    const containers = [{ ...(pod(server)!['spec'] as Pod['spec']).containers[0], image: 'launcher:0' }]
+    change(server, pod(server)!, { nodeName: 'n1', containers })
+    server.fault = ({ method }) => (method === 'DELETE' ? { status: 403 } : undefined)
+    const second = start()
+    await until(() => vm(server)?.status?.reason === 'PodNotOwn')
+    await second.stop()
+    let leads = false
+    const { controller } = start({ leads: false, isLeader: () => leads })
+    await controller.vms.synced()
+    const watching = Promise.withResolvers<void>()
+    server.fault = ({ path, query }) =>
+      path === vms && query.get('watch') === 'true' ? { heldUntil: watching.promise } : undefined
+    server.breakWatches('end')
+    await settle()
+    const named = { phase: 'Running', nodeName: 'n1', podUID: pod(server)!.metadata.uid }
+    server.put(vms, { ...server.find(vms, 'default', 'vm1')!, status: named })
+    leads = true
+    controller.lead().catch(() => {})
+    for (let count = 0; count < 4; count++) await clock.advance(5000).then(() => settle())
+    expect([pod(server)?.metadata.deletionTimestamp, vm(server)?.status]).toEqual([undefined, named])
+    watching.resolve()
+  })
+
   it.each<[string, string, string, object]>([
     ['hands over', 'its own', 'launcher:1', { phase: 'Scheduled' }],
     ['refuses', 'a foreign', 'other:1', { phase: 'Pending', reason: 'PodNotOwn' }],

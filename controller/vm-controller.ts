@@ -341,9 +341,26 @@ export function startVmController(options: VmControllerOptions): VmController {
         return relabelPod(vm, action.pod)
       case 'deletePod':
         await unlessNotFound(kube.delete(pods, refOf(keyOf(action.pod.metadata)), deletionOf(vm, action.pod)))
-        if (action.createAfterMs !== undefined) refusedPods.note(vm, action.createAfterMs)
         return undefined
+      case 'replacePod':
+        return replacePod(vm, action)
     }
+  }
+
+  /**
+   * The cache can be late, so another leader can have named the pod in the status, and its guest can run. A newer version
+   * of the VM brings another pass.
+   */
+  const replacePod = async (
+    vm: Vm,
+    { pod, createAfterMs }: VmAction & { readonly do: 'replacePod' },
+  ): Promise<readonly Action[] | undefined> => {
+    const { metadata } = await kube.get(cachedVms, refOf(keyOf(vm.metadata)))
+    if (metadata.resourceVersion !== vm.metadata.resourceVersion) return undefined
+    loop.assertLeading()
+    await unlessNotFound(kube.delete(pods, refOf(keyOf(pod.metadata)), deletionOf(vm, pod)))
+    refusedPods.note(vm, createAfterMs)
+    return undefined
   }
 
   const createPod = async (observed: Observed, pod: Pod): Promise<readonly Action[] | undefined> => {

@@ -110,6 +110,8 @@ function line(action: Action): string {
     case 'createPod':
     case 'deletePod':
       return `${action.do} ${action.pod.metadata.name}`
+    case 'replacePod':
+      return `${action.do} ${action.pod.metadata.name} after ${action.createAfterMs}`
     default:
       return action.do
   }
@@ -385,7 +387,7 @@ const table: [string, Variation, string[]][] = [
       `updateStatus Pending PodNotOwn: ${notOwn}`,
       'requeueAfter 5000',
       `recordEvent Warning PodNotOwn: ${notOwn}`,
-      `deletePod ${name}`,
+      `replacePod ${name} after 10000`,
     ],
   ],
   [
@@ -404,7 +406,7 @@ const table: [string, Variation, string[]][] = [
       `updateStatus Pending PodNotOwn: ${notOwn}`,
       'requeueAfter 5000',
       `recordEvent Warning PodNotOwn: ${notOwn}`,
-      `deletePod ${name}`,
+      `replacePod ${name} after 10000`,
     ],
   ],
   [

@@ -55,8 +55,6 @@ import { confirmEnd, reportUnreachable } from './vm-unobserved.ts'
 const handlerGraceMs = 5000
 /** A launcher whose guest ended exits within seconds; the controller deletes a pod that remains longer. */
 const finishedGraceMs = 60_000
-/** When a pod is created in place of one that differs: what changes all of them in admission is not asked at once. */
-const replacedMs = 10_000
 /**
  * How often to poll what sends no events: claims, quota, a foreign pod. The interval grows to a tenth of the time that
  * the VM has waited, up to a minute.
@@ -172,7 +170,8 @@ function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefin
   return [
     ...actions,
     ...(isNew ? [{ do: 'recordEvent', type: 'Warning', reason, message } as const] : []),
-    ...(isReplaced ? [{ do: 'deletePod', pod, createAfterMs: replacedMs } as const] : []),
+    // Admission can change all of them.
+    ...(isReplaced ? [{ do: 'replacePod', pod, createAfterMs: 2 * pollAfterMs(observed, reason) } as const] : []),
   ]
 }
 
@@ -460,11 +459,16 @@ function fail({ vm, now }: Observed, ending: Ending): Action[] {
   ]
 }
 
-function wait({ vm, elapsed, now }: Waiting, reason: string, message: string): Action[] {
+function wait(waiting: Waiting, reason: string, message: string): Action[] {
+  const { vm, now } = waiting
+  const afterMs = pollAfterMs(waiting, reason)
+  return [...writeStatus(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs }]
+}
+
+function pollAfterMs({ vm, elapsed }: Waiting, reason: string): number {
   const waitedMs = vm.status?.reason === reason ? (elapsed.get('waiting') ?? 0) : 0
   const shortestMs = pollMs * Math.max(1, Math.ceil(claimsOf(vm).length / claimsPerPoll))
-  const afterMs = Math.min(Math.max(shortestMs, waitedMs / pollFraction), longestPollMs)
-  return [...writeStatus(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs }]
+  return Math.min(Math.max(shortestMs, waitedMs / pollFraction), longestPollMs)
 }
 
 /** The scheduler counts extended resources without explaining them. */
