@@ -16,10 +16,7 @@ export const mostShownDrifts = 5
 const longestDrift = 1024
 const unshown: SpecDrift = Object.freeze({ field: '' })
 
-/**
- * A report with only what a status shows, without a domain that is too large to be stored. To be called before anything
- * is awaited: a report is kept while the API server is asked, and can take 3 MiB of memory.
- */
+/** A report with only what a status shows, without a domain that is too large to be stored. */
 export function withoutLargeParts({ domain, specDrift, ...rest }: DomainReport): DomainReport {
   const isKept = domain !== undefined && !isLarge(domain) && countValues(domain) <= maxDomainValues
   return {
@@ -34,7 +31,10 @@ export function withoutLargeParts({ domain, specDrift, ...rest }: DomainReport):
 }
 
 const shortText = (key: 'message' | 'mediaFailure', { [key]: text }: Omit<DomainReport, 'domain'>) =>
-  text === undefined ? {} : { [key]: shorten(text, longestStatusMessage) }
+  text === undefined ? {} : { [key]: copied(shorten(text, longestStatusMessage)) }
+
+/** V8 keeps the whole text in memory for a part of it, and the message of an event waits with the update before it. */
+const copied = (text: string): string => Buffer.from(text).toString()
 
 const shortDrift = ({ field, ...values }: SpecDrift): SpecDrift => ({
   field,

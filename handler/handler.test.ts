@@ -3,6 +3,8 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
@@ -56,13 +58,24 @@ afterEach(async () => {
 })
 
 /** @param deadlines the clock of the deadlines of launchers' responses */
-function start(clock: Clock = systemClock, deadlines: Clock = systemClock, client: KubeClient = kube): Handler {
+function start(
+  clock: Clock = systemClock,
+  deadlines: Clock = systemClock,
+  client: KubeClient = kube,
+  onReport: (report: DomainReport) => void = () => {},
+): Handler {
   return startHandler({
     kube: client,
     nodeName: 'node1',
     launcherOf: (uid, limits) => {
       budget = limits
-      return launcherOf(root, uid, limits, deadlines)
+      const one = launcherOf(root, uid, limits, deadlines)
+      const report = async () => {
+        const value = await one.report()
+        onReport(value)
+        return value
+      }
+      return { ...one, report }
     },
     addressesOf: (uid) => readPodAddresses(root, uid),
     readCapabilities: async (type) => `{"name":"${type}"}`,
@@ -247,6 +260,38 @@ test('the status of a large VM is updated when the watch has delivered the updat
   open.resolve()
   await until(() => messages('another').length === others.length)
   for (const one of launchers) await one.close()
+})
+
+test('no report is in memory while its update waits for the API server', async () => {
+  await handler.stop()
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const reports: WeakRef<object>[] = []
+  const held = Promise.withResolvers<void>()
+  const bodies: unknown[] = []
+  const client: KubeClient = {
+    ...kube,
+    async patch(of, ref, patch, options) {
+      bodies.push(patch.body)
+      await held.promise
+      return kube.patch(of, ref, patch, options)
+    },
+  }
+  launcher = await startFakeLauncher(root, podUID)
+  launcher.become({ vmUID: 'vm-1', phase: 'Running', domain: { title: 'a' }, message: 'x'.repeat(10_000) })
+  handler = start(systemClock, systemClock, client, (report) => {
+    reports.push(new WeakRef(report), new WeakRef(report.domain!))
+  })
+  schedule({ uid: 'vm-1' })
+  await until(() => bodies.length > 0)
+  const isCollected = () => {
+    collect()
+    return reports.every((one) => one.deref() === undefined)
+  }
+  await until(isCollected)
+  expect([reports.length, bodies.length, bodies[0] instanceof Buffer]).toEqual([2, 1, true])
+  held.resolve()
+  await until(() => phase() === 'Running')
 })
 
 test('does not touch the VMs of other nodes', async () => {

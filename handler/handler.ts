@@ -1,4 +1,4 @@
-import { isFinished, type VirtualMachineStatus, type VirtualMachine } from '../api/virtual-machine.ts'
+import { isFinished, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { createBucket, type Bucket } from '../runtime/bucket.ts'
@@ -12,10 +12,9 @@ import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
-import { keyOf, unchanged, type Persisted } from '../runtime/resource.ts'
-import { statusPatch } from '../runtime/status-patch.ts'
+import { keyOf, type Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
-import { attachmentPodsOf } from './attachment.ts'
+import { attachmentPodsOf, noSockets, type AttachmentSockets } from './attachment.ts'
 import { placeSockets, type ServingPods } from './attachment-sockets.ts'
 import {
   LauncherAbsent,
@@ -27,11 +26,13 @@ import {
 } from './launcher.ts'
 import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
-import { mayStart, plan, type Observation } from './plan.ts'
+import { mayStart, type Observation } from './plan.ts'
 import { bytesPerValue, cachedVms, launcherVms, slimVm, type CachedVm } from './slim-vm.ts'
 import { createDelivery } from './delivery.ts'
 import { countValues } from './domain-size.ts'
 import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
+import { statusWriteOf, type StatusWrite } from './status-write.ts'
+import { stepsOf, type Step } from './steps.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
 import { createWriteTurns } from './write-turns.ts'
 
@@ -162,6 +163,15 @@ interface Round {
   readonly launcher: Launcher
 }
 
+/** What the handler finds on the node before it asks a launcher. An error matters only if the launcher responds. */
+type Found = { readonly podIPs: readonly string[]; readonly sockets: AttachmentSockets } | { readonly error: unknown }
+
+interface Question {
+  readonly found: Found
+  readonly request: () => Promise<DomainReport>
+  readonly onReport?: (report: DomainReport) => void
+}
+
 /**
  * Reconciles the VMs of one node: hands each to its launcher, and writes what the launcher reports into its status.
  *
@@ -221,13 +231,14 @@ export function startHandler(options: HandlerOptions): Handler {
     const hasVolume = await options.launcherOf(podUID, limits).hasVolume()
     if (hasVolume) ends.addAfter(key, endPollMs)
     const statusOf = (of: Vm) => podEndedStatus(of, hasVolume, timestamp(clock))
+    const update = (of: Vm) => updateStatus(of, statusWriteOf(of, statusOf(of)))
     if (!isChanged(vm, statusOf(vm))) return
     // The other conditions of a finished VM are not in the cache, and are written with this one.
-    if (!isFinished(vm)) await updateStatus(vm, statusOf(vm))
+    if (!isFinished(vm)) await update(vm)
     else
       await inTurn(ending, vm, async (whole) => {
         const isSameQuestion = isEndAwaited(whole) && whole.status?.podUID === podUID
-        return isSameQuestion ? updateStatus(whole, statusOf(whole)) : whole
+        return isSameQuestion ? update(whole) : whole
       })
   }
 
@@ -243,10 +254,12 @@ export function startHandler(options: HandlerOptions): Handler {
     const deadlineMs = Math.min(Math.max(since(entry.silentSince), shortestDeadlineMs), longestDeadlineMs)
     const round = { key, podUID, entry, launcher: options.launcherOf(podUID, { ...entry.limits, deadlineMs }) }
     try {
-      const observation = await observe(round, vm, () => round.launcher.report())
-      if (observation.kind === 'report') follow(round)
-      if (observation.kind === 'report' && isAlive(observation.report)) void taps.check(round, vm)
-      await perform(round, vm, observation)
+      const onReport = (report: DomainReport) => {
+        follow(round)
+        if (isAlive(report)) void taps.check(round, vm)
+      }
+      const request = () => round.launcher.report()
+      await perform(round, vm, await observe(round, vm, { found: await find(round, vm), request, onReport }))
     } finally {
       // It may have been deleted meanwhile, and no other event would come for it.
       if (vms.store.get(key)?.metadata.uid !== vm.metadata.uid) forget(vm)
@@ -304,10 +317,13 @@ export function startHandler(options: HandlerOptions): Handler {
     return report
   }
 
-  async function perform(round: Round, before: Vm, observation: Observation): Promise<void> {
+  const planned = (vm: Vm, observation: Observation): readonly Step[] =>
+    stepsOf(vm, observation, new Date(clock.now()).toISOString())
+
+  async function perform(round: Round, before: Vm, steps: readonly Step[]): Promise<void> {
     const { launcher } = round
     let vm = before
-    for (const action of plan(vm, observation, new Date(clock.now()).toISOString())) {
+    for (const action of steps) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       let failure: Observation | undefined
       switch (action.do) {
@@ -319,12 +335,13 @@ export function startHandler(options: HandlerOptions): Handler {
           else if (prepared.length > 0) failure = await failureOf(round, () => launcher.putNetwork(prepared))
           if (failure !== undefined) break
           await sendCapabilities(round, vm)
+          const found = await find(round, vm)
           // Its launcher may have withheld the responses so far for seconds.
           const cached = vms.store.get(round.key)
           if (cached?.metadata.uid !== vm.metadata.uid) return undefined
           const started = await withWhole(written.newest(cached), async (whole) =>
             whole.status?.podUID === round.podUID && mayStart(whole)
-              ? observe(round, vm, () => putVm(round, whole))
+              ? observe(round, vm, { found, request: () => putVm(round, whole) })
               : undefined,
           )
           // It was deleted meanwhile: its event queues another round.
@@ -362,8 +379,8 @@ export function startHandler(options: HandlerOptions): Handler {
           break
         case 'updateStatus':
           if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
-          round.entry.writes.take(Math.floor(countValues(action.status) / valuesPerWrite))
-          vm = await updateInTurn(vm, action.status)
+          round.entry.writes.take(Math.floor(action.write.values / valuesPerWrite))
+          vm = await updateInTurn(vm, action.write)
           break
         case 'recordEvent':
           recordEvent(vm, action.type, action.reason, action.message)
@@ -371,18 +388,18 @@ export function startHandler(options: HandlerOptions): Handler {
         case 'requeueAfter':
           queue.addAfter(round.key, action.afterMs)
       }
-      if (failure !== undefined) return perform(round, vm, failure)
+      if (failure !== undefined) return perform(round, vm, planned(vm, failure))
     }
   }
 
   /** What the handler writes for a controller, which asks once for each VM, has no need of a turn. */
-  async function updateInTurn(vm: Vm, status: VirtualMachineStatus): Promise<Vm> {
+  async function updateInTurn(vm: Vm, write: StatusWrite): Promise<Vm> {
     const { metadata, weight } = vm
     // A VM ends once, which costs less than its creation did, and the controller waits only seconds to be told why.
-    if (weight === undefined || isFinished({ status })) return updateStatus(vm, status)
+    if (weight === undefined || write.isFinal) return updateStatus(vm, write)
     const end = await writeTurns.take(metadata.namespace ?? '', weight, stopping.signal)
     try {
-      const after = await updateStatus(vm, status)
+      const after = await updateStatus(vm, write)
       afterDelivery(after, end)
       return after
     } catch (error) {
@@ -402,7 +419,25 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  async function observe({ entry, podUID }: Round, vm: Vm, request: () => Promise<DomainReport>): Promise<Observation> {
+  /** What is known of a launcher beside its response. */
+  async function find({ podUID }: Round, vm: Vm): Promise<Found> {
+    const hasPods = attachmentPodsOf(vm).length > 0
+    try {
+      return {
+        podIPs: await options.addressesOf(podUID),
+        sockets: hasPods ? await placeSockets(options.attachments, { vm, podUID, limitedLog }) : noSockets,
+      }
+    } catch (error) {
+      return { error }
+    }
+  }
+
+  /**
+   * What is to be done after the launcher's response. Nothing is awaited while that is in memory: 256 of them, at 2 MB
+   * with the status that follows from each, are too many.
+   */
+  async function observe(round: Round, vm: Vm, { found, request, onReport }: Question): Promise<readonly Step[]> {
+    const { entry } = round
     try {
       const report = await request()
       entry.limits.responses.take(countValues(report) * bytesPerValue)
@@ -412,19 +447,20 @@ export function startHandler(options: HandlerOptions): Handler {
       // A launcher that waits for its VM can still refuse it for long.
       if (report.phase !== 'Waiting') entry.silentSince = undefined
       entry.startingSince = report.phase === 'Defined' ? (entry.startingSince ?? clock.monotonic()) : undefined
-      return {
+      if ('error' in found) throw found.error
+      onReport?.(report)
+      const { podIPs, sockets } = found
+      return planned(vm, {
         kind: 'report',
         report,
         startingForMs: since(entry.startingSince),
-        podIPs: await options.addressesOf(podUID),
+        podIPs,
         tapIPs: tapIPsOf(entry.taps),
         ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
-        ...(attachmentPodsOf(vm).length > 0 && isAlive(report)
-          ? { sockets: await placeSockets(options.attachments, { vm, podUID, limitedLog }) }
-          : {}),
-      }
+        ...(isAlive(report) ? { sockets } : {}),
+      })
     } catch (error) {
-      return observationOf(entry, error)
+      return planned(vm, observationOf(entry, error))
     }
   }
 
@@ -498,9 +534,8 @@ export function startHandler(options: HandlerOptions): Handler {
   /**
    * Waits for the node's budget of updates: at most for the few updates of each other namespace that are in progress.
    */
-  async function updateStatus(vm: Vm, status: VirtualMachineStatus): Promise<Vm> {
+  async function updateStatus(vm: Vm, { body }: StatusWrite): Promise<Vm> {
     const { name, namespace } = vm.metadata
-    const body = [...unchanged(vm), ...statusPatch(vm, status)]
     const waitMs = writes.take()
     if (waitMs > 0) await sleep(clock, waitMs, stopping.signal)
     try {

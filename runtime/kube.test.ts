@@ -78,8 +78,11 @@ describe('requests', () => {
     })
     await kube.patch(pods, ref, { type: 'json', body: [{ op: 'add', path: '/spec/count', value: 1 }] })
     expect(lastOf(server).type).toBe('application/json-patch+json')
+    const bytes = Buffer.from('[{"op":"add","path":"/spec/count","value":2}]')
+    expect(await kube.patch(pods, ref, { type: 'json', body: bytes })).toMatchObject({ spec: { count: 2 } })
+    expect(lastOf(server).type).toBe('application/json-patch+json')
     expect(await kube.get(pods, ref)).toMatchObject({
-      spec: { nodeName: 'n1', count: 1 },
+      spec: { nodeName: 'n1', count: 2 },
       status: { phase: 'Running' },
     })
     await kube.delete(pods, ref, { uid: created.metadata.uid, gracePeriodSeconds: 0 })

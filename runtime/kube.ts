@@ -59,7 +59,8 @@ type CreateOptions = Omit<WriteOptions, 'subresource'>
  */
 type Patch =
   | { readonly type: 'merge'; readonly body: object }
-  | { readonly type: 'json'; readonly body: readonly object[] }
+  /** The operations, or their JSON, which takes a tenth of the memory while it waits. */
+  | { readonly type: 'json'; readonly body: readonly object[] | Buffer }
   | { readonly type: 'apply'; readonly body: object; readonly fieldManager: string; readonly force?: boolean }
 
 export interface DeleteOptions {
@@ -199,7 +200,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
         ...(call.body ? { 'content-type': call.contentType ?? 'application/json' } : {}),
         ...proof.headers,
       },
-      body: call.body ? JSON.stringify(call.body) : null,
+      body: bytesToSend(call),
       signal: call.signal ?? null,
     })
   }
@@ -344,6 +345,11 @@ async function closePools(pools: Pools): Promise<void> {
 function refTo<T extends KubeObject>(object: Persisted<T>): ObjectRef {
   const { namespace, name } = object.metadata
   return namespace === undefined ? { name } : { namespace, name }
+}
+
+function bytesToSend({ body }: Call): Buffer | string | null {
+  if (body === undefined || body instanceof Buffer) return body ?? null
+  return JSON.stringify(body)
 }
 
 const nameOf = ({ method, path }: Call): string => `${method} ${path}`
