@@ -746,6 +746,79 @@ describe.each([10, 20_000])('a VM with %d characters whose launcher withholds a 
   })
 })
 
+describe('while its updates have no turn, a large VM', () => {
+  const clock = fakeClock()
+
+  beforeEach(async () => {
+    await handler.stop()
+    handler = start(clock)
+    launcher = await startFakeLauncher(root, podUID)
+    schedule()
+    await until(() => phase() === 'Running')
+    const labels = { text: 'x'.repeat(4 * 1024 * 1024) }
+    api.put(collection, { ...stored()!, metadata: { ...stored()!.metadata, labels } })
+    await until(() => 'weight' in (handler.vms.store.get('default/vm') ?? {}))
+    const first = writes()
+    launcher.isFickle = true
+    launcher.become({ message: 'another' })
+    // 32 MiB.
+    await until(() => writes() - first >= 8)
+    let before = -1
+    while (before < writes()) {
+      before = writes()
+      await delay(500)
+    }
+    launcher.isFickle = false
+    launcher.become({ version: launcherVersion, phase: 'Running', message: 'last' })
+    await delay(200)
+    if (writes() > before) throw new Error('an update had a turn')
+  })
+
+  test('is shut down', async () => {
+    const before = writes()
+    await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
+    await until(() => launcher!.asked.includes('POST /shutdown'))
+    await until(() => phase() === 'Succeeded')
+    expect(writes()).toBe(before + 1)
+    await until(() => recorded.length === 4)
+    expect(recorded.slice(1)).toEqual(['Normal ShuttingDown', 'Warning GracePeriodExceeded', 'Normal Stopped'])
+  })
+
+  test('is frozen and thawed, and its controller learns that', async () => {
+    const before = writes()
+    const status = () => stored()?.['status'] as VirtualMachineStatus
+    const ask = (freeze: object) => api.put(collection, { ...stored()!, status: { ...status(), freeze } })
+    ask({ id: 'one' })
+    await until(() => status().frozen?.state === 'Frozen')
+    ask({ id: 'one', thaw: true })
+    await until(() => status().frozen?.state === 'Thawed')
+    expect(writes()).toBe(before + 2)
+  })
+
+  test('has its events recorded once, with the update', async () => {
+    const reads = launcher!.reads
+    const events = () => recorded.filter((line) => line.endsWith('LauncherMisbehaving')).length
+    launcher!.become({ vmUID: 'another' })
+    for (let round = 1; round < 4; round++) {
+      await until(
+        () => launcher!.reads > reads + round,
+        () => clock.advance(100),
+      )
+      const isStored = conditions().includes('Ready=Unknown:LauncherMisbehaving')
+      if (isStored) break
+      expect(events()).toBe(0)
+    }
+    await until(
+      () => conditions().includes('Ready=Unknown:LauncherMisbehaving'),
+      () => clock.advance(1000),
+    )
+    await until(() => events() > 0)
+    await clock.advance(10_000)
+    await delay(200)
+    expect(events()).toBe(1)
+  })
+})
+
 describe('a start', () => {
   test('that is slow is reported, and keeps no request open', async () => {
     const clock = fakeClock()

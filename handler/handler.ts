@@ -1,15 +1,14 @@
 import { isFinished, type VirtualMachine } from '../api/virtual-machine.ts'
-import { isConflict, isNotFound, unlessOutdated } from '../runtime/api-error.ts'
+import { unlessOutdated } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { createBucket, type Bucket } from '../runtime/bucket.ts'
-import { sleep, timestamp, type Clock } from '../runtime/clock.ts'
+import { timestamp, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { createLanes, type Lanes } from '../runtime/lanes.ts'
 import { InvalidLauncherResponse, type DomainReport } from '../runtime/launcher-api.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
-import { createOwnWrites } from '../runtime/own-writes.ts'
 import { isEndAwaited } from '../runtime/pod-end.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, type Persisted } from '../runtime/resource.ts'
@@ -28,13 +27,12 @@ import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
 import { mayStart, type Observation } from './plan.ts'
 import { bytesPerValue, cachedVms, launcherVms, slimVm, type CachedVm } from './slim-vm.ts'
-import { createDelivery } from './delivery.ts'
 import { countValues } from './domain-size.ts'
 import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
-import { statusWriteOf, type StatusWrite } from './status-write.ts'
-import { stepsOf, type Step } from './steps.ts'
+import { statusWriteOf } from './status-write.ts'
+import { createStatusWriter } from './status-writer.ts'
+import { stepsOf, withoutUpdate, type Step } from './steps.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
-import { createWriteTurns } from './write-turns.ts'
 
 type Vm = Persisted<CachedVm>
 
@@ -91,18 +89,6 @@ const valuesPerWrite = 500
 const eventBytes = { perSecond: 64 * 1024, burst: 1024 * 1024 }
 /** The manifest limits the handler to 256 MiB. */
 const mostPendingBytes = 16 * 1024 * 1024
-
-/** Status updates of the whole node: a full node that starts at once has one per VM. */
-const writesPerSecond = 50
-const writeBurst = 200
-
-/**
- * Updates of VMs of more than usual size, by their weight: each rewrites the whole VM, and one with 50,000 values takes
- * half a second of the API server's CPU time. The burst is one update of each of 80 VMs with 100 devices (400 KiB). The
- * next one begins when the watch has delivered the last: all of a burst at once would delay the events of other VMs by
- * the time that the API server takes for all of it.
- */
-const largeWrites = { perSecond: 1024 * 1024, burst: 32 * 1024 * 1024, inProgress: 1024 * 1024 }
 
 /**
  * VMs too large for the cache that are read at once. With its response and what is sent of it, one of a megabyte takes
@@ -200,18 +186,16 @@ export function startHandler(options: HandlerOptions): Handler {
   const logFailure = (key: string, error: unknown, message: string, more: object = {}) =>
     limitedLog(namespaceOf(key), { vm: key, err: loggedError(error), ...more }, message)
   const pending = createFairLimit(mostPendingBytes)
-  const writes = createBucket(writesPerSecond, writeBurst, clock)
-  const writeTurns = createWriteTurns(largeWrites, clock)
-  const afterDelivery = createDelivery(vms, clock)
-  const written = createOwnWrites<VirtualMachine>(clock)
   const queueRound = (key: string, afterMs: number) => (afterMs > 0 ? queue.addAfter(key, afterMs) : queue.add(key))
+  const announce = (key: string) => queue.add(key)
+  const stopping = new AbortController()
+  const writer = createStatusWriter({ kube, vms, announce, signal: stopping.signal, clock })
   const taps = createVmTaps({ ...options, withWhole, queueRound })
   const wholeVms = createLanes(wholeVmLimits, clock, slowWholeMs)
   /** Of their own: launchers can hold the others for seconds. */
   const ending = createLanes(wholeVmLimits, clock)
   /** By the VM's uid. */
   const tracked = new Map<string, Tracked>()
-  const stopping = new AbortController()
 
   vms.onChange((change) => {
     if (change.kind === 'deleted') forget(change.object)
@@ -225,13 +209,13 @@ export function startHandler(options: HandlerOptions): Handler {
     const stored = vms.store.get(key)
     const podUID = stored?.status?.podUID
     if (stored === undefined || podUID === undefined) return
-    const vm = written.newest(stored)
+    const vm = writer.newest(stored)
     if (!isEndAwaited(vm)) return
     const limits = { ...track(vm).limits, deadlineMs: shortestDeadlineMs }
     const hasVolume = await options.launcherOf(podUID, limits).hasVolume()
     if (hasVolume) ends.addAfter(key, endPollMs)
     const statusOf = (of: Vm) => podEndedStatus(of, hasVolume, timestamp(clock))
-    const update = (of: Vm) => updateStatus(of, statusWriteOf(of, statusOf(of)))
+    const update = (of: Vm) => writer.answer(of, statusWriteOf(of, statusOf(of)))
     if (!isChanged(vm, statusOf(vm))) return
     // The other conditions of a finished VM are not in the cache, and are written with this one.
     if (!isFinished(vm)) await update(vm)
@@ -246,7 +230,7 @@ export function startHandler(options: HandlerOptions): Handler {
     const stored = vms.store.get(key)
     const podUID = stored?.status?.podUID
     if (stored === undefined || podUID === undefined) return
-    const vm = written.newest(stored)
+    const vm = writer.newest(stored)
     const entry = track(vm)
     entry.isHinted = false
     const debtMs = entry.limits.responses.take(0)
@@ -259,7 +243,9 @@ export function startHandler(options: HandlerOptions): Handler {
         if (isAlive(report)) void taps.check(round, vm)
       }
       const request = () => round.launcher.report()
-      await perform(round, vm, await observe(round, vm, { found: await find(round, vm), request, onReport }))
+      const steps = await observe(round, vm, { found: await find(round, vm), request, onReport })
+      if (!steps.some((step) => step.do === 'updateStatus')) writer.leave(vm)
+      await perform(round, vm, steps)
     } finally {
       // It may have been deleted meanwhile, and no other event would come for it.
       if (vms.store.get(key)?.metadata.uid !== vm.metadata.uid) forget(vm)
@@ -323,7 +309,7 @@ export function startHandler(options: HandlerOptions): Handler {
   async function perform(round: Round, before: Vm, steps: readonly Step[]): Promise<void> {
     const { launcher } = round
     let vm = before
-    for (const action of steps) {
+    for (const action of mayUpdate(round, vm, steps) ? steps : withoutUpdate(steps)) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       let failure: Observation | undefined
       switch (action.do) {
@@ -339,7 +325,7 @@ export function startHandler(options: HandlerOptions): Handler {
           // Its launcher may have withheld the responses so far for seconds.
           const cached = vms.store.get(round.key)
           if (cached?.metadata.uid !== vm.metadata.uid) return undefined
-          const started = await withWhole(written.newest(cached), async (whole) =>
+          const started = await withWhole(writer.newest(cached), async (whole) =>
             whole.status?.podUID === round.podUID && mayStart(whole)
               ? observe(round, vm, { found, request: () => putVm(round, whole) })
               : undefined,
@@ -378,9 +364,7 @@ export function startHandler(options: HandlerOptions): Handler {
             .catch((error: unknown) => logFailure(round.key, error, 'could not release the launcher'))
           break
         case 'updateStatus':
-          if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
-          round.entry.writes.take(Math.floor(action.write.values / valuesPerWrite))
-          vm = await updateInTurn(vm, action.write)
+          vm = await writer.write(vm, action.write)
           break
         case 'recordEvent':
           recordEvent(vm, action.type, action.reason, action.message)
@@ -392,20 +376,20 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  /** What the handler writes for a controller, which asks once for each VM, has no need of a turn. */
-  async function updateInTurn(vm: Vm, write: StatusWrite): Promise<Vm> {
-    const { metadata, weight } = vm
-    // A VM ends once, which costs less than its creation did, and the controller waits only seconds to be told why.
-    if (weight === undefined || write.isFinal) return updateStatus(vm, write)
-    const end = await writeTurns.take(metadata.namespace ?? '', weight, stopping.signal)
-    try {
-      const after = await updateStatus(vm, write)
-      afterDelivery(after, end)
-      return after
-    } catch (error) {
-      end()
-      throw error
+  /**
+   * Whether the update among the steps, if there is one, can begin now; otherwise another round follows. Nothing else of
+   * this one waits for the budget of its launcher, or for the updates of other VMs.
+   */
+  function mayUpdate({ key, entry: { writes } }: Round, vm: Vm, steps: readonly Step[]): boolean {
+    const update = steps.find((step) => step.do === 'updateStatus')
+    if (update === undefined) return true
+    if (writes.waitMs() > 0) {
+      queue.addAfter(key, lookAgainMs)
+      return false
     }
+    if (!writer.mayBegin(vm, update.write)) return false
+    writes.take(1 + Math.floor(update.write.values / valuesPerWrite))
+    return true
   }
 
   /** It only saves time, so a failure is not one of the VM. */
@@ -531,27 +515,6 @@ export function startHandler(options: HandlerOptions): Handler {
     else queue.add(key)
   }
 
-  /**
-   * Waits for the node's budget of updates: at most for the few updates of each other namespace that are in progress.
-   */
-  async function updateStatus(vm: Vm, { body }: StatusWrite): Promise<Vm> {
-    const { name, namespace } = vm.metadata
-    const waitMs = writes.take()
-    if (waitMs > 0) await sleep(clock, waitMs, stopping.signal)
-    try {
-      const ref = { name, ...(namespace === undefined ? {} : { namespace }) }
-      const write = kube.patch(cachedVms, ref, { type: 'json', body }, { subresource: 'status' })
-      const patched = await vms.observeWrite(write)
-      const after = slimVm(patched)
-      written.note(after)
-      return after
-    } catch (error) {
-      // Another client wrote in between; the watch queues the next round, which starts from that object.
-      if (isConflict(error) || isNotFound(error)) written.forget(vm.metadata)
-      throw error
-    }
-  }
-
   const since = (startMs: number | undefined): number => (startMs === undefined ? 0 : clock.monotonic() - startMs)
 
   function track({ metadata: { uid, namespace = '' } }: Vm): Tracked {
@@ -588,11 +551,12 @@ export function startHandler(options: HandlerOptions): Handler {
     entry.following = undefined
   }
 
-  function forget({ metadata }: Vm): void {
+  function forget(vm: Vm): void {
+    const { metadata } = vm
     const entry = tracked.get(metadata.uid)
     if (entry !== undefined) stopFollowing(entry)
     tracked.delete(metadata.uid)
-    written.forget(metadata)
+    writer.forget(vm)
   }
 
   return {

@@ -419,8 +419,8 @@ const rows: [string, Given, Observation, string[]][] = [
     },
     [
       `updateStatus Scheduled Ready=False:${reason} Synchronized=Unknown:GuestStarting`,
-      'requeueAfter 5000',
       `recordEvent Warning ${reason}`,
+      'requeueAfter 5000',
     ],
   ]),
   [

@@ -83,6 +83,7 @@ export type Action =
   /** The final status is stored: the launcher can exit. */
   | { readonly do: 'releaseLauncher' }
   | { readonly do: 'updateStatus'; readonly status: VirtualMachineStatus }
+  /** Directly after an update: it is about what that stores, and recorded only with it. */
   | {
       readonly do: 'recordEvent'
       readonly type: 'Normal' | 'Warning'
@@ -269,7 +270,7 @@ function onReport(
   const violation = misbehavior === undefined ? undefined : misbehaviorMessage(misbehavior)
   const status = statusOf(vm, report, podIPs, now, { tapIPs, misbehavior: violation, sockets })
   if (report.phase === 'Defined' && report.exit === undefined && !hasRun) {
-    return [...onStart(vm, status, startingForMs), ...recordFilling(vm, report)]
+    return onStart(vm, status, recordFilling(vm, report), startingForMs)
   }
   if (report.exit !== undefined) {
     return [{ do: 'updateStatus', status }, ...recordEnd(reported, report), { do: 'releaseLauncher' }]
@@ -343,10 +344,16 @@ function recordFilling(vm: VirtualMachine, { reason, message = '' }: DomainRepor
 const fillingReasons = new Set(['FillingDisk', 'DownloadFailed', 'NoSpace'])
 
 /** The launcher reports the end of the start with an event; the requeue is for a launcher that does not. */
-function onStart(vm: VirtualMachine, status: VirtualMachineStatus, startingForMs: number): Action[] {
+function onStart(
+  vm: VirtualMachine,
+  status: VirtualMachineStatus,
+  events: readonly Action[],
+  startingForMs: number,
+): Action[] {
   const isFilling = status.conditions?.some(({ reason }) => fillingReasons.has(reason ?? '')) ?? false
   return [
     ...(startingForMs < slowStartMs && !isFilling ? [] : updateStatus(vm, status)),
+    ...events,
     { do: 'requeueAfter', afterMs: slowStartMs },
   ]
 }

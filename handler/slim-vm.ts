@@ -30,7 +30,7 @@ export interface CachedVm extends VirtualMachine, Measured {
 export const bytesPerValue = 32
 
 /** A VM with ten disks has half of it. */
-const usualWeight = 128 * 1024
+export const usualWeight = 128 * 1024
 
 /** Bytes of JSON. A usual spec has 3,000; presets can make a megabyte of a few hundred. */
 const maxSpec = 16 * 1024

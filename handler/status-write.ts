@@ -1,8 +1,8 @@
-import { isFinished, type VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { isFinished, type FreezeState, type VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { unchanged, type Persisted } from '../runtime/resource.ts'
 import { statusPatch } from '../runtime/status-patch.ts'
 import { countValues } from './domain-size.ts'
-import type { CachedVm } from './slim-vm.ts'
+import { bytesPerValue, type CachedVm } from './slim-vm.ts'
 
 /**
  * An update of the status of a VM, as it is sent. The status itself takes up to ten times the memory of its bytes, and
@@ -13,12 +13,38 @@ export interface StatusWrite {
   readonly body: Buffer
   /** How many the new status has. */
   readonly values: number
-  /** The VM ends with it. */
-  readonly isFinal: boolean
+  /** As `CachedVm.weight`, of any VM. The first report of its launcher can be larger than the VM is. */
+  readonly weight: number
+  readonly isAwaited: boolean
 }
 
-export const statusWriteOf = (vm: Persisted<CachedVm>, status: VirtualMachineStatus): StatusWrite => ({
-  body: Buffer.from(JSON.stringify([...unchanged(vm), ...statusPatch(vm, status)])),
-  values: countValues(status),
-  isFinal: isFinished({ status }),
-})
+export function statusWriteOf(vm: Persisted<CachedVm>, status: VirtualMachineStatus): StatusWrite {
+  const body = Buffer.from(JSON.stringify([...unchanged(vm), ...statusPatch(vm, status)]))
+  const values = countValues(status)
+  const weight = Math.max(vm.weight ?? 0, body.length + bytesPerValue * values)
+  return { body, values, weight, isAwaited: isAwaited(vm, status) }
+}
+
+/**
+ * Whether somebody waits for it who does not wait for other VMs: users for the start, the controller for the end and
+ * for answers to its requests to freeze the guest. A launcher can report phases and answers in turns, so only the first
+ * of each kind counts: a VM has one start and one end, and a request, which is an update as large, two answers.
+ */
+function isAwaited({ status: before = {} }: CachedVm, after: VirtualMachineStatus): boolean {
+  if (isFinished({ status: after })) return !isFinished({ status: before })
+  if (after.phase === 'Running' && before.phase === 'Scheduled') return true
+  return answered(before.freeze?.id, after) > answered(before.freeze?.id, before)
+}
+
+/** How many outcomes of the request are known. */
+const answered = (id: string | undefined, { frozen }: VirtualMachineStatus): number =>
+  id === undefined || frozen?.id !== id ? 0 : outcomes[frozen.state]
+
+const outcomes: { readonly [state in FreezeState]: number } = {
+  Freezing: 0,
+  Frozen: 1,
+  Failed: 1,
+  Thawing: 1,
+  Thawed: 2,
+  Expired: 2,
+}

@@ -2,59 +2,148 @@ import { createBucket, type Rate } from '../runtime/bucket.ts'
 import type { Clock } from '../runtime/clock.ts'
 
 /**
- * Lets writes begin at a rate, by their weight. A write begins once all earlier ones are paid for, whatever it weighs
- * itself, and as much of them has ended that it fits into what may be in progress, or all of them. The weight is shared
- * equally by the namespaces that have writes: one that had none for a while is next.
+ * Lets writes begin at a rate, by their weight, and few at a time. Nobody waits for a turn: a key without one is
+ * announced when it has one.
+ *
+ * A write begins once all earlier ones are paid for, whatever it weighs itself, and as much of them has ended that it
+ * fits into what may be in progress, or all of them. The weight is shared equally by the namespaces that have writes:
+ * one that had none for a while is next. Turns that are announced are paid for, also if they are not used: otherwise a
+ * namespace that does not use its own would keep them from others.
  */
 export interface WriteTurns {
   /**
-   * Resolves when the write can begin, with the function to be called when it has ended; rejects with the signal's
-   * reason if that aborts before.
+   * Whether the write of this key can begin now; `end` is then to be called when it has ended. If not, the key is
+   * announced later, and calls this again with what it has to write by then.
    */
-  take(namespace: string, weight: number, signal: AbortSignal): Promise<() => void>
+  take(key: string, namespace: string, weight: number): boolean
+  /** The key has nothing to write: gives up its turn, unless its write has begun, and its place. */
+  leave(key: string): void
+  end(key: string): void
 }
 
 interface WriteLimits extends Rate {
-  /** The weight of the writes in progress together; one alone can have more. */
-  readonly inProgress: number
+  readonly inProgress: {
+    /** Of the writes together; one alone can have more. */
+    readonly weight: number
+    readonly all: number
+    readonly perNamespace: number
+  }
 }
 
-interface Waiting {
+interface Namespace {
+  /** The weight of its writes so far, as if it had always had some. */
+  from: number
+  /** The keys that wait, in the order of their turns, and their weights. */
+  readonly waiting: Map<string, number>
+  inProgress: number
+}
+
+interface Turn {
+  readonly of: Namespace
   readonly weight: number
-  /** The weights of its namespace before it and with it, as if that had always had writes. */
-  readonly from: number
-  readonly to: number
-  readonly begin: () => void
+  /** Present until it is used. */
+  cancelExpiry?: (() => void) | undefined
+  /** It is in progress beside those that the limits allow. */
+  readonly isLate: boolean
 }
 
-export function createWriteTurns(limits: WriteLimits, clock: Pick<Clock, 'monotonic' | 'after'>): WriteTurns {
-  const bucket = createBucket(limits.perSecond, limits.burst, clock)
-  const waiting = new Set<Waiting>()
-  /** By namespace, the `to` of its last write. */
-  const next = new Map<string, number>()
+/** A round begins at once, and most launchers respond within milliseconds. */
+const unusedMs = 1000
+
+/** @param announce is called with a key that has a turn, for a second */
+export function createWriteTurns(
+  { inProgress, perSecond, burst }: WriteLimits,
+  clock: Pick<Clock, 'monotonic' | 'after'>,
+  announce: (key: string) => void,
+): WriteTurns {
+  const bucket = createBucket(perSecond, burst, clock)
+  const namespaces = new Map<string, Namespace>()
+  /** By key. */
+  const waitingIn = new Map<string, Namespace>()
+  const turns = new Map<string, Turn>()
+  /** The weights of turns that were not used in time, by key. */
+  const late = new Map<string, number>()
   /** The `from` of the write that began last. */
   let reached = 0
   let isInDebt = false
-  const progress = new Set<Waiting>()
 
-  const first = (): Waiting | undefined => {
-    let found: Waiting | undefined
-    for (const one of waiting) if (found === undefined || one.to < found.to) found = one
+  const namespaceOf = (name: string): Namespace => {
+    const known = namespaces.get(name)
+    if (known !== undefined) return known
+    const one: Namespace = { from: reached, waiting: new Map(), inProgress: 0 }
+    namespaces.set(name, one)
+    return one
+  }
+
+  /** The key whose turn is next, unless its namespace has enough in progress. One of its writes may be in progress. */
+  const first = () => {
+    let found:
+      | { readonly key: string; readonly of: Namespace; readonly weight: number; readonly to: number }
+      | undefined
+    for (const of of namespaces.values()) {
+      if (of.inProgress >= inProgress.perNamespace) continue
+      for (const [key, weight] of of.waiting) {
+        if (turns.has(key)) continue
+        const to = of.from + weight
+        if (found === undefined || to < found.to) found = { key, of, weight, to }
+        break
+      }
+    }
     return found
   }
 
-  const fits = ({ weight }: Waiting): boolean =>
-    progress.size === 0 || [...progress].reduce((sum, one) => sum + one.weight, weight) <= limits.inProgress
+  const fits = (weight: number): boolean => {
+    const others = [...turns.values()].filter(({ isLate }) => !isLate)
+    if (others.length >= inProgress.all) return false
+    return others.length === 0 || others.reduce((sum, one) => sum + one.weight, weight) <= inProgress.weight
+  }
 
-  const pump = () => {
+  const stopWaiting = (key: string) => {
+    waitingIn.get(key)?.waiting.delete(key)
+    waitingIn.delete(key)
+  }
+
+  const begin = (key: string, of: Namespace, weight: number, isLate = false) => {
+    stopWaiting(key)
+    turns.set(key, { of, weight, isLate })
+    of.inProgress++
+  }
+
+  const pay = (of: Namespace, weight: number) => {
+    reached = Math.max(reached, of.from)
+    of.from += weight
+    bucket.take(weight)
+    for (const [name, one] of namespaces)
+      if (one.from <= reached && one.waiting.size + one.inProgress === 0) namespaces.delete(name)
+  }
+
+  const finish = (key: string, { of, cancelExpiry }: Turn) => {
+    cancelExpiry?.()
+    turns.delete(key)
+    // Others had their turns while it could have none.
+    if (of.inProgress >= inProgress.perNamespace) of.from = Math.max(of.from, reached)
+    of.inProgress--
+  }
+
+  const announceTurn = (key: string) => {
+    const turn = turns.get(key)
+    if (turn === undefined) return
+    turn.cancelExpiry = clock.after(unusedMs, () => {
+      finish(key, turn)
+      late.set(key, turn.weight)
+      pump()
+    })
+    announce(key)
+  }
+
+  /** @param taker is not announced */
+  const pump = (taker?: string) => {
     while (!isInDebt) {
       const one = first()
-      if (one === undefined || !fits(one)) return
-      waiting.delete(one)
-      progress.add(one)
-      reached = Math.max(reached, one.from)
-      for (const [namespace, to] of next) if (to <= reached) next.delete(namespace)
-      one.begin()
+      if (one === undefined || !fits(one.weight)) return
+      begin(one.key, one.of, one.weight)
+      pay(one.of, one.weight)
+      if (one.key !== taker) announceTurn(one.key)
       const debtMs = Math.ceil(bucket.take(0))
       if (debtMs === 0) continue
       isInDebt = true
@@ -65,31 +154,46 @@ export function createWriteTurns(limits: WriteLimits, clock: Pick<Clock, 'monoto
     }
   }
 
+  /** One key after the other whose launcher is slow. Its turn is paid for, and would be late the next time as well. */
+  const takeLate = (key: string, of: Namespace, weight: number): boolean => {
+    const paid = late.get(key) ?? 0
+    late.delete(key)
+    if (weight > paid || turns.has(key) || [...turns.values()].some(({ isLate }) => isLate)) return false
+    begin(key, of, weight, true)
+    return true
+  }
+
   return {
-    take(namespace, weight, signal) {
-      const { promise, resolve, reject } = Promise.withResolvers<() => void>()
-      const from = Math.max(reached, next.get(namespace) ?? 0)
-      const to = from + weight
-      next.set(namespace, to)
-      const begin = () => {
-        signal.removeEventListener('abort', abort)
-        bucket.take(weight)
-        resolve(end)
+    take(key, namespace, weight) {
+      const turn = turns.get(key)
+      if (turn?.cancelExpiry !== undefined) {
+        if (weight <= turn.weight) {
+          turn.cancelExpiry()
+          turn.cancelExpiry = undefined
+          return true
+        }
+        finish(key, turn)
       }
-      const one = { weight, from, to, begin }
-      const end = () => {
-        progress.delete(one)
-        pump()
-      }
-      const abort = () => {
-        waiting.delete(one)
-        reject(signal.reason)
-      }
-      waiting.add(one)
-      signal.addEventListener('abort', abort)
-      if (signal.aborted) abort()
+      const of = namespaceOf(namespace)
+      if (takeLate(key, of, weight)) return true
+      if (of.waiting.size === 0) of.from = Math.max(of.from, reached)
+      of.waiting.set(key, weight)
+      waitingIn.set(key, of)
+      pump(key)
+      return !waitingIn.has(key)
+    },
+    leave(key) {
+      late.delete(key)
+      const turn = turns.get(key)
+      if (turn?.cancelExpiry !== undefined) finish(key, turn)
+      stopWaiting(key)
       pump()
-      return promise
+    },
+    end(key) {
+      const turn = turns.get(key)
+      if (turn === undefined || turn.cancelExpiry !== undefined) return
+      finish(key, turn)
+      pump()
     },
   }
 }
