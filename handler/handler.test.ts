@@ -294,6 +294,39 @@ test('no report is in memory while its update waits for the API server', async (
   await until(() => phase() === 'Running')
 })
 
+test('8 MiB of large starts are sent at once, and a small one beside them', async () => {
+  await handler.stop()
+  const held = Promise.withResolvers<void>()
+  const sent = new Map<string, number>()
+  handler = start(systemClock, systemClock, {
+    ...kube,
+    async patch(of, ref, patch, options) {
+      sent.set(ref.name, patch.body instanceof Buffer ? patch.body.length : 0)
+      await held.promise
+      return kube.patch(of, ref, patch, options)
+    },
+  })
+  const names = ['small', ...Array.from({ length: 45 }, (_, index) => `vm-${index}`)]
+  const launchers = await Promise.all(
+    names.toReversed().map(async (name, index) => {
+      const uid = `0f0e0d0c-0b0a-4908-8706-${String(index).padStart(12, '0')}`
+      const one = await startFakeLauncher(root, uid)
+      const domain = name === 'small' ? {} : { domain: { title: 'x'.repeat(240_000) } }
+      one.become({ vmUID: name, phase: 'Running', ...domain })
+      schedule({ name, namespace: `namespace-${index % 9}`, uid: name }, { podUID: uid })
+      return one
+    }),
+  )
+  await until(() => sent.size >= 35)
+  await until(() => launchers.every(({ reads }) => reads > 0))
+  await delay(200)
+  expect([sent.size, sent.has('small')]).toEqual([35, true])
+  held.resolve()
+  const isRunning = (object: FakeObject) => (object['status'] as { phase?: string } | undefined)?.phase === 'Running'
+  await until(() => api.objects(collection).filter(isRunning).length === names.length)
+  for (const one of launchers) await one.close()
+})
+
 test('does not touch the VMs of other nodes', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule({ name: 'other' }, { nodeName: 'node2' })

@@ -31,6 +31,20 @@ const largeWrites = {
   inProgress: { weight: mebibyte, all: 16, perNamespace: 4 },
 }
 
+const unlimited = Number.MAX_SAFE_INTEGER
+
+/**
+ * Updates that need no turn, by their bytes: those of all rounds would take 64 MiB while the API server is slow, of the
+ * 256 MiB that the manifest allows.
+ */
+const heldBytes = {
+  perSecond: unlimited,
+  burst: unlimited,
+  inProgress: { weight: 8 * mebibyte, all: unlimited, perNamespace: unlimited },
+}
+/** Those of all rounds take 4 MiB. */
+const fewBytes = 16 * 1024
+
 interface StatusWriterOptions {
   readonly kube: KubeClient
   readonly vms: Reflector<VirtualMachine>
@@ -60,6 +74,7 @@ export interface StatusWriter {
 export function createStatusWriter({ kube, vms, announce, signal, clock }: StatusWriterOptions): StatusWriter {
   const budget = createBucket(writesPerSecond, writeBurst, clock)
   const turns = createWriteTurns(largeWrites, clock, announce)
+  const held = createWriteTurns(heldBytes, clock, announce)
   const afterDelivery = createDelivery(vms, clock)
   const written = createOwnWrites<VirtualMachine>(clock)
 
@@ -80,31 +95,42 @@ export function createStatusWriter({ kube, vms, announce, signal, clock }: Statu
     }
   }
 
+  const leave = ({ metadata }: Vm) => {
+    turns.leave(keyOf(metadata))
+    held.leave(keyOf(metadata))
+  }
+
   return {
     newest: (stored) => written.newest(stored),
     mayBegin(vm, write) {
+      const { namespace = '' } = vm.metadata
       const key = keyOf(vm.metadata)
-      if (needsTurn(write)) return turns.take(key, vm.metadata.namespace ?? '', write.weight)
+      if (needsTurn(write)) {
+        held.leave(key)
+        return turns.take(key, namespace, write.weight)
+      }
       turns.leave(key)
+      if (write.body.length > fewBytes) return held.take(key, namespace, write.body.length)
+      held.leave(key)
       return true
     },
-    leave: ({ metadata }) => turns.leave(keyOf(metadata)),
+    leave,
     async write(vm, write) {
-      if (!needsTurn(write)) return send(vm, write)
-      const end = () => turns.end(keyOf(vm.metadata))
+      const key = keyOf(vm.metadata)
+      if (!needsTurn(write)) return send(vm, write).finally(() => held.end(key))
       try {
         const after = await send(vm, write)
-        afterDelivery(after, end)
+        afterDelivery(after, () => turns.end(key))
         return after
       } catch (error) {
-        end()
+        turns.end(key)
         throw error
       }
     },
     answer: send,
-    forget({ metadata }) {
-      turns.leave(keyOf(metadata))
-      written.forget(metadata)
+    forget(vm) {
+      leave(vm)
+      written.forget(vm.metadata)
     },
   }
 }

@@ -142,16 +142,16 @@ test('a turn that is not used for a second is given to the next', async () => {
   expect(take('d/1', 10)).toBe(false)
 })
 
-test('one key after the other uses its turn late, which is one more write in progress', async () => {
+test('a turn that was not used in time can be used late, beside as many as may be in progress', async () => {
   const { clock, take, turns } = start({ all: 2 })
-  for (const key of ['a/1', 'a/2', 'b/1', 'c/1', 'd/1', 'd/2']) take(key, 10)
+  for (const key of ['a/1', 'a/2', 'b/1', 'c/1', 'd/1', 'e/1', 'f/1', 'f/2']) take(key, 10)
   turns.end('a/1')
   turns.end('a/2')
-  await clock.advance(1000)
-  expect([take('d/1'), take('d/2')]).toEqual([true, true])
-  expect([take('b/1'), take('c/1'), take('b/1', 10)]).toEqual([true, false, false])
+  await clock.advance(2000)
+  expect([take('f/1'), take('f/2')]).toEqual([true, true])
+  expect([take('b/1'), take('c/1'), take('d/1')]).toEqual([true, true, false])
   turns.end('b/1')
-  expect(take('e/1', 10)).toBe(false)
+  expect([take('e/1', 11), take('e/1', 10), take('b/1', 10)]).toEqual([false, false, false])
 })
 
 test('a key that gives up its place is not announced, and others get its turn', () => {
@@ -231,11 +231,11 @@ test('whatever happens, the limits hold, and every key that waits has its turn',
         if (what === 'wait') await clock.advance(400)
         if (what === 'use') use()
         const weights = [...inProgress.values()]
-        // One more can be late.
-        expect(weights.length).toBeLessThanOrEqual(5)
-        expect(weights.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(160)
+        // As many more can be late.
+        expect(weights.length).toBeLessThanOrEqual(8)
+        expect(weights.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(200)
         const ofA = [...inProgress.keys()].filter((one) => one.startsWith('a'))
-        expect(ofA.length).toBeLessThanOrEqual(3)
+        expect(ofA.length).toBeLessThanOrEqual(4)
       }
       for (let round = 0; round < 100 && waiting.size > 0; round++) {
         for (const key of inProgress.keys()) turns.end(key)

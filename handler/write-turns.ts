@@ -7,8 +7,10 @@ import type { Clock } from '../runtime/clock.ts'
  *
  * A write begins once all earlier ones are paid for, whatever it weighs itself, and as much of them has ended that it
  * fits into what may be in progress, or all of them. The weight is shared equally by the namespaces that have writes:
- * one that had none for a while is next. Turns that are announced are paid for, also if they are not used: otherwise a
- * namespace that does not use its own would keep them from others.
+ * one that had none for a while is next.
+ *
+ * A turn that is announced and not used for a second counts no longer. It is paid for all the same: otherwise a namespace
+ * that does not use its turns would keep them from others. Who is late can use it beside as much as may be in progress.
  */
 export interface WriteTurns {
   /**
@@ -43,7 +45,7 @@ interface Turn {
   readonly weight: number
   /** Present until it is used. */
   cancelExpiry?: (() => void) | undefined
-  /** It is in progress beside those that the limits allow. */
+  /** It was not used in time, and has given its place to another. */
   readonly isLate: boolean
 }
 
@@ -92,8 +94,8 @@ export function createWriteTurns(
     return found
   }
 
-  const fits = (weight: number): boolean => {
-    const others = [...turns.values()].filter(({ isLate }) => !isLate)
+  const fits = (weight: number, isLate: boolean): boolean => {
+    const others = [...turns.values()].filter((one) => one.isLate === isLate)
     if (others.length >= inProgress.all) return false
     return others.length === 0 || others.reduce((sum, one) => sum + one.weight, weight) <= inProgress.weight
   }
@@ -140,7 +142,7 @@ export function createWriteTurns(
   const pump = (taker?: string) => {
     while (!isInDebt) {
       const one = first()
-      if (one === undefined || !fits(one.weight)) return
+      if (one === undefined || !fits(one.weight, false)) return
       begin(one.key, one.of, one.weight)
       pay(one.of, one.weight)
       if (one.key !== taker) announceTurn(one.key)
@@ -154,11 +156,12 @@ export function createWriteTurns(
     }
   }
 
-  /** One key after the other whose launcher is slow. Its turn is paid for, and would be late the next time as well. */
+  /** Its turn is paid for, and would be late again the next time: its launcher is slow, or the node has no CPU time. */
   const takeLate = (key: string, of: Namespace, weight: number): boolean => {
     const paid = late.get(key) ?? 0
     late.delete(key)
-    if (weight > paid || turns.has(key) || [...turns.values()].some(({ isLate }) => isLate)) return false
+    if (weight > paid || turns.has(key) || of.inProgress >= 2 * inProgress.perNamespace || !fits(weight, true))
+      return false
     begin(key, of, weight, true)
     return true
   }

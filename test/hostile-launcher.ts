@@ -51,13 +51,13 @@ const next = () => String((count += 1))
 
 /** Reports another domain with this many values each time, and announces it as often as possible. */
 const answersDomain =
-  (values: number): Behavior =>
+  (values: number, value: object | string = {}): Behavior =>
   (socket, path, vmUID) => {
     if (path === '/events') {
       socket.write(endless)
       socket.write(chunk(`${running(vmUID)}\n`.repeat(100)))
     } else {
-      const domain = { title: next(), list: Array.from({ length: values }, () => ({})) }
+      const domain = { title: next(), list: Array.from({ length: values }, () => value) }
       socket.end(answer(JSON.stringify({ ...JSON.parse(running(vmUID)), domain })))
     }
   }
@@ -92,6 +92,8 @@ export const behaviors = {
   /** 1 MB, which takes 20 MB of heap once it is parsed. */
   densestAnswer: answersDomain(330_000),
   largestStoredDomain: answersDomain(7900),
+  /** 246 KB, of characters that take two bytes both on the wire and in memory. */
+  largestStoredTexts: answersDomain(7900, 'ā'.repeat(14)),
   fickle: (socket, path, vmUID) => {
     if (path !== '/events') socket.end(answer(running(vmUID, next())))
     else {

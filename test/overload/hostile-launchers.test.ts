@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { connect as connectPlain } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { freePort } from '../apiserver/free-port.ts'
@@ -166,6 +167,31 @@ test('100 launchers that report a different domain of the largest size each time
   const times = await startAndEnd(0)
   mustBeAlive()
   expect(times.filter((ms) => ms > soonMs)).toEqual([])
+})
+
+test('launchers of 130 namespaces that report the largest domains do not crash a handler whose API server is slow', async () => {
+  const count = 130
+  for (let index = 0; index < count; index++) await addHostile(`hostile-${index}`, index, 'largestStoredTexts')
+  const opened = Promise.withResolvers<void>()
+  let writes = 0
+  api.fault = ({ method }) => {
+    if (method !== 'PATCH') return undefined
+    writes++
+    return { heldUntil: opened.promise }
+  }
+  startHandler()
+  await timed(() => writes >= 8)
+  // Meanwhile, all rounds come to their updates.
+  await delay(10_000)
+  mustBeAlive()
+  opened.resolve()
+  expect(await startAndEnd(0)).toHaveLength(2)
+  const isStored = (index: number) => {
+    const vm = api.find(collection, `hostile-${index}`, `largeststoredtexts-${index}`)
+    return (vm?.['status'] as { domain?: object } | undefined)?.domain !== undefined
+  }
+  await timed(() => Array.from({ length: count }, (_, index) => index).every(isStored))
+  mustBeAlive()
 })
 
 /** Asks for a session without being the webhooks, and sends `count` bytes in a TLS record each after the refusal. */
