@@ -170,8 +170,9 @@ test('100 launchers that report a different domain of the largest size each time
 })
 
 test('launchers of 130 namespaces that report the largest domains do not crash a handler whose API server is slow', async () => {
-  const count = 130
-  for (let index = 0; index < count; index++) await addHostile(`hostile-${index}`, index, 'largestStoredTexts')
+  const [count, namespaces] = [260, 130]
+  const namespaceOf = (index: number) => `hostile-${index % namespaces}`
+  for (let index = 0; index < count; index++) await addHostile(namespaceOf(index), index, 'largestStoredTexts')
   const opened = Promise.withResolvers<void>()
   let writes = 0
   api.fault = ({ method }) => {
@@ -187,7 +188,7 @@ test('launchers of 130 namespaces that report the largest domains do not crash a
   opened.resolve()
   expect(await startAndEnd(0)).toHaveLength(2)
   const isStored = (index: number) => {
-    const vm = api.find(collection, `hostile-${index}`, `largeststoredtexts-${index}`)
+    const vm = api.find(collection, namespaceOf(index), `largeststoredtexts-${index}`)
     return (vm?.['status'] as { domain?: object } | undefined)?.domain !== undefined
   }
   await timed(() => Array.from({ length: count }, (_, index) => index).every(isStored))
