@@ -43,8 +43,8 @@ interface Namespace {
 interface Turn {
   readonly of: Namespace
   readonly weight: number
-  /** Present until it is used. */
-  cancelExpiry?: (() => void) | undefined
+  /** Of a turn that is announced. */
+  cancelExpiry?: () => void
   /** It was not used in time, and has given its place to another. */
   readonly isLate: boolean
 }
@@ -138,47 +138,57 @@ export function createWriteTurns(
     announce(key)
   }
 
+  const waitFor = (debtMs: number) => {
+    isInDebt = true
+    clock.after(debtMs, () => {
+      isInDebt = false
+      pump()
+    })
+  }
+
   /** @param taker is not announced */
   const pump = (taker?: string) => {
     while (!isInDebt) {
       const one = first()
       if (one === undefined || !fits(one.weight, false)) return
+      const debtMs = Math.ceil(bucket.take(0))
+      if (debtMs > 0) return waitFor(debtMs)
       begin(one.key, one.of, one.weight)
       pay(one.of, one.weight)
       if (one.key !== taker) announceTurn(one.key)
-      const debtMs = Math.ceil(bucket.take(0))
-      if (debtMs === 0) continue
-      isInDebt = true
-      clock.after(debtMs, () => {
-        isInDebt = false
-        pump()
-      })
     }
+  }
+
+  /** What is written can have changed since the turn was paid for. */
+  const payRest = (of: Namespace, weight: number, paid: number) => {
+    if (weight > paid) pay(of, weight - paid)
+  }
+
+  const takeAnnounced = (key: string, weight: number): boolean => {
+    const turn = turns.get(key)
+    if (turn?.cancelExpiry === undefined) return false
+    finish(key, turn)
+    if (!fits(weight, false)) return false
+    begin(key, turn.of, weight)
+    payRest(turn.of, weight, turn.weight)
+    return true
   }
 
   /** Its turn is paid for, and would be late again the next time: its launcher is slow, or the node has no CPU time. */
   const takeLate = (key: string, of: Namespace, weight: number): boolean => {
-    const paid = late.get(key) ?? 0
+    const paid = late.get(key)
     late.delete(key)
-    if (weight > paid || turns.has(key) || of.inProgress >= 2 * inProgress.perNamespace || !fits(weight, true))
-      return false
+    if (paid === undefined || turns.has(key)) return false
+    if (of.inProgress >= 2 * inProgress.perNamespace || !fits(weight, true)) return false
     begin(key, of, weight, true)
+    payRest(of, weight, paid)
     return true
   }
 
   return {
     take(key, namespace, weight) {
-      const turn = turns.get(key)
-      if (turn?.cancelExpiry !== undefined) {
-        if (weight <= turn.weight) {
-          turn.cancelExpiry()
-          turn.cancelExpiry = undefined
-          return true
-        }
-        finish(key, turn)
-      }
       const of = namespaceOf(namespace)
-      if (takeLate(key, of, weight)) return true
+      if (takeAnnounced(key, weight) || takeLate(key, of, weight)) return true
       if (of.waiting.size === 0) of.from = Math.max(of.from, reached)
       of.waiting.set(key, weight)
       waitingIn.set(key, of)
