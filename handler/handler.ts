@@ -29,9 +29,9 @@ import { mayStart, type Observation } from './plan.ts'
 import { bytesPerValue, cachedVms, launcherVms, slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues } from './domain-size.ts'
 import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
-import { statusWriteOf } from './status-write.ts'
+import { statusWriteOf, type UpdateCost } from './status-write.ts'
 import { createStatusWriter } from './status-writer.ts'
-import { stepsOf, withoutUpdate, type Step } from './steps.ts'
+import { stepsOf, type Step } from './steps.ts'
 import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
 
 type Vm = Persisted<CachedVm>
@@ -243,9 +243,7 @@ export function startHandler(options: HandlerOptions): Handler {
         if (isAlive(report)) void taps.check(round, vm)
       }
       const request = () => round.launcher.report()
-      const steps = await observe(round, vm, { found: await find(round, vm), request, onReport })
-      if (!steps.some((step) => step.do === 'updateStatus')) writer.leave(vm)
-      await perform(round, vm, steps)
+      await perform(round, vm, await observe(round, vm, { found: await find(round, vm), request, onReport }))
     } finally {
       // It may have been deleted meanwhile, and no other event would come for it.
       if (vms.store.get(key)?.metadata.uid !== vm.metadata.uid) forget(vm)
@@ -303,13 +301,13 @@ export function startHandler(options: HandlerOptions): Handler {
     return report
   }
 
-  const planned = (vm: Vm, observation: Observation): readonly Step[] =>
-    stepsOf(vm, observation, new Date(clock.now()).toISOString())
+  const planned = (round: Round, vm: Vm, observation: Observation): readonly Step[] =>
+    stepsOf(vm, observation, new Date(clock.now()).toISOString(), (cost) => mayUpdate(round, vm, cost))
 
   async function perform(round: Round, before: Vm, steps: readonly Step[]): Promise<void> {
     const { launcher } = round
     let vm = before
-    for (const action of mayUpdate(round, vm, steps) ? steps : withoutUpdate(steps)) {
+    for (const action of steps) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       let failure: Observation | undefined
       switch (action.do) {
@@ -372,23 +370,25 @@ export function startHandler(options: HandlerOptions): Handler {
         case 'requeueAfter':
           queue.addAfter(round.key, action.afterMs)
       }
-      if (failure !== undefined) return perform(round, vm, planned(vm, failure))
+      if (failure !== undefined) return perform(round, vm, planned(round, vm, failure))
     }
   }
 
   /**
-   * Whether the update among the steps, if there is one, can begin now; otherwise another round follows. Nothing else of
-   * this one waits for the budget of its launcher, or for the updates of other VMs.
+   * Whether the update can begin now; otherwise another round follows. Nothing else of this one waits for the budget of
+   * its launcher, or for the updates of other VMs.
    */
-  function mayUpdate({ key, entry: { writes } }: Round, vm: Vm, steps: readonly Step[]): boolean {
-    const update = steps.find((step) => step.do === 'updateStatus')
-    if (update === undefined) return true
+  function mayUpdate({ key, entry: { writes } }: Round, vm: Vm, cost: UpdateCost | undefined): boolean {
+    if (cost === undefined) {
+      writer.leave(vm)
+      return true
+    }
     if (writes.waitMs() > 0) {
       queue.addAfter(key, lookAgainMs)
       return false
     }
-    if (!writer.mayBegin(vm, update.write)) return false
-    writes.take(1 + Math.floor(update.write.values / valuesPerWrite))
+    if (!writer.mayBegin(vm, cost)) return false
+    writes.take(1 + Math.floor(cost.values / valuesPerWrite))
     return true
   }
 
@@ -434,7 +434,7 @@ export function startHandler(options: HandlerOptions): Handler {
       if ('error' in found) throw found.error
       onReport?.(report)
       const { podIPs, sockets } = found
-      return planned(vm, {
+      return planned(round, vm, {
         kind: 'report',
         report,
         startingForMs: since(entry.startingSince),
@@ -444,7 +444,7 @@ export function startHandler(options: HandlerOptions): Handler {
         ...(isAlive(report) ? { sockets } : {}),
       })
     } catch (error) {
-      return planned(vm, observationOf(entry, error))
+      return planned(round, vm, observationOf(entry, error))
     }
   }
 

@@ -4,13 +4,10 @@ import { statusPatch } from '../runtime/status-patch.ts'
 import { countValues } from './domain-size.ts'
 import { bytesPerValue, type CachedVm } from './slim-vm.ts'
 
-/**
- * An update of the status of a VM, as it is sent. The status itself takes up to ten times the memory of its bytes, and
- * an update can wait long for the API server.
- */
-export interface StatusWrite {
-  /** JSON Patch operations, which fail if the VM has changed. */
-  readonly body: Buffer
+/** What an update of the status of a VM costs, known before its bytes are made: most rounds of a large one have no turn. */
+export interface UpdateCost {
+  /** About as many are sent. */
+  readonly bytes: number
   /** How many the new status has. */
   readonly values: number
   /** As `CachedVm.weight`, of any VM. The first report of its launcher can be larger than the VM is. */
@@ -18,11 +15,37 @@ export interface StatusWrite {
   readonly isAwaited: boolean
 }
 
-export function statusWriteOf(vm: Persisted<CachedVm>, status: VirtualMachineStatus): StatusWrite {
-  const body = Buffer.from(JSON.stringify([...unchanged(vm), ...statusPatch(vm, status)]))
+/**
+ * An update as it is sent. The status itself takes up to ten times the memory of its bytes, and an update can wait long
+ * for the API server.
+ */
+export interface StatusWrite extends UpdateCost {
+  /** JSON Patch operations, which fail if the VM has changed. */
+  readonly body: Buffer
+}
+
+export function costOfUpdate(vm: Persisted<CachedVm>, status: VirtualMachineStatus): UpdateCost {
+  const bytes = countBytes(status)
   const values = countValues(status)
-  const weight = Math.max(vm.weight ?? 0, body.length + bytesPerValue * values)
-  return { body, values, weight, isAwaited: isAwaited(vm, status) }
+  const weight = Math.max(vm.weight ?? 0, bytes + bytesPerValue * values)
+  return { bytes, values, weight, isAwaited: isAwaited(vm, status) }
+}
+
+export const statusWriteOf = (
+  vm: Persisted<CachedVm>,
+  status: VirtualMachineStatus,
+  cost = costOfUpdate(vm, status),
+): StatusWrite => ({
+  ...cost,
+  body: Buffer.from(JSON.stringify([...unchanged(vm), ...statusPatch(vm, status)])),
+})
+
+/** Of the JSON, without what is escaped. Makes no copy. */
+function countBytes(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value) + 3
+  if (typeof value !== 'object' || value === null) return String(value).length + 1
+  if (Array.isArray(value)) return value.reduce<number>((sum, one: unknown) => sum + countBytes(one), 2)
+  return Object.entries(value).reduce((sum, [key, one]) => sum + key.length + 4 + countBytes(one), 2)
 }
 
 /**

@@ -8,7 +8,7 @@ import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, type Persisted } from '../runtime/resource.ts'
 import { createDelivery } from './delivery.ts'
 import { cachedVms, slimVm, usualWeight, type CachedVm } from './slim-vm.ts'
-import type { StatusWrite } from './status-write.ts'
+import type { StatusWrite, UpdateCost } from './status-write.ts'
 import { createWriteTurns } from './write-turns.ts'
 
 type Vm = Persisted<CachedVm>
@@ -60,7 +60,7 @@ export interface StatusWriter {
   /** The VM after the last update of it, if the watch has not delivered that yet. */
   newest(stored: Vm): Vm
   /** Whether the update has a turn, if it needs one; `write` is then to be called. Otherwise, the VM is announced later. */
-  mayBegin(vm: Vm, write: StatusWrite): boolean
+  mayBegin(vm: Vm, cost: UpdateCost): boolean
   /** There is nothing to write for the VM: others get its turn. */
   leave(vm: Vm): void
   /** Waits for the node's budget of updates: at most for the few of each other namespace that are in progress. */
@@ -102,15 +102,15 @@ export function createStatusWriter({ kube, vms, announce, signal, clock }: Statu
 
   return {
     newest: (stored) => written.newest(stored),
-    mayBegin(vm, write) {
+    mayBegin(vm, cost) {
       const { namespace = '' } = vm.metadata
       const key = keyOf(vm.metadata)
-      if (needsTurn(write)) {
+      if (needsTurn(cost)) {
         held.leave(key)
-        return turns.take(key, namespace, write.weight)
+        return turns.take(key, namespace, cost.weight)
       }
       turns.leave(key)
-      if (write.body.length > fewBytes) return held.take(key, namespace, write.body.length)
+      if (cost.bytes > fewBytes) return held.take(key, namespace, cost.bytes)
       held.leave(key)
       return true
     },
@@ -136,4 +136,4 @@ export function createStatusWriter({ kube, vms, announce, signal, clock }: Statu
 }
 
 /** A VM starts and ends once, which costs no more than its creation did. */
-const needsTurn = ({ weight, isAwaited }: StatusWrite): boolean => weight > usualWeight && !isAwaited
+const needsTurn = ({ weight, isAwaited }: UpdateCost): boolean => weight > usualWeight && !isAwaited

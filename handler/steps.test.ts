@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { StatusWrite } from './status-write.ts'
 import { withoutUpdate, type Step } from './steps.ts'
 
-const write: StatusWrite = { body: Buffer.from('[]'), values: 1, weight: 34, isAwaited: false }
+const write: StatusWrite = { body: Buffer.from('[]'), bytes: 2, values: 1, weight: 34, isAwaited: false }
 const update: Step = { do: 'updateStatus', write }
 const event = (reason: string): Step => ({ do: 'recordEvent', type: 'Normal', reason, message: '' })
 const requeue: Step = { do: 'requeueAfter', afterMs: 1 }
