@@ -87,7 +87,7 @@ const responseBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
 /** An update of this many values counts as one more. */
 const valuesPerWrite = 500
 const eventBytes = { perSecond: 64 * 1024, burst: 1024 * 1024 }
-/** The manifest limits the handler to 256 MiB. */
+/** The manifest limits the handler to 320 MiB. */
 const mostPendingBytes = 16 * 1024 * 1024
 
 /**

@@ -55,7 +55,7 @@ export interface SessionServer {
   close(): Promise<void>
 }
 
-/** The most sessions of a node. One takes 130 KiB, and up to 200 KiB while it is full; the handler has 256 MiB. */
+/** The most sessions of a node. One takes 130 KiB, and up to 200 KiB while it is full; the handler has 320 MiB. */
 const defaultMostSessions = 256
 
 /** The webhooks open a connection for each session, and a user can open 128 at once. */

@@ -35,7 +35,7 @@ const unlimited = Number.MAX_SAFE_INTEGER
 
 /**
  * Updates that need no turn, by their bytes: those of all rounds would take 64 MiB while the API server is slow, of the
- * 256 MiB that the manifest allows.
+ * 320 MiB that the manifest allows.
  */
 const heldBytes = {
   perSecond: unlimited,
