@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { freePort } from '../apiserver/free-port.ts'
-import { confine, limitsOf, type Confinement } from '../confinement.ts'
+import { argumentsOf, confine, limitsOf, type Confinement } from '../confinement.ts'
 import { startFakeApiServer, type FakeApiServer } from '../fake-apiserver.ts'
 import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
 import { behaviors, startHostileLauncher } from '../hostile-launcher.ts'
@@ -21,7 +21,8 @@ import { until } from '../until.ts'
  */
 
 const collection = '/apis/virtset.io/v1alpha1/virtualmachines'
-const limits = limitsOf('manifests/handler/daemonset.yaml', 'handler')
+const manifest = 'manifests/handler/daemonset.yaml'
+const limits = limitsOf(manifest, 'handler')
 
 let root: string
 let api: FakeApiServer
@@ -61,7 +62,7 @@ function startHandler(more: Readonly<Record<string, string>> = {}): void {
   writeFileSync(kubeconfig, JSON.stringify(config))
   const log = openSync(join(root, 'handler.log'), 'a')
   const env = { NODE_NAME: 'node1', KUBELET_ROOT: root, HEALTH_PORT: '0', KUBECONFIG: kubeconfig, LOG_LEVEL: 'warn' }
-  const [program, ...rest] = confinement.wrap([process.execPath, 'handler/main.ts'])
+  const [program, ...rest] = confinement.wrap([process.execPath, ...argumentsOf(manifest, 'handler')])
   handler = spawn(program, rest, { stdio: ['ignore', log, log], env: { ...process.env, ...env, ...more } })
 }
 
@@ -170,7 +171,7 @@ test('100 launchers that report a different domain of the largest size each time
 })
 
 test('launchers of 130 namespaces that report the largest domains do not crash a handler whose API server is slow', async () => {
-  const [count, namespaces] = [260, 130]
+  const [count, namespaces] = [195, 130]
   const namespaceOf = (index: number) => `hostile-${index % namespaces}`
   for (let index = 0; index < count; index++) await addHostile(namespaceOf(index), index, 'largestStoredTexts')
   const opened = Promise.withResolvers<void>()
