@@ -302,12 +302,17 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   const planned = (round: Round, vm: Vm, observation: Observation): readonly Step[] =>
-    stepsOf(vm, observation, new Date(clock.now()).toISOString(), (cost) => mayUpdate(round, vm, cost))
+    stepsOf(vm, observation, new Date(clock.now()).toISOString(), (cost) => {
+      if (cost !== undefined) return mayUpdate(round, vm, cost)
+      // A launcher that is late, or refuses the VM, has something to report the next time.
+      if (observation.kind === 'report' && observation.report.phase !== 'Waiting') writer.leave(vm)
+      return true
+    })
 
-  async function perform(round: Round, before: Vm, steps: readonly Step[]): Promise<void> {
+  /** @param before the VM before the updates of this round */
+  async function perform(round: Round, before: Vm, steps: readonly Step[], vm = before): Promise<void> {
     const { launcher } = round
-    let vm = before
-    for (const action of steps) {
+    for (const [index, action] of steps.entries()) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       let failure: Observation | undefined
       switch (action.do) {
@@ -362,8 +367,8 @@ export function startHandler(options: HandlerOptions): Handler {
             .catch((error: unknown) => logFailure(round.key, error, 'could not release the launcher'))
           break
         case 'updateStatus':
-          vm = await writer.write(vm, action.write)
-          break
+          // In a frame of its own: this one keeps the bytes, and a launcher can hold up what follows for seconds.
+          return perform(round, before, steps.slice(index + 1), await writer.write(vm, action.write))
         case 'recordEvent':
           recordEvent(vm, action.type, action.reason, action.message)
           break
@@ -378,11 +383,7 @@ export function startHandler(options: HandlerOptions): Handler {
    * Whether the update can begin now; otherwise another round follows. Nothing else of this one waits for the budget of
    * its launcher, or for the updates of other VMs.
    */
-  function mayUpdate({ key, entry: { writes } }: Round, vm: Vm, cost: UpdateCost | undefined): boolean {
-    if (cost === undefined) {
-      writer.leave(vm)
-      return true
-    }
+  function mayUpdate({ key, entry: { writes } }: Round, vm: Vm, cost: UpdateCost): boolean {
     if (writes.waitMs() > 0) {
       queue.addAfter(key, lookAgainMs)
       return false

@@ -50,8 +50,9 @@ function countBytes(value: unknown): number {
 
 /**
  * Whether somebody waits for it who does not wait for other VMs: users for the start, the controller for the end and
- * for answers to its requests to freeze the guest. A launcher can report phases and answers in turns, so only the first
- * of each kind counts: a VM has one start and one end, and a request, which is an update as large, two answers.
+ * for answers to its requests to freeze the guest. Of each kind only the first counts: a VM has one start and one end, and
+ * a request two answers. A launcher that forgets the request in between can repeat these, but that takes updates which
+ * are not awaited.
  */
 function isAwaited({ status: before = {} }: CachedVm, after: VirtualMachineStatus): boolean {
   if (isFinished({ status: after })) return !isFinished({ status: before })
