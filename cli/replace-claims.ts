@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { isClaimOf } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { ObjectMeta } from '../api/object.ts'
@@ -73,6 +74,8 @@ interface Replacement {
   readonly volumes: readonly SnapshotVolume[]
   /** The UIDs of the claims that existed before that. */
   readonly old: ReadonlySet<string>
+  /** @throws Usage if nothing could replace the claims of these volumes any more */
+  readonly refuseLost: (volumes: readonly SnapshotVolume[]) => Promise<void>
   readonly signal: AbortSignal
 }
 
@@ -81,14 +84,24 @@ interface Replacement {
  * that starts with some of them has disks of different times. A pass of the controller that began earlier can create a
  * claim from the old template: so the first is deleted only after a pass has seen the new ones, which no older pass
  * outlives, and a claim that is not from the snapshot is deleted too, because another controller can have led before.
+ *
+ * All this can take minutes, in which others delete the snapshot, or change the templates back, as a GitOps tool does.
+ * It ends with a Usage then, before it deletes a claim that nothing would replace.
  */
 export function replaceClaims(
-  { config, volumes, old, signal }: Replacement,
+  { config, volumes, old, refuseLost, signal }: Replacement,
   kube: KubeClient,
   world: Pick<World, 'out'>,
 ): () => Promise<Progress> {
   const { namespace = 'default', name, generation = 0 } = config.metadata
   let isObserved = false
+
+  const refuseChanged = ({ spec }: Config): void => {
+    if (isDeepStrictEqual(spec.claimTemplates, config.spec.claimTemplates)) return
+    throw new Usage(
+      `another client, such as a GitOps tool, has changed the claim templates of ${name} meanwhile, so no more claims are deleted: pause it, or change what it applies`,
+    )
+  }
 
   const remove = async ({ metadata: { name: claimName, uid } }: Persisted<Claim>): Promise<void> => {
     try {
@@ -103,21 +116,28 @@ export function replaceClaims(
 
   return async () => {
     const current = await kube.get(virtualMachineConfigs, { namespace, name }, { signal })
+    refuseChanged(current)
     isObserved ||= (current.status?.observedGeneration ?? 0) >= generation
     if (!isObserved) return { state: 'in progress', words: 'waiting for the controller to read the claim templates' }
-    const left: Persisted<Claim>[] = []
-    for (const { claimName, volumeSnapshotName } of volumes) {
+    const left: { readonly volume: SnapshotVolume; readonly claim: Persisted<Claim> }[] = []
+    for (const volume of volumes) {
+      const { claimName, volumeSnapshotName } = volume
       const claim = await unlessNotFound(kube.get(persistentVolumeClaims, { namespace, name: claimName }, { signal }))
       if (claim === undefined) continue
-      if (old.has(claim.metadata.uid) || !isFrom(claim, volumeSnapshotName)) left.push(claim)
+      if (old.has(claim.metadata.uid) || !isFrom(claim, volumeSnapshotName)) left.push({ volume, claim })
     }
     if (left.length === 0) return { state: 'done', words: 'no claim is left to delete' }
-    const undeleted = left.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-    for (const claim of undeleted) refuseForeign(claim, config)
+    const undeleted = left.filter(({ claim }) => claim.metadata.deletionTimestamp === undefined)
+    for (const { claim } of undeleted) refuseForeign(claim, config)
     // Storage keeps a claim until the VM that uses it ends, and then all that it has written is lost.
     if (undeleted.length > 0) await refuseUsed(current, kube, signal)
-    for (const claim of undeleted) await remove(claim)
-    return { state: 'in progress', words: `being deleted: ${left.map(({ metadata }) => metadata.name).join(', ')}` }
+    // All of them before the first is deleted, and each again, since a deletion can take a while.
+    if (undeleted.length > 0) await refuseLost(volumes)
+    for (const { volume, claim } of undeleted) {
+      await refuseLost([volume])
+      await remove(claim)
+    }
+    return { state: 'in progress', words: `being deleted: ${left.map(({ claim }) => claim.metadata.name).join(', ')}` }
   }
 }
 

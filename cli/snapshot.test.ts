@@ -231,24 +231,79 @@ describe('kubectl vm restore', () => {
     },
   )
 
-  test('deletes nothing before a pass of the controller has read the new template', async () => {
-    putConfig({ observedGeneration: 1 })
-    let reads = 0
-    let early: readonly string[] = []
+  /** While the command waits for the controller, after it has changed the templates. */
+  const onSecondLook = (meanwhile: () => void) => {
+    let looks = 0
     server.fault = ({ method, path }) => {
-      const isRead = method === 'GET' && path.endsWith('/virtualmachineconfigs/db')
-      if (isRead && ++reads === 4) {
-        early = writeNames()
-        const config = server.find(configs, 'default', 'db')
-        if (config !== undefined) server.put(configs, { ...config, status: { observedGeneration: 2 } })
-      }
+      if (method === 'GET' && path.endsWith('/virtualmachineconfigs/db') && writes().length > 0 && ++looks === 2)
+        meanwhile()
       return undefined
     }
+  }
+  const observe = () => {
+    const config = server.find(configs, 'default', 'db')
+    if (config !== undefined) server.put(configs, { ...config, status: { observedGeneration: 2 } })
+  }
+
+  test('deletes nothing before a pass of the controller has read the new template', async () => {
+    putConfig({ observedGeneration: 1 })
+    let early: readonly string[] = []
+    onSecondLook(() => {
+      early = writeNames()
+      observe()
+    })
     expect(await vm('restore', 'db', 'nightly')).toMatchObject({
       code: 0,
       err: 'db: waiting for the controller to read the claim templates\ndb: being deleted: root-db\ndb: no claim is left to delete\n',
     })
     expect([early, writeNames()]).toEqual([['PATCH db'], ['PATCH db', 'DELETE root-db']])
+  })
+
+  test.each([
+    [
+      'the snapshot is deleted',
+      () => server.remove(snapshots, 'default', 'nightly'),
+      'error: the snapshot nightly has been deleted\n',
+    ],
+    [
+      'the VolumeSnapshot is deleted',
+      () => server.remove(volumeSnapshots, 'default', 'nightly-root'),
+      `${nightlyRoot} has been deleted, so nightly cannot be restored\n`,
+    ],
+    [
+      'the snapshot is replaced by another one of its name',
+      () => putSnapshot({ phase: 'Ready', volumes: [taken('root')] }, undefined, { uid: 's-2' }),
+      'error: the snapshot nightly has been deleted\n',
+    ],
+    [
+      'the claim templates are changed back, and read',
+      () => putConfig(),
+      'error: another client, such as a GitOps tool, has changed the claim templates of db meanwhile, ',
+    ],
+  ])('deletes nothing if, while it waits for the controller, %s', async (_, meanwhile, err) => {
+    putConfig({ observedGeneration: 1 })
+    onSecondLook(() => {
+      observe()
+      meanwhile()
+    })
+    const result = await vm('restore', 'db', 'nightly')
+    expect([result.code, result.out]).toEqual([2, ''])
+    expect(result.err).toContain(`error: ${runAgain}${err}`)
+    expect(writeNames()).toEqual(['PATCH db'])
+  })
+
+  test('deletes no further claim once a VolumeSnapshot is gone', async () => {
+    putSnapshot({ phase: 'Ready', volumes: [taken('root'), taken('log')] })
+    putClaim('log-db', own)
+    server.fault = ({ method }) => {
+      if (method === 'DELETE') server.remove(volumeSnapshots, 'default', 'nightly-log')
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('error: the VolumeSnapshot nightly-log of the volume "log" has been deleted'),
+    })
+    expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db'])
   })
 
   test.each([

@@ -144,7 +144,13 @@ export async function restoreSnapshot(
     const changed = await kube.patch(virtualMachineConfigs, ref, { type: 'json', body }, { signal })
     try {
       const old = new Set(replaced.map(({ uid }) => uid))
-      const replace = replaceClaims({ config: changed, volumes, old, signal }, kube, world)
+      const refuseLost = async (some: readonly SnapshotVolume[]) => {
+        const current = await unlessNotFound(kube.get(virtualMachineSnapshots, { namespace, name: from }, { signal }))
+        if (current?.metadata.uid !== snapshot.metadata.uid) throw new Usage(`the snapshot ${from} has been deleted`)
+        refuseUnready(current)
+        await readRestoreSizes(snapshot, some, kube, signal)
+      }
+      const replace = replaceClaims({ config: changed, volumes, old, refuseLost, signal }, kube, world)
       const isDone = await follow(name, replace, flags.timeout, world, { unfinished, signal })
       if (!isDone) return exitCodes.refused
     } catch (error) {
@@ -205,14 +211,8 @@ async function templatesFrom(
   { metadata, spec }: Config,
   kube: KubeClient,
 ): Promise<readonly ClaimTemplate[]> {
-  const { phase = 'Pending', volumes = [] } = snapshot.status ?? {}
-  if (phase !== 'Ready') {
-    throw new Usage(`the snapshot ${snapshot.metadata.name} is not ready: ${progressOf(snapshot).words}`)
-  }
-  // Its VolumeSnapshots are deleted with it.
-  if (snapshot.metadata.deletionTimestamp !== undefined) {
-    throw new Usage(`the snapshot ${snapshot.metadata.name} is being deleted`)
-  }
+  refuseUnready(snapshot)
+  const { volumes = [] } = snapshot.status ?? {}
   const templates = spec.claimTemplates ?? []
   const claims = new Map(templates.map((template) => [claimNameOf(template.name, metadata.name), template]))
   const foreign = volumes.filter(({ claimName }) => !claims.has(claimName))
@@ -222,13 +222,23 @@ async function templatesFrom(
       `${metadata.name} has no claim template for ${named}, which the snapshot ${snapshot.metadata.name} has. ${byHand}`,
     )
   }
-  const restoreSizes = await readRestoreSizes(snapshot, kube)
+  const restoreSizes = await readRestoreSizes(snapshot, volumes, kube)
   const taken = new Map(volumes.map((volume): [string, SnapshotVolume] => [volume.claimName, volume]))
   return [...claims].map(([claimName, template]) => {
     const name = taken.get(claimName)?.volumeSnapshotName
     if (name === undefined) return template
     return { ...atLeast(template, restoreSizes.get(name)), source: { snapshot: { name } } }
   })
+}
+
+/** @throws Usage */
+function refuseUnready(snapshot: Snapshot): void {
+  const { metadata, status } = snapshot
+  if (status?.phase !== 'Ready') {
+    throw new Usage(`the snapshot ${metadata.name} is not ready: ${progressOf(snapshot).words}`)
+  }
+  // Its VolumeSnapshots are deleted with it.
+  if (metadata.deletionTimestamp !== undefined) throw new Usage(`the snapshot ${metadata.name} is being deleted`)
 }
 
 function atLeast(template: ClaimTemplate, storage: string | undefined): ClaimTemplate {
@@ -240,15 +250,21 @@ function atLeast(template: ClaimTemplate, storage: string | undefined): ClaimTem
 }
 
 /**
- * The size that a claim must have to be made from each VolumeSnapshot.
+ * The size that a claim must have to be made from the VolumeSnapshot of each of these volumes.
  * @throws Usage if one cannot be used: a claim must not be deleted when nothing can replace it
  */
-async function readRestoreSizes({ metadata, status }: Snapshot, kube: KubeClient): Promise<Map<string, string>> {
+async function readRestoreSizes(
+  { metadata }: Snapshot,
+  volumes: readonly SnapshotVolume[],
+  kube: KubeClient,
+  signal?: AbortSignal,
+): Promise<Map<string, string>> {
   const { namespace = 'default' } = metadata
+  const options = signal === undefined ? {} : { signal }
   const sizes = new Map<string, string>()
-  for (const volume of status?.volumes ?? []) {
+  for (const volume of volumes) {
     const { name, volumeSnapshotName } = volume
-    const found = await unlessNotFound(kube.get(volumeSnapshots, { namespace, name: volumeSnapshotName }))
+    const found = await unlessNotFound(kube.get(volumeSnapshots, { namespace, name: volumeSnapshotName }, options))
     const flaw = found === undefined ? 'has been deleted' : flawOf(found, volume, metadata.uid)
     if (flaw !== undefined) {
       const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
