@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { apiVersion } from '../api/object.ts'
 import type { SnapshotStatus } from '../api/snapshot.ts'
+import { timestamp } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
@@ -398,6 +399,32 @@ test.each([
   server.remove(volumeSnapshots, 'default', 'nightly-root')
   await awaits(() => vmStatus(server).includes('"freeze":{"id":"uid-nightly"}'))
   expect(condition('nightly', 'Quiesced')).toBe(undefined)
+})
+
+test('a VolumeSnapshot that is never gone does not hold up the later snapshots of the VM', async () => {
+  const { clock, server, snapshot, run, status, condition, awaits } = await setUp()
+  server.put(volumeSnapshots, {
+    metadata: {
+      namespace: 'default',
+      name: 'nightly-root',
+      deletionTimestamp: timestamp(clock),
+      finalizers: ['a', 'b', 'c', 'd', 'e'].map((name) => `storage/${name}`),
+    },
+    spec: { source: { persistentVolumeClaimName: 'root-web' } },
+  })
+  run(running)
+  snapshot('nightly', { name: 'web' })
+  snapshot('weekly', { name: 'web' })
+  await awaits(() => condition('nightly', 'Ready') === 'False OldVolumeSnapshot')
+  await until(
+    () => vmStatus(server).includes('"freeze":{"id":"uid-weekly"}'),
+    () => clock.advance(5000),
+  )
+  const ready = status('nightly').conditions?.find(({ type }) => type === 'Ready')
+  expect(ready).toMatchObject({
+    reason: 'NameTaken',
+    message: expect.stringContaining('(held by storage/a, storage/b, storage/c, storage/d)'),
+  })
 })
 
 test('a guest is thawed although its VM is changed while that is requested', async () => {

@@ -321,7 +321,7 @@ function slimVolumeSnapshot(one: Persisted<VolumeSnapshot>, of: Snapshot): Persi
   const message = status?.error?.message
   const error = message === undefined ? status?.error : { message: shorten(message, maxErrorLength) }
   return {
-    metadata: { ...slimMetadata(metadata, 'deletionTimestamp'), ownerReferences },
+    metadata: { ...slimMetadata(metadata, 'deletionTimestamp', 'finalizers'), ownerReferences },
     spec: { source: pick(spec.source, 'persistentVolumeClaimName') },
     ...(status === undefined
       ? {}

@@ -66,6 +66,8 @@ const thawWithinMs = 120_000
 /** Storage that has neither taken a claim nor reported an error by then is reported. It is still waited for. */
 const takeWithinMs = 120_000
 const refusedRetryMs = 30_000
+/** The garbage collector and storage need seconds. Longer waiting would hold up all later snapshots of the source. */
+const leaveWithinMs = 600_000
 const longestName = 253
 
 /**
@@ -144,7 +146,10 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
   }
   // Only then does the time begin in which the guest has to be frozen.
   const leaving = findLeaving(observed, volumes)
-  if (leaving !== undefined) return wait('OldVolumeSnapshot', messageOfLeaving(leaving))
+  if (leaving !== undefined) {
+    const message = messageOfLeaving(observed, leaving)
+    return isStuck(observed, leaving) ? fail(observed, 'NameTaken', message) : wait('OldVolumeSnapshot', message)
+  }
   const excludedVolumes = source.volumes
     .filter(({ persistentVolumeClaim }) => persistentVolumeClaim === undefined)
     .map(({ name: volume }) => volume)
@@ -171,18 +176,29 @@ export const volumesToTake = (
     return [{ name, claimName: claim.claimName, volumeSnapshotName: volumeSnapshotNameOf(metadata.name, name) }]
   })
 
-/** A VolumeSnapshot that has a name of this snapshot, and is about to be gone. */
+/** A VolumeSnapshot that has a name of this snapshot, and is about to be gone; if there are several, a stuck one. */
 function findLeaving(
-  { snapshot, volumeSnapshots }: ObservedSnapshot,
+  observed: ObservedSnapshot,
   volumes: readonly SnapshotVolume[],
 ): Persisted<VolumeSnapshot> | undefined {
-  return volumes
+  const { snapshot, volumeSnapshots } = observed
+  const leaving = volumes
     .flatMap(({ volumeSnapshotName }) => volumeSnapshots.get(volumeSnapshotName) ?? [])
-    .find(({ metadata: { deletionTimestamp, ownerReferences = [] } }) => {
+    .filter(({ metadata: { deletionTimestamp, ownerReferences = [] } }) => {
       if (deletionTimestamp !== undefined) return true
       const isOurs = ownerReferences.some(({ uid }) => uid === snapshot.metadata.uid)
       return !isOurs && ownerReferences.some((owner) => isPredecessor(owner, snapshot))
     })
+  return leaving.find((one) => isStuck(observed, one)) ?? leaving[0]
+}
+
+/**
+ * Whether it should be gone by now. Storage can keep a snapshot as long as a claim that was made from it. A
+ * predecessor was gone before this snapshot could be created, so its VolumeSnapshots have had as long.
+ */
+function isStuck({ snapshot, now }: ObservedSnapshot, { metadata }: Persisted<VolumeSnapshot>): boolean {
+  const { creationTimestamp = now } = snapshot.metadata
+  return Date.parse(now) - Date.parse(metadata.deletionTimestamp ?? creationTimestamp) > leaveWithinMs
 }
 
 /** Whether the owner is a snapshot that had this name. The garbage collector deletes what that owned seconds later. */
@@ -192,10 +208,14 @@ export const isPredecessor = (owner: OwnerReference, { metadata }: Pick<Snapshot
   owner.name === metadata.name &&
   owner.uid !== metadata.uid
 
-const messageOfLeaving = ({ metadata: { name, deletionTimestamp } }: Persisted<VolumeSnapshot>): string =>
-  deletionTimestamp === undefined
-    ? `the VolumeSnapshot ${name} belongs to a deleted snapshot of this name, and is not deleted yet`
-    : `the VolumeSnapshot ${name} is still being deleted: its finalizers name what that waits for`
+function messageOfLeaving(observed: ObservedSnapshot, leaving: Persisted<VolumeSnapshot>): string {
+  const { name, deletionTimestamp, finalizers = [] } = leaving.metadata
+  const advice = isStuck(observed, leaving) ? ', for more than 10 minutes: use another name for the snapshot' : ''
+  if (deletionTimestamp === undefined)
+    return `the VolumeSnapshot ${name} belongs to a deleted snapshot of this name, and is not deleted yet${advice}`
+  const held = finalizers.length === 0 ? '' : ` (held by ${finalizers.join(', ')})`
+  return `the VolumeSnapshot ${name} is still being deleted${held}${advice}`
+}
 
 /** A VM that has not run yet, and is not about to be deleted: its launcher may be filling its claims. */
 const isStarting = (vm: VirtualMachine): boolean => {
@@ -238,8 +258,13 @@ function proceed(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[])
   const { uid } = snapshot.metadata
   const leaving = findLeaving(observed, volumes)
   if (leaving !== undefined) {
-    const ready = waiting('OldVolumeSnapshot', messageOfLeaving(leaving))
-    return [...thaw(observed), ...update(observed, { ready }), pollSlowly(observed)]
+    const message = messageOfLeaving(observed, leaving)
+    if (isStuck(observed, leaving)) return [...thaw(observed), ...fail(observed, 'NameTaken', message)]
+    return [
+      ...thaw(observed),
+      ...update(observed, { ready: waiting('OldVolumeSnapshot', message) }),
+      pollSlowly(observed),
+    ]
   }
   // Who can create VolumeSnapshots can also write our UID into one of another claim.
   const foreign = volumes.find(({ claimName, volumeSnapshotName }) => {

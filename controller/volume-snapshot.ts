@@ -18,6 +18,9 @@ export interface VolumeSnapshot {
   }
 }
 
+/** Those that a message names. Other clients can add thousands. */
+const firstFinalizers = [4, true] as const
+
 export const volumeSnapshots = resource<VolumeSnapshot>({
   group: 'snapshot.storage.k8s.io',
   version: 'v1',
@@ -25,7 +28,7 @@ export const volumeSnapshots = resource<VolumeSnapshot>({
   kind: 'VolumeSnapshot',
   namespaced: true,
   read: {
-    metadata: { ...identity, deletionTimestamp: true, ownerReferences: firstOwners },
+    metadata: { ...identity, deletionTimestamp: true, finalizers: firstFinalizers, ownerReferences: firstOwners },
     spec: { source: { persistentVolumeClaimName: true } },
     status: { creationTime: true, readyToUse: true, error: { message: true } },
   },
