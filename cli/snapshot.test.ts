@@ -66,12 +66,17 @@ const fromNightly = (name: string) => ({
 })
 
 const vm = (...words: readonly string[]) => vmUntil(new Promise(() => {}), words)
-const vmUntil = (interrupted: Promise<void>, words: readonly string[]) =>
+const vmUntil = (interrupted: Promise<void>, words: readonly string[], now = () => 0) =>
   runVm(words, {
     cluster: async () => ({ ...noSessions, kube, server: server.url }),
-    now: () => performance.now(),
+    now,
     interrupted: () => interrupted,
   })
+/** A timeout of a second ends after two looks, however long these take. */
+const vmForTwoLooks = (...words: readonly string[]) => {
+  let ms = 0
+  return vmUntil(new Promise(() => {}), [...words, '--timeout', '1'], () => (ms += 400))
+}
 const stored = (collection: string, name: string): object | undefined => server.find(collection, 'default', name)
 const writes = () => server.requests.filter(({ method }) => method !== 'GET')
 
@@ -177,7 +182,7 @@ describe('kubectl vm restore', () => {
     })
 
     test('deletes both before it waits for one, and says what to do after a timeout', async () => {
-      expect(await vm('restore', 'db', 'nightly', '--timeout', '1')).toEqual({
+      expect(await vmForTwoLooks('restore', 'db', 'nightly')).toEqual({
         code: 1,
         out: 'persistentvolumeclaim/root-db deleted\npersistentvolumeclaim/log-db deleted\n',
         err: `db: being deleted: root-db, log-db\ndb: being deleted: root-db\nerror: timed out after 1 s; ${runAgain}`,
@@ -186,7 +191,7 @@ describe('kubectl vm restore', () => {
     })
 
     test('is finished by the next run, also if one claim is new already', async () => {
-      await vm('restore', 'db', 'nightly', '--timeout', '1')
+      await vmForTwoLooks('restore', 'db', 'nightly')
       server.remove(claims, 'default', 'root-db')
       putClaim('root-db', own, fromNightly('root'))
       expect(await vm('restore', 'db', 'nightly')).toMatchObject({
