@@ -29,12 +29,14 @@ export async function* pages<T extends KubeObject>(
   kube: KubeClient,
   of: Resource<T>,
   namespace?: string,
+  signal?: AbortSignal,
 ): AsyncGenerator<readonly Persisted<T>[]> {
   let next: string | undefined
   do {
     const list = await kube.list(of, {
       limit: pageSize,
       ...(namespace === undefined ? {} : { namespace }),
+      ...(signal === undefined ? {} : { signal }),
       ...(next === undefined ? {} : { continue: next }),
     })
     yield list.items

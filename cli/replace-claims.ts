@@ -2,11 +2,19 @@ import { isDeepStrictEqual } from 'node:util'
 import { isClaimOf } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { ObjectMeta } from '../api/object.ts'
-import type { SnapshotVolume } from '../api/snapshot.ts'
+import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { type Persisted, resource, virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
+import {
+  identity,
+  type Persisted,
+  resource,
+  virtualMachineConfigs,
+  virtualMachines,
+  virtualMachineSnapshots,
+} from '../runtime/resource.ts'
+import { pages } from './cluster.ts'
 import { Usage } from './failure.ts'
 import type { Progress } from './follow.ts'
 import type { World } from './world.ts'
@@ -38,6 +46,38 @@ export async function refuseUsed({ metadata, status }: Config, kube: KubeClient,
   if (isStopped && (vm === undefined || isFinished(vm))) return
   throw new Usage(`the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``)
 }
+
+/** Of the snapshots of a namespace. */
+const snapshotProgress = resource<VirtualMachineSnapshot>({
+  ...virtualMachineSnapshots,
+  read: {
+    apiVersion: true,
+    kind: true,
+    metadata: { ...identity, deletionTimestamp: true },
+    spec: { source: true },
+    status: { phase: true, creationTime: true },
+  },
+})
+
+/**
+ * A snapshot names the claims that it is to be taken of: it would be Ready with what replaces them, and what the guest
+ * has written until now would be lost.
+ * @throws Usage if a snapshot of the config, or of its VM, is not taken yet
+ */
+export async function refuseUntaken({ metadata }: Config, kube: KubeClient, signal?: AbortSignal): Promise<void> {
+  const { namespace = 'default', name } = metadata
+  for await (const page of pages(kube, snapshotProgress, namespace, signal)) {
+    const untaken = page.find((snapshot) => snapshot.spec.source.name === name && !isTaken(snapshot))
+    if (untaken === undefined) continue
+    throw new Usage(
+      `the snapshot ${untaken.metadata.name} of ${name} is not taken yet, and would be taken of the restored claims: wait for it (its condition Ready shows what it waits for), or delete it`,
+    )
+  }
+}
+
+/** Or never will be. */
+const isTaken = ({ metadata, status: { phase, creationTime } = {} }: VirtualMachineSnapshot): boolean =>
+  creationTime !== undefined || phase === 'Ready' || phase === 'Failed' || metadata.deletionTimestamp !== undefined
 
 /**
  * The claims of a snapshot that exist. The claim of the template `a-b` of the config `c` has the name of that of the
@@ -131,6 +171,7 @@ export function replaceClaims(
     for (const { claim } of undeleted) refuseForeign(claim, config)
     // Storage keeps a claim until the VM that uses it ends, and then all that it has written is lost.
     if (undeleted.length > 0) await refuseUsed(current, kube, signal)
+    if (undeleted.length > 0) await refuseUntaken(current, kube, signal)
     // All of them before the first is deleted, and each again, since a deletion can take a while.
     if (undeleted.length > 0) await refuseLost(volumes)
     for (const { volume, claim } of undeleted) {

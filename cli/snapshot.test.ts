@@ -51,6 +51,16 @@ const putSnapshot = (status: object, source: object = { kind: 'VirtualMachineCon
     spec: { source },
     status,
   })
+const putOther = (
+  status: object | undefined,
+  of: object = { kind: 'VirtualMachineConfig', name: 'db' },
+  metadata = {},
+) =>
+  server.put(snapshots, {
+    metadata: { namespace: 'default', name: 'before', ...metadata },
+    spec: { source: of },
+    ...(status === undefined ? {} : { status }),
+  })
 const putVolumeSnapshot = (name: string, { metadata = {}, status = {}, claim = `${name}-db` } = {}) =>
   server.put(volumeSnapshots, {
     metadata: { namespace: 'default', name: `nightly-${name}`, ownerReferences: [{ uid: 's-1' }], ...metadata },
@@ -136,6 +146,8 @@ const ready = (message: string) =>
 
 const deleting = { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['a/b'] }
 const usedByVm = 'error: the VM of db uses its claims: stop it first with `kubectl vm stop db --wait`\n'
+const beforeUntaken =
+  'error: the snapshot before of db is not taken yet, and would be taken of the restored claims: wait for it (its condition Ready shows what it waits for), or delete it\n'
 const nightlyRoot = 'error: the VolumeSnapshot nightly-root of the volume "root"'
 
 const runAgain = 'the restore of db is not complete: run the command again\n'
@@ -280,6 +292,7 @@ describe('kubectl vm restore', () => {
       () => putSnapshot({ phase: 'Ready', volumes: [taken('root')] }, undefined, { uid: 's-2' }),
       'error: the snapshot nightly has been deleted\n',
     ],
+    ['another snapshot is created', () => putOther(undefined), beforeUntaken],
     [
       'the claim templates are changed back, and read',
       () => putConfig(),
@@ -295,6 +308,17 @@ describe('kubectl vm restore', () => {
     expect([result.code, result.out]).toEqual([2, ''])
     expect(result.err).toContain(`error: ${runAgain}${err}`)
     expect(writeNames()).toEqual(['PATCH db'])
+  })
+
+  test.each([
+    ['is taken, and being uploaded', { phase: 'InProgress', creationTime: '2030-01-01T00:00:00Z' }],
+    ['has failed', { phase: 'Failed' }],
+    ['is being deleted', { phase: 'Pending' }, undefined, deleting],
+    ['is of another config', { phase: 'Pending' }, { kind: 'VirtualMachineConfig', name: 'other' }],
+    ['is in another namespace', { phase: 'Pending' }, undefined, { namespace: 'other' }],
+  ])('does not wait for another snapshot that %s', async (_, status, of?: object, metadata?: object) => {
+    putOther(status, of, metadata)
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
   })
 
   test('deletes no further claim once a VolumeSnapshot is gone', async () => {
@@ -357,6 +381,10 @@ describe('kubectl vm restore', () => {
       () => putConfig({ phase: 'Failed', restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' } }),
       usedByVm,
     ],
+    ['of which another snapshot is new', () => putOther(undefined), beforeUntaken],
+    ['of which another snapshot waits', () => putOther({ phase: 'Pending' }), beforeUntaken],
+    ['of which another snapshot is being taken', () => putOther({ phase: 'InProgress' }), beforeUntaken],
+    ['of whose VM a snapshot waits', () => putOther({ phase: 'Pending' }, { name: 'db' }), beforeUntaken],
     [
       'from a snapshot that is not ready',
       () => putSnapshot({ phase: 'Failed', conditions: [ready('no claims')] }),

@@ -16,7 +16,7 @@ import {
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { follow, type Progress } from './follow.ts'
 import { orRefusal } from './refusal.ts'
-import { findClaims, refuseUsed, replaceClaims } from './replace-claims.ts'
+import { findClaims, refuseUntaken, refuseUsed, replaceClaims } from './replace-claims.ts'
 import type { Cluster, World } from './world.ts'
 
 interface CommonFlags {
@@ -121,6 +121,7 @@ export async function restoreSnapshot(
       kube.get(virtualMachineConfigs, { namespace, name }),
     ])
     await refuseUsed(config, kube)
+    await refuseUntaken(config, kube)
     const templates = await templatesFrom(snapshot, config, kube)
     const { volumes = [] } = snapshot.status ?? {}
     const replaced = await findClaims(volumes, config, kube)
