@@ -401,6 +401,27 @@ test.each([
   expect(condition('nightly', 'Quiesced')).toBe(undefined)
 })
 
+test('the VolumeSnapshots of a snapshot are read only when nothing else makes it wait', async () => {
+  const { clock, server, snapshot, run, condition, awaits } = await setUp()
+  const paths = () => server.requests.map(({ method, path }) => `${method} ${path}`)
+  run({ ...running, phase: 'Scheduled' })
+  snapshot('nightly', { name: 'web' })
+  await awaits(() => condition('nightly', 'Ready') === 'False SourceStarting')
+  const looks = () => paths().filter((path) => path.endsWith('/virtualmachinesnapshots/nightly')).length
+  const before = looks()
+  await until(
+    () => looks() > before + 2,
+    () => clock.advance(5000),
+  )
+  expect(paths().filter((path) => path.includes('/volumesnapshots/'))).toEqual([])
+  run(running)
+  await until(
+    () => vmStatus(server).includes('"freeze":{"id":"uid-nightly"}'),
+    () => clock.advance(5000),
+  )
+  expect(paths().some((path) => path.startsWith('GET') && path.endsWith('/volumesnapshots/nightly-root'))).toBe(true)
+})
+
 test('a VolumeSnapshot that is never gone does not hold up the later snapshots of the VM', async () => {
   const { clock, server, snapshot, run, status, condition, awaits } = await setUp()
   server.put(volumeSnapshots, {

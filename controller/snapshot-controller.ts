@@ -27,6 +27,7 @@ import { awaitsFilling, readClaim } from './claim.ts'
 import { createLoop, type ControllerContext } from './loop.ts'
 import { createPassDeadline, type PassDeadline } from './pass-deadline.ts'
 import {
+  findAwaited,
   isPredecessor,
   planSnapshot,
   refusedToCreate,
@@ -135,14 +136,18 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
   /** From the API server: a cache could still show a guest that is no longer frozen. */
   const observe = async (snapshot: Snapshot): Promise<ObservedSnapshot> => {
     const source = await sourceOf(snapshot)
+    const earlier = order.earlierThan(snapshot, source?.vm !== undefined)
+    const before = { snapshot, earlier, unfilledClaim: await unfilledClaim(snapshot, source) }
+    const supported = await isSupported()
+    // Snapshots that wait for something else can be many, and do not need them.
+    const isWaiting = source !== undefined && findAwaited(source, before) !== undefined
+    const { volumes = isWaiting || source === undefined ? [] : volumesToTake(snapshot, source) } = snapshot.status ?? {}
     return {
-      snapshot,
+      ...before,
       source,
-      earlier: order.earlierThan(snapshot, source?.vm !== undefined),
-      unfilledClaim: await unfilledClaim(snapshot, source),
-      volumeSnapshots: await readVolumeSnapshots(snapshot, source),
+      volumeSnapshots: await readVolumeSnapshots(snapshot, supported ? volumes : []),
       sinceMs: sinceMs(snapshot),
-      isSupported: await isSupported(),
+      isSupported: supported,
       now: timestamp(clock),
     }
   }
@@ -181,14 +186,12 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
     return undefined
   }
 
-  const readVolumeSnapshots = async (snapshot: Snapshot, source: Source | undefined) => {
-    const { metadata, status } = snapshot
+  const readVolumeSnapshots = async (snapshot: Snapshot, volumes: readonly SnapshotVolume[]) => {
     const found = new Map<string, Persisted<VolumeSnapshot>>()
     const read = async ({ volumeSnapshotName: name }: SnapshotVolume): Promise<void> => {
-      const one = await unlessNotFound(kube.get(volumeSnapshots, { ...refOf(keyOf(metadata)), name }))
+      const one = await unlessNotFound(kube.get(volumeSnapshots, { ...refOf(keyOf(snapshot.metadata)), name }))
       if (one !== undefined) found.set(name, slimVolumeSnapshot(one, snapshot))
     }
-    const volumes = status?.volumes ?? (source === undefined ? [] : volumesToTake(snapshot, source))
     for (let at = 0; at < volumes.length; at += readsAtOnce)
       await Promise.all(volumes.slice(at, at + readsAtOnce).map(read))
     return found

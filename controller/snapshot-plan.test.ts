@@ -542,6 +542,18 @@ describe('the VolumeSnapshots', () => {
     ])
   })
 
+  test('of many volumes are looked at less often', () => {
+    const many = Array.from({ length: 17 }, (_, index) => ({
+      name: index === 0 ? 'root' : `v${index}`,
+      persistentVolumeClaim: { claimName: `c${index}` },
+    }))
+    const vm = storedVm({ spec: { domain: {}, volumes: many }, status: { phase: 'Running' } })
+    expect(planned(undefined, vm, firstTaken({ deletionTimestamp: now }))).toEqual([
+      ['status', 'Pending', 'Ready=False OldVolumeSnapshot'],
+      ['again', 15_000],
+    ])
+  })
+
   test('wait for a snapshot that is deleted only now, however old this one is', () => {
     const more = { ...firstTaken({ deletionTimestamp: now, ownerReferences: [owner] }), snapshot: created(longAgo) }
     expect(planned(undefined, running(), more)[0]).toEqual(['status', 'Pending', 'Ready=False OldVolumeSnapshot'])

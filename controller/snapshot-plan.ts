@@ -34,7 +34,10 @@ export interface ObservedSnapshot {
   readonly earlier: string | undefined
   /** A claim of a source without a guest that the first VM of its config or group has yet to fill. */
   readonly unfilledClaim: string | undefined
-  /** By name, those that exist; before its volumes are recorded, those that have the names it would use. */
+  /**
+   * By name, those that exist; before its volumes are recorded, those that have the names it would use, if nothing else
+   * makes it wait.
+   */
   readonly volumeSnapshots: ReadonlyMap<string, Persisted<VolumeSnapshot>>
   /** How long this process has seen it waiting for its source, or in progress, by the monotonic clock. */
   readonly sinceMs: number
@@ -116,28 +119,41 @@ function noteUnfrozen(observed: ObservedSnapshot, volumes: readonly SnapshotVolu
 const unsupported =
   'the cluster has no VolumeSnapshots: install the CRDs and the controller of the CSI external-snapshotter'
 
-function begin(observed: ObservedSnapshot): SnapshotAction[] {
-  const { snapshot, source, earlier, unfilledClaim } = observed
-  const { kind = 'VirtualMachine', name } = snapshot.spec.source
-  const wait = (reason: string, message: string): SnapshotAction[] => [
-    ...update(observed, { ready: waiting(reason, message) }),
-    pollSlowly(observed),
-  ]
-  if (source === undefined) return wait('SourceNotFound', `the ${kind} ${name} does not exist`)
-  if (earlier !== undefined)
-    return wait(
-      'OtherSnapshot',
-      `the older snapshot ${earlier} is not taken yet: see its condition Ready, or delete it`,
-    )
-  const { vm, uid } = source
+interface Awaited {
+  readonly reason: string
+  readonly message: string
+}
+
+/** What a snapshot of this source waits for before it looks at VolumeSnapshots; undefined if it can begin. */
+export function findAwaited(
+  { vm }: Source,
+  { snapshot, earlier, unfilledClaim }: Pick<ObservedSnapshot, 'snapshot' | 'earlier' | 'unfilledClaim'>,
+): Awaited | undefined {
+  if (earlier !== undefined) {
+    const message = `the older snapshot ${earlier} is not taken yet: see its condition Ready, or delete it`
+    return { reason: 'OtherSnapshot', message }
+  }
   if (vm !== undefined && isStarting(vm)) {
-    return wait('SourceStarting', `the VM ${name} is starting, and its claims may not be filled yet`)
+    const message = `the VM ${snapshot.spec.source.name} is starting, and its claims may not be filled yet`
+    return { reason: 'SourceStarting', message }
   }
+  if (unfilledClaim === undefined) return undefined
+  const message = `persistentvolumeclaim "${unfilledClaim}" is not filled yet: the first VM of the config or group that it was created for does that`
+  return { reason: 'ClaimNotFilled', message }
+}
+
+function begin(observed: ObservedSnapshot): SnapshotAction[] {
+  const { snapshot, source } = observed
+  const { kind = 'VirtualMachine', name } = snapshot.spec.source
+  const wait = ({ reason, message }: Awaited, volumes?: readonly SnapshotVolume[]): SnapshotAction[] => [
+    ...update(observed, { ready: waiting(reason, message) }),
+    pollSlowly(observed, volumes),
+  ]
+  if (source === undefined) return wait({ reason: 'SourceNotFound', message: `the ${kind} ${name} does not exist` })
+  const awaited = findAwaited(source, observed)
+  if (awaited !== undefined) return wait(awaited)
+  const { vm, uid } = source
   const volumes = volumesToTake(snapshot, source)
-  if (unfilledClaim !== undefined) {
-    const message = `persistentvolumeclaim "${unfilledClaim}" is not filled yet: the first VM of the config or group that it was created for does that`
-    return wait('ClaimNotFilled', message)
-  }
   if (volumes.length === 0) return fail(observed, 'NoClaims', `the ${kind} ${name} has no volumes on claims`)
   const tooLong = volumes.find(({ volumeSnapshotName }) => volumeSnapshotName.length > longestName)
   if (tooLong !== undefined) {
@@ -148,7 +164,8 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
   const leaving = findLeaving(observed, volumes)
   if (leaving !== undefined) {
     const message = messageOfLeaving(observed, leaving)
-    return isStuck(observed, leaving) ? fail(observed, 'NameTaken', message) : wait('OldVolumeSnapshot', message)
+    if (isStuck(observed, leaving)) return fail(observed, 'NameTaken', message)
+    return wait({ reason: 'OldVolumeSnapshot', message }, volumes)
   }
   const excludedVolumes = source.volumes
     .filter(({ persistentVolumeClaim }) => persistentVolumeClaim === undefined)
@@ -517,10 +534,11 @@ const pollAgain = ({ sinceMs }: ObservedSnapshot, shortest: number = pollMs.shor
   afterMs: Math.min(Math.max(sinceMs / 10, shortest), pollMs.longest),
 })
 
-const pollSlowly = (observed: ObservedSnapshot): SnapshotAction => {
-  const { volumes = [] } = observed.snapshot.status ?? {}
-  return pollAgain(observed, pollMs.shortestSlow * Math.max(1, Math.ceil(volumes.length / volumesPerPoll)))
-}
+/** @param volumes whose VolumeSnapshots each look reads */
+const pollSlowly = (
+  observed: ObservedSnapshot,
+  volumes: readonly SnapshotVolume[] = observed.snapshot.status?.volumes ?? [],
+): SnapshotAction => pollAgain(observed, pollMs.shortestSlow * Math.max(1, Math.ceil(volumes.length / volumesPerPoll)))
 
 const findReady = ({ status }: Snapshot): Condition | undefined => findCondition(status?.conditions, 'Ready')
 
