@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, expect, test } from 'vitest'
 import { apiVersion } from '../api/object.ts'
 import type { SnapshotStatus } from '../api/snapshot.ts'
-import { timestamp } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
@@ -428,15 +427,22 @@ test('a VolumeSnapshot that is never gone does not hold up the later snapshots o
     metadata: {
       namespace: 'default',
       name: 'nightly-root',
-      deletionTimestamp: timestamp(clock),
+      deletionTimestamp: '2030-01-01T00:00:00Z',
       finalizers: ['a', 'b', 'c', 'd', 'e'].map((name) => `storage/${name}`),
     },
     spec: { source: { persistentVolumeClaimName: 'root-web' } },
   })
-  run(running)
   snapshot('nightly', { name: 'web' })
+  await awaits(() => condition('nightly', 'Ready') === 'False SourceNotFound')
+  // That it has waited for its VM does not count.
+  for (let minutes = 0; minutes < 15; minutes++) await clock.advance(60_000)
+  run(running)
+  await until(
+    () => condition('nightly', 'Ready') !== 'False SourceNotFound',
+    () => clock.advance(5000),
+  )
+  expect(condition('nightly', 'Ready')).toBe('False OldVolumeSnapshot')
   snapshot('weekly', { name: 'web' })
-  await awaits(() => condition('nightly', 'Ready') === 'False OldVolumeSnapshot')
   await until(
     () => vmStatus(server).includes('"freeze":{"id":"uid-weekly"}'),
     () => clock.advance(5000),

@@ -28,6 +28,7 @@ import { createLoop, type ControllerContext } from './loop.ts'
 import { createPassDeadline, type PassDeadline } from './pass-deadline.ts'
 import {
   findAwaited,
+  findLeaving,
   isPredecessor,
   planSnapshot,
   refusedToCreate,
@@ -142,18 +143,29 @@ export function startSnapshotController(options: SnapshotControllerOptions): Sna
     // Snapshots that wait for something else can be many, and do not need them.
     const isWaiting = source !== undefined && findAwaited(source, before) !== undefined
     const { volumes = isWaiting || source === undefined ? [] : volumesToTake(snapshot, source) } = snapshot.status ?? {}
+    const found = await readVolumeSnapshots(snapshot, supported ? volumes : [])
     return {
       ...before,
       source,
-      volumeSnapshots: await readVolumeSnapshots(snapshot, supported ? volumes : []),
+      volumeSnapshots: found,
+      leavingMs: leavingMs(snapshot, findLeaving({ snapshot, volumeSnapshots: found }, volumes) !== undefined),
       sinceMs: sinceMs(snapshot),
       isSupported: supported,
       now: timestamp(clock),
     }
   }
 
-  const sinceMs = (snapshot: Snapshot): number => {
-    const key = stageOf(snapshot, snapshot.status?.volumes === undefined ? 'waiting' : 'in progress')
+  const sinceMs = (snapshot: Snapshot): number =>
+    stageMs(snapshot, snapshot.status?.volumes === undefined ? 'waiting' : 'in progress')
+
+  const leavingMs = (snapshot: Snapshot, isLeaving: boolean): number => {
+    if (isLeaving) return stageMs(snapshot, 'leaving')
+    seenMs.delete(stageOf(snapshot, 'leaving'))
+    return 0
+  }
+
+  const stageMs = (snapshot: Snapshot, stage: Stage): number => {
+    const key = stageOf(snapshot, stage)
     const startMs = seenMs.get(key) ?? clock.monotonic()
     // A snapshot that was deleted during its pass is not forgotten again.
     if (snapshots.store.get(keyOf(snapshot.metadata)) !== undefined) seenMs.set(key, startMs)
@@ -284,9 +296,11 @@ const isUnreachableWebhook = (error: unknown): error is ApiError =>
 /** On a VolumeSnapshot: the UID of the VirtualMachineSnapshot that it was created for. */
 const snapshotLabel = `${group}/snapshot`
 
-const stages = ['waiting', 'in progress'] as const
+/** A VolumeSnapshot of one can be about to be gone, `leaving`, in both of the others. */
+const stages = ['waiting', 'in progress', 'leaving'] as const
+type Stage = (typeof stages)[number]
 
-const stageOf = ({ metadata }: Snapshot, stage: (typeof stages)[number]): string => `${metadata.uid} ${stage}`
+const stageOf = ({ metadata }: Snapshot, stage: Stage): string => `${metadata.uid} ${stage}`
 
 /** Whether it is to be taken of a source that is known, and may not have been taken yet. */
 const isBegun = (snapshot: Snapshot): boolean => snapshot.status?.phase === 'InProgress' && !isTaken(snapshot)

@@ -41,6 +41,8 @@ export interface ObservedSnapshot {
   readonly volumeSnapshots: ReadonlyMap<string, Persisted<VolumeSnapshot>>
   /** How long this process has seen it waiting for its source, or in progress, by the monotonic clock. */
   readonly sinceMs: number
+  /** How long this process has seen one of its VolumeSnapshots about to be gone, by the same clock; else 0. */
+  readonly leavingMs: number
   /** Whether the cluster has the kind VolumeSnapshot. */
   readonly isSupported: boolean
   /** RFC 3339. */
@@ -164,7 +166,7 @@ function begin(observed: ObservedSnapshot): SnapshotAction[] {
   const leaving = findLeaving(observed, volumes)
   if (leaving !== undefined) {
     const message = messageOfLeaving(observed, leaving)
-    if (isStuck(observed, leaving)) return fail(observed, 'NameTaken', message)
+    if (isStuck(observed)) return fail(observed, 'NameTaken', message)
     return wait({ reason: 'OldVolumeSnapshot', message }, volumes)
   }
   const excludedVolumes = source.volumes
@@ -193,30 +195,22 @@ export const volumesToTake = (
     return [{ name, claimName: claim.claimName, volumeSnapshotName: volumeSnapshotNameOf(metadata.name, name) }]
   })
 
-/** A VolumeSnapshot that has a name of this snapshot, and is about to be gone; if there are several, a stuck one. */
-function findLeaving(
-  observed: ObservedSnapshot,
+/** A VolumeSnapshot that has a name of this snapshot, and is about to be gone. */
+export function findLeaving(
+  { snapshot, volumeSnapshots }: Pick<ObservedSnapshot, 'snapshot' | 'volumeSnapshots'>,
   volumes: readonly SnapshotVolume[],
 ): Persisted<VolumeSnapshot> | undefined {
-  const { snapshot, volumeSnapshots } = observed
-  const leaving = volumes
+  return volumes
     .flatMap(({ volumeSnapshotName }) => volumeSnapshots.get(volumeSnapshotName) ?? [])
-    .filter(({ metadata: { deletionTimestamp, ownerReferences = [] } }) => {
+    .find(({ metadata: { deletionTimestamp, ownerReferences = [] } }) => {
       if (deletionTimestamp !== undefined) return true
       const isOurs = ownerReferences.some(({ uid }) => uid === snapshot.metadata.uid)
       return !isOurs && ownerReferences.some((owner) => isPredecessor(owner, snapshot))
     })
-  return leaving.find((one) => isStuck(observed, one)) ?? leaving[0]
 }
 
-/**
- * Whether it should be gone by now. Storage can keep a snapshot as long as a claim that was made from it. A
- * predecessor was gone before this snapshot could be created, so its VolumeSnapshots have had as long.
- */
-function isStuck({ snapshot, now }: ObservedSnapshot, { metadata }: Persisted<VolumeSnapshot>): boolean {
-  const { creationTimestamp = now } = snapshot.metadata
-  return Date.parse(now) - Date.parse(metadata.deletionTimestamp ?? creationTimestamp) > leaveWithinMs
-}
+/** Storage can keep a snapshot as long as a claim that was made from it. */
+const isStuck = ({ leavingMs }: ObservedSnapshot): boolean => leavingMs >= leaveWithinMs
 
 /** Whether the owner is a snapshot that had this name. The garbage collector deletes what that owned seconds later. */
 export const isPredecessor = (owner: OwnerReference, { metadata }: Pick<Snapshot, 'metadata'>): boolean =>
@@ -227,7 +221,7 @@ export const isPredecessor = (owner: OwnerReference, { metadata }: Pick<Snapshot
 
 function messageOfLeaving(observed: ObservedSnapshot, leaving: Persisted<VolumeSnapshot>): string {
   const { name, deletionTimestamp, finalizers = [] } = leaving.metadata
-  const advice = isStuck(observed, leaving) ? ', for more than 10 minutes: use another name for the snapshot' : ''
+  const advice = isStuck(observed) ? `, after ${leaveWithinMs / 60_000} minutes: use another name for the snapshot` : ''
   if (deletionTimestamp === undefined)
     return `the VolumeSnapshot ${name} belongs to a deleted snapshot of this name, and is not deleted yet${advice}`
   const held = finalizers.length === 0 ? '' : ` (held by ${finalizers.join(', ')})`
@@ -276,7 +270,7 @@ function proceed(observed: ObservedSnapshot, volumes: readonly SnapshotVolume[])
   const leaving = findLeaving(observed, volumes)
   if (leaving !== undefined) {
     const message = messageOfLeaving(observed, leaving)
-    if (isStuck(observed, leaving)) return [...thaw(observed), ...fail(observed, 'NameTaken', message)]
+    if (isStuck(observed)) return [...thaw(observed), ...fail(observed, 'NameTaken', message)]
     return [
       ...thaw(observed),
       ...update(observed, { ready: waiting('OldVolumeSnapshot', message) }),
