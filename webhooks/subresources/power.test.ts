@@ -281,6 +281,24 @@ describe('against an API server', () => {
     expect(writes(server)).toEqual([write])
   })
 
+  test('stop with a grace period deletes the VM even if the client leaves after the grace period is written', async () => {
+    const { clock, server, power } = await setUp()
+    put(server, vms, vm('Running'))
+    server.fault = ({ method }) => (method === 'DELETE' ? { status: 429, headers: { 'retry-after': '25' } } : undefined)
+    const client = new AbortController()
+    const response = power(request('stop', { gracePeriodSeconds: 0 }), client.signal)
+    await until(() => clock.pending() > 0)
+    client.abort(new Error('disconnected'))
+    server.fault = undefined
+    await clock.advance(30_000)
+    expect(await response).toMatchObject({ code: 202, uid: 'v-1' })
+    expect(writes(server)).toEqual([
+      'PATCH virtualmachines/web',
+      'DELETE virtualmachines/web',
+      'DELETE virtualmachines/web',
+    ])
+  })
+
   test('a dry run writes nothing', async () => {
     const { server, power } = await setUp()
     put(server, vms, vm('Failed'))

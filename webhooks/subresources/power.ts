@@ -40,7 +40,8 @@ export type PowerResponse =
 
 /**
  * Performs a request. Errors of the API server are thrown unchanged. Once the signal is aborted, nothing more is sent:
- * a write that waits for its Retry-After could start a VM after a later `stop` was told that none is running.
+ * a write that waits for its Retry-After could start a VM after a later `stop` was told that none is running. Except for
+ * the deletion of a VM whose grace period has been written.
  */
 export type Power = (request: PowerRequest, signal?: AbortSignal) => Promise<PowerResponse>
 
@@ -158,12 +159,16 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     const { metadata } = vm
     const { isDryRun: dryRun, gracePeriodSeconds } = request
     const ref = { namespace: request.namespace, name: metadata.name }
-    if (gracePeriodSeconds !== undefined) {
-      const annotations = { [gracePeriodAnnotation]: String(gracePeriodSeconds) }
-      const body = { metadata: { uid: metadata.uid, annotations } }
-      await kube.patch(virtualMachines, ref, { type: 'merge', body }, { ...options, dryRun })
+    if (gracePeriodSeconds === undefined) {
+      await unlessNotFound(kube.delete(virtualMachines, ref, { ...options, uid: metadata.uid, dryRun }))
+      return
     }
-    await unlessNotFound(kube.delete(virtualMachines, ref, { ...options, uid: metadata.uid, dryRun }))
+    const annotations = { [gracePeriodAnnotation]: String(gracePeriodSeconds) }
+    const body = { metadata: { uid: metadata.uid, annotations } }
+    await kube.patch(virtualMachines, ref, { type: 'merge', body }, { ...options, dryRun })
+    // Without the signal: a VM that is not deleted would keep the grace period, and a later stop without one would kill
+    // its guest. The UID prevents the deletion of a later VM.
+    await unlessNotFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
   }
 
   const writeRestart = async (
