@@ -66,9 +66,9 @@ interface LeaderElectionOptions {
  * A leader whose event loop was blocked for longer does nothing before it has renewed the lease once more. That
  * succeeds only if no other process has written it meanwhile.
  *
- * Where the lease is deleted, its holder creates it again when it renews it. Others wait for that as if the lease were
- * still there. Only a process that had not seen it yet takes it at once: both can lead until the former holder renews,
- * at most 2 s later if the API server responds.
+ * Where the lease is deleted, its holder creates it again when it renews it. Others wait for that for 15 s from when they
+ * found it missing. Only a process that had not seen it yet takes it at once: both can lead until the former holder
+ * renews, at most 2 s later if the API server responds.
  */
 interface LeaderElection {
   /**
@@ -98,6 +98,8 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
   const stopping = new AbortController()
   let observed: Persisted<Lease> | undefined
   let observedAtMs = 0
+  /** The lease that was observed no longer exists. */
+  let isMissing = false
   /** Another client has written or deleted the lease: this process does not lead until it has written it again. */
   let isOutdated = false
   /** This process leads until then; undefined: it never did. */
@@ -105,6 +107,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
   let isOver = false
 
   const observe = (found: Persisted<Lease>) => {
+    isMissing = false
     if (found.metadata.resourceVersion === observed?.metadata.resourceVersion) return
     observed = found
     observedAtMs = clock.monotonic()
@@ -147,9 +150,14 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
 
   const refresh = async (signal: AbortSignal): Promise<void> => {
     const found = await read(signal)
-    if (found) observe(found)
-    // The holder of a lease that was deleted leads on until it renews it.
-    else if (!isHeldByAnother()) observed = undefined
+    if (found) return observe(found)
+    // The holder of a lease that was deleted leads on until it renews it, and can have renewed it since it was observed.
+    if (!isMissing && holder() !== '' && holder() !== identity) {
+      isMissing = true
+      observedAtMs = clock.monotonic()
+    } else if (!isHeldByAnother()) {
+      observed = undefined
+    }
   }
 
   /** Undefined: another client has written or deleted the lease since it was observed. */
