@@ -451,6 +451,22 @@ const table: [string, Variation, string[]][] = [
       `recordEvent Warning PodDeleted: the launcher pod ${name} was deleted before the VM started`,
     ],
   ],
+  ...(
+    [
+      ['unless another version of the controller replaces it', {}],
+      ['also when it has ended', terminated(1)],
+    ] as const
+  ).map(([what, status]): [string, Variation, string[]] => [
+    what,
+    {
+      vm: withStatus({ phase: 'Pending', reason: 'PodNotOwn', message: notOwn }),
+      pod: seen({ nodeName: 'n1', status, metadata: { deletionTimestamp: at(0) } }),
+    },
+    [
+      `updateStatus Pending PodNotOwn: the pod ${name} is being replaced: another is created when it has ended`,
+      'requeueAfter 5000',
+    ],
+  ]),
   [
     'a pod that disappeared before the hand-over is created again',
     { vm: withStatus({ phase: 'Pending' }) },

@@ -116,7 +116,7 @@ function planFor(observed: Observed): Action[] {
   if (!isAdopted && completion.kind !== 'done') return complete(vm, completion, observed.now)
   if (!hasFinalizer(vm)) return [{ do: 'addFinalizer' }]
   if (own !== undefined) {
-    const refused = isAdopted ? undefined : refuseForeign(observed, own)
+    const refused = isAdopted ? undefined : (refuseForeign(observed, own) ?? awaitReplacement(observed, own))
     return [
       ...(refused ?? follow(observed, own)),
       ...markFilled(observed),
@@ -161,7 +161,7 @@ function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefin
     ? differenceFrom(launcherPod(vm, { image, claims }), pod)
     : `metadata.labels[${vmUidLabel}]`
   if (difference === undefined) return undefined
-  const reason = 'PodNotOwn'
+  const reason = podNotOwn
   const remedy = isLabelled ? 'it is replaced' : 'delete it, and the controller creates its own'
   const message = `the pod ${pod.metadata.name} differs from the launcher pod that the controller would create: ${difference}; ${remedy}`
   const actions = wait(observed, reason, message)
@@ -174,6 +174,17 @@ function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefin
     ...(isReplaced ? [{ do: 'replacePod', pod, createAfterMs: 2 * pollAfterMs(observed, reason) } as const] : []),
   ]
 }
+
+/**
+ * Another version of the controller is replacing the pod, and this one, after a rollback, would have kept it. It has not
+ * been handed the VM, so its end is not that of the VM.
+ */
+function awaitReplacement(observed: Observed, { metadata }: LauncherPod): Action[] | undefined {
+  if (metadata.deletionTimestamp === undefined || observed.vm.status?.reason !== podNotOwn) return undefined
+  return wait(observed, podNotOwn, `the pod ${metadata.name} is being replaced: another is created when it has ended`)
+}
+
+const podNotOwn = 'PodNotOwn'
 
 /** The guest has been started with its disks, so they are whole. */
 function markFilled({ vm, isFillRecorded }: Observed): Action[] {
