@@ -249,7 +249,7 @@ export function startAttachmentController(options: AttachmentControllerOptions):
     if (action.do === 'deleteAttachmentPod') {
       const { metadata } = action.pod
       await unlessNotFound(kube.delete(pods, refOf(keyOf(metadata)), { uid: metadata.uid }))
-      if (action.createAfterMs !== undefined) refusedPods.note(vm, action.createAfterMs, metadata.name)
+      if (action.createAfterMs !== undefined) refusedPods.noteInRow(vm, action.createAfterMs, metadata.name)
       return undefined
     }
     const leftMs = refusedPods.leftMs(vm, action.entry.podName)

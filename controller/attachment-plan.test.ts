@@ -158,7 +158,7 @@ describe('a volume of the spec', () => {
       'does not name a pod that another client made',
       { attachmentPods: [entry] },
       { pods: [{ ...podOf(), spec: { ...podOf().spec, automountServiceAccountToken: true } }] },
-      [['- PodNotOwn'], 'delete p1, create after 10000'],
+      [['- PodNotOwn'], 'delete p1, create after 30000'],
     ],
     [
       'does not name a pod that is being deleted',
@@ -247,7 +247,7 @@ describe('a volume of the spec', () => {
       'replaces a pod that its kubelet refused, and not at once',
       { attachmentPods: [named] },
       { pods: [podOf({ phase: 'Failed', reason: 'NodeAffinity' })] },
-      [['p1 NodeAffinity'], 'Warning NodeAffinity', 'delete p1, create after 10000'],
+      [['p1 NodeAffinity'], 'Warning NodeAffinity', 'delete p1, create after 30000'],
     ],
     [
       'has no second pod until the node confirms the end of the first',

@@ -42,14 +42,14 @@ export interface ObservedAttachments {
 export type AttachmentAction =
   | CommonAction<VirtualMachineStatus>
   | { readonly do: 'createAttachmentPod'; readonly entry: AttachmentPod; readonly pod: Pod }
-  /** Without `createAfterMs`, another can be created at once. */
+  /** Without `createAfterMs`, another can be created at once. It doubles for each one in a row. */
   | { readonly do: 'deleteAttachmentPod'; readonly pod: OwnPod; readonly createAfterMs?: number }
 
 /** A claim that does not exist sends no event, nor does a quota that has room again. */
 export const claimPollMs = 10_000
 /** When to look again whether a younger VM that asks for the same claim has given way, or has got it. */
 const givingWayMs = 1000
-/** When a pod that the API server refused is created again. */
+/** When a pod that the API server or its kubelet refused, or that admission changed, is created again. */
 export const refusedMs = 3 * claimPollMs
 
 /** Whether nothing of the VM runs any more, so that no pod needs to serve it. */
@@ -171,7 +171,7 @@ function follow(observed: ObservedAttachments, volume: AttachedVolume): Step {
       ...warn(before, entry),
       ...(isCreating(pod) ? [{ do: 'requeueAfter', afterMs: creatingPollMs(entry) } as const] : []),
       ...(isInTheWay
-        ? [{ do: 'deleteAttachmentPod', pod, ...(hasStarted(pod) ? {} : { createAfterMs: claimPollMs }) } as const]
+        ? [{ do: 'deleteAttachmentPod', pod, ...(hasStarted(pod) ? {} : { createAfterMs: refusedMs }) } as const]
         : []),
     ],
   }
@@ -361,7 +361,7 @@ function recognize(
   const message = `the pod ${bare.podName} differs from the one that the controller would create: ${difference}; it is created again`
   return {
     entry: { ...bare, reason: 'PodNotOwn', message },
-    actions: [{ do: 'deleteAttachmentPod', pod, createAfterMs: claimPollMs }],
+    actions: [{ do: 'deleteAttachmentPod', pod, createAfterMs: refusedMs }],
   }
 }
 

@@ -30,3 +30,17 @@ test.each<[string, (refused: ReturnType<typeof createRefusedPods>) => number]>([
   refused.note(vm('a'), 5000)
   expect(leftMs(refused)).toBe(0)
 })
+
+test('a pod that is refused again and again is created less and less often', async () => {
+  const clock = fakeClock()
+  const refused = createRefusedPods(clock)
+  const waits: number[] = []
+  for (const lastedMs of [0, 2000, 2000, 2000, 2000, 300_000, 2000]) {
+    await clock.advance(refused.leftMs(vm('a'), 'p') + lastedMs)
+    refused.noteInRow(vm('a'), 30_000, 'p')
+    waits.push(refused.leftMs(vm('a'), 'p'))
+    // A watch that is late shows the same pod once more.
+    refused.noteInRow(vm('a'), 30_000, 'p')
+  }
+  expect(waits).toEqual([30_000, 60_000, 120_000, 120_000, 120_000, 30_000, 60_000])
+})

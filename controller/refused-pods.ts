@@ -1,6 +1,9 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 
+/** A kubelet refuses at once, and each pod that is created and deleted is several writes. */
+const longestRowMs = 120_000
+
 /**
  * When the API server refused a pod of a VM, or its labels. A user can change labels of the VM many times a second, and
  * each change leads to a pass; the write is not tried again before its time, unless the spec has changed. Nothing
@@ -9,6 +12,8 @@ import type { Clock } from '../runtime/clock.ts'
 export interface RefusedPods {
   /** @param podName for a VM that has several pods */
   note(vm: VirtualMachine, afterMs: number, podName?: string): void
+  /** For a pod that exists and is deleted again: `afterMs` doubles, up to 2 min, while no pod lasts that long. */
+  noteInRow(vm: VirtualMachine, afterMs: number, podName: string): void
   /** Zero or less: the pod may be written. */
   leftMs(vm: VirtualMachine, podName?: string): number
   /** When it may be written, by the monotonic clock, also if that has passed; 0 for one that was not refused. */
@@ -19,7 +24,7 @@ export interface RefusedPods {
 
 interface Refused {
   readonly generation: number | undefined
-  readonly untilMs: Map<string, number>
+  readonly pods: Map<string, { readonly untilMs: number; readonly afterMs: number }>
 }
 
 export function createRefusedPods(clock: Pick<Clock, 'monotonic'>): RefusedPods {
@@ -28,14 +33,22 @@ export function createRefusedPods(clock: Pick<Clock, 'monotonic'>): RefusedPods 
     const known = refused.get(uid)
     return known?.generation === generation ? known : undefined
   }
-  const untilMs = (vm: VirtualMachine, podName = ''): number => find(vm)?.untilMs.get(podName) ?? 0
+  const untilMs = (vm: VirtualMachine, podName = ''): number => find(vm)?.pods.get(podName)?.untilMs ?? 0
+  const note = (vm: VirtualMachine, afterMs: number, podName = ''): void => {
+    const { uid = '', generation } = vm.metadata
+    // Those of an earlier spec are dropped, so there are at most as many as a spec has pods.
+    const known = find(vm) ?? { generation, pods: new Map() }
+    refused.set(uid, known)
+    known.pods.set(podName, { untilMs: clock.monotonic() + afterMs, afterMs })
+  }
   return {
-    note(vm, afterMs, podName = '') {
-      const { uid = '', generation } = vm.metadata
-      // Those of an earlier spec are dropped, so there are at most as many as a spec has pods.
-      const known = find(vm) ?? { generation, untilMs: new Map<string, number>() }
-      refused.set(uid, known)
-      known.untilMs.set(podName, clock.monotonic() + afterMs)
+    note,
+    noteInRow(vm, afterMs, podName) {
+      const before = find(vm)?.pods.get(podName)
+      const lastedMs = before === undefined ? Infinity : clock.monotonic() - before.untilMs
+      if (before === undefined || lastedMs > before.afterMs) return note(vm, afterMs, podName)
+      // Before its time no other was created: it is the same pod.
+      note(vm, lastedMs < 0 ? before.afterMs : Math.min(2 * before.afterMs, longestRowMs), podName)
     },
     leftMs: (vm, podName) => untilMs(vm, podName) - clock.monotonic(),
     untilMs,
