@@ -54,7 +54,7 @@ test.each<[string, readonly string[], unknown, string]>([
 test('warns of an unknown claim, unless the user may not read claims', async () => {
   expect((await vm('attach', 'bare', 'c')).err).toBe('')
   expect((await vm('attach', 'bare', 'd')).err).toBe(
-    'warning: there is no claim d in default yet; the VM waits for it\n',
+    'Warning: there is no claim d in default yet; the VM waits for it\n',
   )
   server.fault = ({ path }) =>
     path.includes('claims') ? { status: 403, body: { code: 403, reason: 'Forbidden' } } : undefined

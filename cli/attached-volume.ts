@@ -3,6 +3,7 @@ import { cutName } from '../api/label.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
+import { warningLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { orRefusal } from './refusal.ts'
 import type { Cluster, World } from './world.ts'
@@ -55,7 +56,7 @@ export async function attach(
   })
   const namespace = flags.namespace ?? cluster.namespace ?? 'default'
   if (code === exitCodes.fine && (await isUnknown(cluster, namespace, claimName)))
-    world.err(`warning: there is no claim ${claimName} in ${namespace} yet; the VM waits for it\n`)
+    world.err(warningLine(`there is no claim ${claimName} in ${namespace} yet; the VM waits for it`))
   return code
 }
 

@@ -1,5 +1,6 @@
 import { Argument, Option } from 'commander'
 import type { Entry } from './entry.ts'
+import { errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flags } from './flags.ts'
 import type { AttachFlags } from './attached-volume.ts'
@@ -99,7 +100,7 @@ async function unlessUnreadable(once: () => Promise<ExitCode>, world: World): Pr
     return await once()
   } catch (error) {
     if (!(error instanceof Usage)) throw error
-    world.err(`error: ${error.message}\n`)
+    world.err(errorLine(error.message))
     return exitCodes.usage
   }
 }

@@ -95,7 +95,7 @@ describe('complete', () => {
       'a Pod',
       'apiVersion: v1\nkind: Pod\nmetadata: {name: x}',
       2,
-      /Pod of v1 needs the schema of its kind: no cluster\nWithout a cluster: --schema/,
+      /Pod of v1 needs the schema of its kind: no cluster; without a cluster: --schema/,
     ],
     [
       "KubeVirt's VM",
@@ -120,7 +120,7 @@ describe('complete', () => {
     ['a directory without manifests', ['complete', import.meta.dirname, '--no-validate'], /has no manifest/],
     ['malformed labels', ['complete', 'x', '--presets', 'y', '--namespace-labels', 'a'], /"a" is not KEY=VALUE/],
     ['labels with a cluster', ['complete', 'x', '--namespace-labels', 'a=b'], /--namespace-labels requires --presets/],
-    ['no cluster', ['complete', 'x'], /no cluster\nWithout a cluster: --presets FILE\|DIR/],
+    ['no cluster', ['complete', 'x'], /no cluster; without a cluster: --presets FILE\|DIR/],
   ])('%s is an error with exit code 2', async (_, words, message) => {
     const { code, out, err } = await runVm(words)
     expect([code, out]).toEqual([2, ''])

@@ -1,9 +1,10 @@
 import { validPartOf, type VirtualMachine } from '../api/virtual-machine.ts'
-import { inOneLine, refusalText } from '../api/refusal.ts'
+import { refusalText } from '../api/refusal.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
 import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'
 import { derivedUid } from './derive-uid.ts'
+import { errorLine, warningLine } from './error-line.ts'
 import { exitCode, Usage, type ExitCode } from './failure.ts'
 import { isForeign } from './foreign.ts'
 import { nameOf, unreadableText, type Input } from './input.ts'
@@ -104,7 +105,7 @@ export async function completeAll(
     const done = await attempt(input, settings)
     if ('error' in done) {
       seen.unreadable = true
-      streams.err(`error: ${done.error}\n`)
+      streams.err(errorLine(done.error))
     } else if (done.result !== undefined) {
       subjects++
       const { result } = done
@@ -115,7 +116,7 @@ export async function completeAll(
     step(input.file)
   }
   if (subjects === 0 && !seen.unreadable) {
-    streams.err('error: nothing to complete: the input has only presets\n')
+    streams.err(errorLine('nothing to complete: the input has only presets'))
     seen.unreadable = true
   }
   return exitCode(seen, how.strict)
@@ -173,7 +174,7 @@ async function report(
   streams: Streams,
 ): Promise<void> {
   const { kind, name, warnings } = result
-  if (!how.quiet) for (const warning of warnings) streams.err(`Warning: ${inOneLine(warning)}\n`)
+  if (!how.quiet) for (const warning of warnings) streams.err(warningLine(warning))
   if (warnings.length > 0) await output.beside(stem, 'warnings', warnings)
   if ('causes' in result) {
     streams.err(`${refusalText(kind, name, result.causes)}\n`)

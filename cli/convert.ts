@@ -3,6 +3,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { refusalText } from '../api/refusal.ts'
+import { errorLine } from './error-line.ts'
 import { Usage, exitCode, type ExitCode } from './failure.ts'
 import { unreadableText, type Input } from './input.ts'
 import { vmOfDomain } from './domain-vm.ts'
@@ -66,7 +67,7 @@ async function convertAll(
     const converted = await attempt(input, convert)
     if ('error' in converted) {
       seen.unreadable = true
-      streams.err(`error: ${converted.error}\n`)
+      streams.err(errorLine(converted.error))
     } else if ('causes' in converted) {
       seen.refused = true
       streams.err(`${refusalText(converted.kind, converted.name, converted.causes)}\n`)

@@ -1,6 +1,7 @@
 import { inOneLine, refusalText } from '../api/refusal.ts'
 import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
 import { completeInput, type CompleteSettings, type Outcome } from './complete.ts'
+import { errorLine, warningLine } from './error-line.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { unreadableText, type Input } from './input.ts'
 import { orderedAs } from './key-order.ts'
@@ -24,18 +25,18 @@ export async function diffAll(
   for await (const input of inputs) {
     if (input.kind === 'unreadable') {
       seen.unreadable = true
-      streams.err(`error: ${input.message}\n`)
+      streams.err(errorLine(input.message))
       continue
     }
     try {
       const done = await completeInput(input, settings)
       if (done === undefined) continue
-      if (!quiet) for (const warning of done.outcome.warnings) streams.err(`Warning: ${inOneLine(warning)}\n`)
+      if (!quiet) for (const warning of done.outcome.warnings) streams.err(warningLine(warning))
       const isSame = print(input.file, done, paint, streams)
       seen.refused ||= !isSame
     } catch (error) {
       seen.unreadable = true
-      streams.err(`error: ${unreadableText(error)}\n`)
+      streams.err(errorLine(unreadableText(error)))
     }
   }
   return exitCode(seen)
@@ -49,7 +50,7 @@ function print(file: string, { subject, outcome }: Outcome, paint: Paint, stream
     streams.err(`${refusalText(kind, name, causes)}\n`)
     return false
   }
-  const names = [`${file} (${kind} ${name})`, 'completed'] as const
+  const names = [inOneLine(`${file} (${kind} ${name})`), 'completed'] as const
   const text = unifiedDiff(names, shown(orderedAs(written, parsed.vm)), shown(outcome.vm), paint)
   streams.out(text)
   return text === ''

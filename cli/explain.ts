@@ -7,6 +7,7 @@ import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { completeInput, uidOf, type Outcome, type VmSettings } from './complete.ts'
 import { considered, type Considered } from './considered.ts'
+import { errorLine } from './error-line.ts'
 import { below, explanationOf, type Explanation, type ExplainSettings, type RefusedObject } from './explanation.ts'
 import { explanationText, presetLines } from './explanation-text.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
@@ -69,7 +70,7 @@ async function print(
   }
   const explanation = path === undefined ? found : below(found, path)
   if (path !== undefined && explanation.fields.length + explanation.removed.length + explanation.skipped.length === 0) {
-    world.err(`error: the ${nounOf(found)} has no field ${path}\n`)
+    world.err(errorLine(`the ${nounOf(found)} has no field ${path}`))
     return exitCodes.refused
   }
   world.out(

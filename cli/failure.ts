@@ -40,9 +40,9 @@ export function fileFailure(file: string, verb: 'read' | 'written', error: unkno
 export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
 /** A suffix for the message about an unreachable cluster, for commands that work without one. */
-export const withoutCluster = '\nWithout a cluster: --presets FILE|DIR'
+export const withoutCluster = '; without a cluster: --presets FILE|DIR'
 
-export const withoutSchema = '\nWithout a cluster: --schema FILE|DIR'
+export const withoutSchema = '; without a cluster: --schema FILE|DIR'
 
 /** The messages of an error and its causes, innermost last. */
 export function errorText(error: unknown): string {

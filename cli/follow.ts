@@ -1,3 +1,4 @@
+import { errorLine } from './error-line.ts'
 import type { World } from './world.ts'
 
 export interface Progress {
@@ -34,6 +35,6 @@ export async function follow(
     printed = words
     if (state !== 'in progress') return state === 'done'
   }
-  world.err(`error: timed out after ${timeoutSeconds} s; ${unfinished}\n`)
+  world.err(errorLine(`timed out after ${timeoutSeconds} s; ${unfinished}`))
   return false
 }

@@ -21,7 +21,7 @@ import type { Paint } from './paint.ts'
 import { causeLine } from './scope.ts'
 import type { Cluster, Streams, World } from './world.ts'
 
-export const withoutClusterVms = '\nWithout a cluster: --vms FILE|DIR'
+export const withoutClusterVms = '; without a cluster: --vms FILE|DIR'
 
 /** The source of existing VMs and objects, and of current presets. */
 export interface ImpactSource {

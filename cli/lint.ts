@@ -6,6 +6,7 @@ import { compileParsed, type CompiledPreset } from '../presets/compile.ts'
 import { needsGrant } from '../presets/grant.ts'
 import { virtualMachineKind, type Kind } from '../presets/kind.ts'
 import { findOverlaps, overlapText } from '../presets/overlap.ts'
+import { errorLine, warningLine } from './error-line.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { nameOf, type Input } from './input.ts'
 import { inNamespace, isObjectPreset, isPreset, type Manifest } from '../inventory/manifests.ts'
@@ -29,13 +30,13 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
   const presets = new Map<string, Linted>()
   const warn = (file: string, text: string): void => {
     seen.warned = true
-    if (!settings.quiet) streams.err(`Warning: ${file}: ${inOneLine(text)}\n`)
+    if (!settings.quiet) streams.err(warningLine(`${file}: ${text}`))
   }
   let checked = 0
   for await (const input of inputs) {
     if (input.kind !== 'manifest') {
       seen.unreadable = true
-      streams.err(`error: ${input.kind === 'xml' ? `${input.file}: is XML, not a preset` : input.message}\n`)
+      streams.err(errorLine(input.kind === 'xml' ? `${input.file}: is XML, not a preset` : input.message))
       continue
     }
     const isForObjects = isObjectPreset(input.object)
@@ -46,7 +47,7 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
     for (const text of found.warnings) warn(input.file, text)
     if (found.refusal !== undefined) {
       seen.refused = true
-      streams.err(`${input.file}: ${found.refusal}\n`)
+      streams.err(`${inOneLine(input.file)}: ${found.refusal}\n`)
     }
     if (found.preset === undefined || found.kind === undefined) continue
     const { id } = found.preset
@@ -59,7 +60,7 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
   for (const { file, text } of overlapsAmong(presets)) warn(file, text)
   if (checked === 0 && !seen.unreadable) {
     seen.unreadable = true
-    streams.err('error: no preset found\n')
+    streams.err(errorLine('no preset found'))
   } else if (checked > 0) streams.out(`${checked} ${checked === 1 ? 'preset' : 'presets'} checked\n`)
   return exitCode(seen, settings.strict)
 }

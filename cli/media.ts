@@ -1,6 +1,7 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
+import { errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { orRefusal } from './refusal.ts'
 import type { Cluster, World } from './world.ts'
@@ -36,7 +37,7 @@ export async function changeMedium(
     const changed = await cluster.kube.patch(virtualMachines, { namespace, name }, { type: 'json', body }, options)
     const medium = changed?.spec.domain.devices?.disks?.[index]?.source?.volume
     if (medium !== volume) {
-      world.err(`error: ${dev} of ${name} still has ${medium ?? 'no medium'}: a preset of strength Enforce sets it\n`)
+      world.err(errorLine(`${dev} of ${name} still has ${medium ?? 'no medium'}: a preset of strength Enforce sets it`))
       return exitCodes.refused
     }
     const what = volume === undefined ? `${dev} ejected` : `${volume} inserted into ${dev}`

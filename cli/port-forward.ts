@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream'
 import { ApiError, ApiUnreachable } from '../runtime/api-error.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { clusterFailure } from './cluster.ts'
+import { errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { cut, joinSession } from './join-session.ts'
 import { hasGuest, parsePort, refused, sessionPath, vmRef, type VmRef } from './vm-session.ts'
@@ -99,11 +100,11 @@ async function serve(
   const accept = async (subresource: string, local: Duplex) => {
     try {
       const { code, reason } = await join(vm, subresource, local, cluster, world)
-      if (code !== 1000) world.err(`error: a connection was lost: ${reason || `code ${code}`}\n`)
+      if (code !== 1000) world.err(errorLine(`a connection was lost: ${reason || `code ${code}`}`))
     } catch (error) {
       cut(local)
       if (error instanceof ApiError && [403, 404].includes(error.status.code)) return failed.reject(error)
-      world.err(`error: ${messageOf(error, cluster)}\n`)
+      world.err(errorLine(messageOf(error, cluster)))
     }
   }
   try {
@@ -132,7 +133,7 @@ async function carryStdio(vm: VmRef, subresource: string, cluster: Cluster, worl
     if (!local.writableFinished && !local.destroyed) await once(local, 'finish')
     local.destroy()
     if (code === 1000) return exitCodes.fine
-    world.err(`error: the connection to ${vm.name} was lost: ${reason || `code ${code}`}\n`)
+    world.err(errorLine(`the connection to ${vm.name} was lost: ${reason || `code ${code}`}`))
     return exitCodes.refused
   } catch (error) {
     return refused(error, vm, cluster, world)

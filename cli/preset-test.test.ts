@@ -153,7 +153,7 @@ describe('a test of presets for another kind', () => {
     expect(await runVm(['test', at()])).toEqual({
       code: 2,
       out: '',
-      err: 'error: Gadget of example.com/v1 needs the schema of its kind: no cluster\nWithout a cluster: --schema FILE|DIR\n',
+      err: 'error: Gadget of example.com/v1 needs the schema of its kind: no cluster; without a cluster: --schema FILE|DIR\n',
     })
   })
 })

@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import about from '../package.json' with { type: 'json' }
 import { commands } from './commands.ts'
 import type { Entry } from './entry.ts'
+import { errorLine } from './error-line.ts'
 import { Usage, exitCodes } from './failure.ts'
 import { optionOf } from './flags.ts'
 import type { NamesOf } from './shell.ts'
@@ -71,7 +72,7 @@ export async function run(words: readonly string[], world: World): Promise<numbe
     return code
   } catch (error) {
     if (error instanceof Usage) {
-      world.err(`error: ${error.message}\n`)
+      world.err(errorLine(error.message))
       return exitCodes.usage
     }
     // The library has printed the error; help is not an error.

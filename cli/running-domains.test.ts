@@ -28,14 +28,11 @@ test('domains of a daemon become VMs', async () => {
 test.each([
   [
     ['--socket', '/nowhere'],
-    'error: no libvirt daemon responds; use --socket PATH for another socket\n/nowhere: no daemon\n',
+    'error: no libvirt daemon responds (/nowhere: no daemon); use --socket PATH for another socket\n',
   ],
   [
     ['--from', 'qemu:///system'],
-    `error: no libvirt daemon responds; use --socket PATH for another socket
-/run/libvirt/libvirt-sock: no daemon
-/run/libvirt/virtqemud-sock: no daemon
-`,
+    'error: no libvirt daemon responds (/run/libvirt/libvirt-sock: no daemon; /run/libvirt/virtqemud-sock: no daemon); use --socket PATH for another socket\n',
   ],
   [['--from', 'xen:///'], 'error: --from xen:///: must be qemu:///system or qemu:///session\n'],
 ])('%j without a daemon', async (words, err) => {

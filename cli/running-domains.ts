@@ -60,5 +60,5 @@ async function dialFirst(
       failures.push(codeOf(error) === 'ENOENT' ? `${path}: does not exist` : `${path}: ${errorText(error)}`)
     }
   }
-  throw new Usage(`no libvirt daemon responds; use --socket PATH for another socket\n${failures.join('\n')}`)
+  throw new Usage(`no libvirt daemon responds (${failures.join('; ')}); use --socket PATH for another socket`)
 }

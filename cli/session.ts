@@ -1,6 +1,7 @@
 import type { Capabilities } from '../api/capabilities.ts'
 import type { CompleteSettings } from './complete.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
+import { warningLine } from './error-line.ts'
 import { Usage, exitCodes, withoutCluster, withoutSchema, type ExitCode } from './failure.ts'
 import type { Flags } from './flags.ts'
 import type { ObjectScopes } from './object-scope.ts'
@@ -43,7 +44,7 @@ export async function withCompletion(
     let isWarned = false
     const warn = (preset: QuarantinedPreset): void => {
       isWarned = true
-      if (flags.quiet !== true) world.err(`Warning: ${quarantineWarning(preset)}\n`)
+      if (flags.quiet !== true) world.err(warningLine(quarantineWarning(preset)))
     }
     for (const preset of presets.quarantined.values()) warn(preset)
     const capabilities = equalNodes(await capabilitiesOf(flags.capabilities))

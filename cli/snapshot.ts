@@ -13,6 +13,7 @@ import {
   virtualMachines,
   virtualMachineSnapshots,
 } from '../runtime/resource.ts'
+import { errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { follow, type Progress } from './follow.ts'
 import { orRefusal } from './refusal.ts'
@@ -155,7 +156,7 @@ export async function restoreSnapshot(
       const isDone = await follow(name, replace, flags.timeout, world, { unfinished, signal })
       if (!isDone) return exitCodes.refused
     } catch (error) {
-      if (!signal.aborted) world.err(`error: ${unfinished}\n`)
+      if (!signal.aborted) world.err(errorLine(unfinished))
       throw error
     }
     world.out(`virtualmachineconfig.virtset.io/${name} restored from ${from}\n`)

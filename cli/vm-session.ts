@@ -1,6 +1,7 @@
 import { ApiError, ApiUnreachable, isForbidden, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
 import { clusterFailure } from './cluster.ts'
+import { errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import type { Cluster, World } from './world.ts'
 
@@ -36,7 +37,7 @@ export async function hasGuest(vm: VmRef, { kube }: Cluster, world: Pick<World, 
     const { status } = await kube.get(virtualMachines, vm)
     const phase = status?.phase ?? 'Pending'
     if (phase === 'Running') return true
-    world.err(`error: the VM "${vm.name}" has no guest to connect to: its phase is ${phase}; it must be Running\n`)
+    world.err(errorLine(`the VM "${vm.name}" has no guest to connect to: its phase is ${phase}; it must be Running`))
     return false
   } catch (error) {
     if (isForbidden(error)) return true
@@ -70,10 +71,12 @@ async function refusalText(error: ApiError, vm: VmRef, cluster: Cluster): Promis
   return `Error from server (${error.status.reason}): ${error.status.message}\n`
 }
 
-const noSessions = "error: this cluster's virtset is older than kubectl-vm, and has no API group sessions.virtset.io\n"
+const noSessions = errorLine(
+  "this cluster's virtset is older than kubectl-vm, and has no API group sessions.virtset.io",
+)
 
 const stoppedText = ({ name }: VmRef): string =>
-  `error: the VM of virtualmachineconfig "${name}" does not run; start it: kubectl vm start ${name}\n`
+  errorLine(`the VM of virtualmachineconfig "${name}" does not run; start it: kubectl vm start ${name}`)
 
 /** The VM of a config has the config's name. */
 async function isStoppedConfig({ kube }: Cluster, vm: VmRef): Promise<boolean> {
