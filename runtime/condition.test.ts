@@ -46,6 +46,13 @@ describe('conditions', () => {
     expect([Buffer.byteLength(message), message.slice(0, 8), message.at(-1)]).toEqual([4096, 'x; x; x;', '…'])
   })
 
+  it('ends in an ellipsis if it was shortened, also if the rest without indentation is short', () => {
+    const message = 'x\n        '.repeat(600)
+    const [after] = setCondition(before, { ...ready, message }, at(2))
+    expect(after?.message.slice(-8)).toBe(' x; x; …')
+    expect(setCondition([after!], { ...ready, message: after!.message }, at(2))[0]).toBe(after)
+  })
+
   it('finds by type', () => {
     expect(findCondition(before, 'Ready')?.reason).toBe('Running')
     expect(findCondition(undefined, 'Ready')).toBeUndefined()

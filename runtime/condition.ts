@@ -1,17 +1,18 @@
 import { longestStatusMessage, type Condition } from '../api/object.ts'
-import { shortenToBytes } from '../api/shorten.ts'
+import { shorten, shortenToBytes } from '../api/shorten.ts'
 import { shownLine } from './shown-text.ts'
 
 /** A condition without its transition time. */
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
 
 /**
- * A message as a status has it: shortened, in one line, with only characters that can be shown. Some quote what others
+ * A message as a status or an event has it: shortened, in one line, with only characters that can be shown. Some quote what others
  * write, such as an event of a pod. The API server's refusal of a pod quotes what the user wrote, and can have megabytes.
  * @param longest bytes of UTF-8
  */
 export const statusMessage = (text: string, longest = longestStatusMessage): string =>
-  shortenToBytes(shownLine(text.slice(0, longest + 1)), longest)
+  // First to what is certainly too long unless there is indentation in it, which is left out.
+  shortenToBytes(shownLine(shorten(text, longest + 2)), longest)
 
 /**
  * The conditions with this one replaced or added. `lastTransitionTime` is `now` (RFC 3339) only if the status changed.

@@ -141,6 +141,13 @@ describe('event recorder', () => {
     expect(counts()).toEqual([['no volume\ufffd[2J; Status:  True', 1]])
   })
 
+  it('ends a message that it shortens in an ellipsis, also if the rest without indentation is short', async () => {
+    const { server, recorder } = await setUp()
+    recorder.record({ ...created, message: 'x\n        '.repeat(600) })
+    await until(() => server.objects(collection).length === 1)
+    expect(server.objects(collection)[0]?.['message']).toMatch(/^x; .*x; …$/)
+  })
+
   it('counts a repetition within ten minutes, and creates another Event after that', async () => {
     const { server, clock, recorder, counts } = await setUp()
     recorder.record(created)

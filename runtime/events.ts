@@ -6,7 +6,7 @@ import { createBucket } from './bucket.ts'
 import type { Bucket } from './bucket.ts'
 import { systemClock, timestamp } from './clock.ts'
 import type { Clock } from './clock.ts'
-import { shortenToBytes } from '../api/shorten.ts'
+import { statusMessage } from './condition.ts'
 import { createFairLimit } from './fair-limit.ts'
 import type { Held } from './fair-limit.ts'
 import { createFairQueue } from './fair-queue.ts'
@@ -16,7 +16,6 @@ import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
 import { createPacedPlaces } from './pace.ts'
 import { createShares } from './shares.ts'
-import { shownLine } from './shown-text.ts'
 
 /** The object of an event. */
 interface Regarding {
@@ -315,8 +314,7 @@ export function createEventRecorder(options: {
         return
       }
       // Shortened before it is remembered: a message can be as long as a spec.
-      const message = shownLine(content.message.slice(0, longestMessageBytes + 1))
-      const shortened = { ...content, message: shortenToBytes(message, longestMessageBytes) }
+      const shortened = { ...content, message: statusMessage(content.message, longestMessageBytes) }
       const entry: Entry = {
         content: shortened,
         name: undefined,

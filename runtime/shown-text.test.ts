@@ -21,11 +21,13 @@ test.each([
 })
 
 test.each([
-  ['a message of two lines', ' internal error:\r\n  no disk\n\n', 'internal error:; no disk'],
+  ['a message of two lines', ' internal error:\r\n  no disk\n\n', 'internal error: no disk'],
+  ['a refusal', 'vm1 is invalid:\n* a: b\n* * c:\n', 'vm1 is invalid: a: b; * c:'],
   ['a forged field', 'x\n    Status:  True', 'x; Status:  True'],
   ['hidden characters', 'a\rb\u202e', 'a\ufffdb\ufffd'],
 ])('in one line: %s', (_, text, shown) => {
   expect(shownLine(text)).toBe(shown)
+  expect(shownLine(shown)).toBe(shown)
 })
 
 test('a long text is shown in linear time', () => {

@@ -13,7 +13,8 @@ const hidden =
 export const shownText = (text: string): string => text.replaceAll(hidden, '\uFFFD')
 
 /**
- * Such text in one line: `kubectl describe` would show a second line of a message like a field of its own.
+ * Such text in one line: `kubectl describe` would show a second line of a message like a field of its own. A list, as in
+ * a refusal of the API server, loses its bullets.
  */
 export const shownLine = (text: string): string =>
   shownText(
@@ -21,5 +22,6 @@ export const shownLine = (text: string): string =>
       .split('\n')
       .map((line) => line.trim())
       .filter((line) => line !== '')
-      .join('; '),
+      .join('\n')
+      .replaceAll(/(:?)\n(?:\* )?/g, (_, colon: string) => (colon === '' ? '; ' : ': ')),
   )
