@@ -131,6 +131,28 @@ describe('reflector', () => {
     },
   )
 
+  it('watches on after a gap whose handler fails, and calls the others', async () => {
+    const { server, clock, start } = await setUp()
+    const reflector = start()
+    const heard: string[] = []
+    reflector.onChange(({ object }) => void heard.push(object.metadata.name))
+    reflector.onGap(() => {
+      heard.push('gap')
+      throw new Error('a gap')
+    })
+    reflector.onGap(() => void heard.push('another handler'))
+    await until(() => server.watchers() === 1)
+    server.breakWatches('expire')
+    server.compact()
+    await until(
+      () => heard.includes('another handler') && server.watchers() === 1,
+      () => clock.advance(800),
+    )
+    server.put(collection, pod('a'))
+    await until(() => heard.includes('a'))
+    expect([heard, reflector.statistics().lists]).toEqual([['gap', 'another handler', 'a'], 2])
+  })
+
   it('backs off after refusals, and starts over after two healthy minutes', async () => {
     const { server, clock, start } = await setUp()
     server.fault = () => ({ status: 403 })

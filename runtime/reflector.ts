@@ -143,17 +143,18 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   /** Ends the open watch with an error. */
   let endWatch: (reason: Error) => void = () => {}
 
-  const call = (handler: (change: Change<T>) => void | Promise<void>, change: Change<T>) => {
-    const failed = (error: unknown) => log.error({ err: error }, 'a change handler failed')
+  /** An error of a handler does not end the list or the watch: another would meet it again. */
+  const call = (what: 'change' | 'gap', handle: () => void | Promise<void>) => {
+    const failed = (error: unknown) => log.error({ err: error }, `a ${what} handler failed`)
     try {
-      Promise.resolve(handler(change)).catch(failed)
+      Promise.resolve(handle()).catch(failed)
     } catch (error) {
       failed(error)
     }
   }
 
   const deliver = (changes: readonly Change<T>[]) => {
-    for (const change of changes) for (const handler of handlers) call(handler, change)
+    for (const change of changes) for (const handler of handlers) call('change', () => handler(change))
   }
 
   const heard = () => {
@@ -187,7 +188,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     const before = reached
     reached = version
     deliver(store.replace(items))
-    if (isSynced && allowance === undefined) for (const handler of gapHandlers) handler()
+    if (isSynced && allowance === undefined) for (const handler of gapHandlers) call('gap', handler)
     isSynced = true
     firstList.resolve()
     if (before !== undefined && isOlderVersion(reached, before)) {
@@ -324,7 +325,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     store,
     onChange(handler) {
       handlers.push(handler)
-      for (const object of store.list()) call(handler, { kind: 'added', object })
+      for (const object of store.list()) call('change', () => handler({ kind: 'added', object }))
     },
     onGap: (handler) => void gapHandlers.push(handler),
     async observeWrite(write) {
