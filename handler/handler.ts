@@ -302,10 +302,10 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   const planned = (round: Round, vm: Vm, observation: Observation): readonly Step[] =>
-    stepsOf(vm, observation, new Date(clock.now()).toISOString(), (cost) => {
+    stepsOf(vm, observation, new Date(clock.now()).toISOString(), (cost, asks) => {
       if (cost !== undefined) return mayUpdate(round, vm, cost)
-      // A launcher that is late, or refuses the VM, has something to report the next time.
-      if (observation.kind === 'report' && observation.report.phase !== 'Waiting') writer.leave(vm)
+      // A launcher that is late, or refuses what it is asked for, is reported next.
+      if (observation.kind === 'report' && !asks) writer.leave(vm)
       return true
     })
 

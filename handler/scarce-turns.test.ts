@@ -33,7 +33,7 @@ beforeEach(async () => {
     putNetwork: async () => {},
     put: () => Promise.reject(new LauncherRefusal('BadRequest', 'unknown field')),
     putVolumes: async () => {},
-    shutdown: async () => {},
+    shutdown: () => Promise.reject(new LauncherRefusal('BadRequest', 'unknown field')),
     freeze: async () => {},
     thaw: async () => {},
     final: async () => {},
@@ -71,11 +71,12 @@ afterEach(async () => {
   await api.close()
 })
 
-function put(index: number, phase: string, bytes: number): void {
+function put(index: number, phase: string, bytes: number, more: object = {}): void {
+  const labels = { text: 'x'.repeat(bytes) }
   api.put(collection, {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
-    metadata: { name: 'vm', namespace: `n${index}`, uid: uidOf(index), labels: { text: 'x'.repeat(bytes) } },
+    metadata: { name: 'vm', namespace: `n${index}`, uid: uidOf(index), labels, ...more },
     spec: { domain: {} },
     status: { phase, nodeName: 'node1', podUID: uidOf(index) },
   })
@@ -112,6 +113,13 @@ test('has its turn although its launcher always needs longer than the first dead
   await occupyTurns()
   put(0, 'Running', 400_000)
   expect(await isStoredWithin('what it reports', 120)).toBe(true)
+}, 200_000)
+
+test('has its turn although its launcher refuses to shut it down', async () => {
+  reportOf = async () => ({ phase: 'Running' })
+  await occupyTurns()
+  put(0, 'Running', 400_000, { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['virtset.io/launcher-pod'] })
+  expect(await isStoredWithin('unknown field', 120)).toBe(true)
 }, 200_000)
 
 test('has its turn although its launcher refuses it', async () => {

@@ -8,20 +8,24 @@ export type Step =
   | Exclude<Action, { do: 'updateStatus' }>
   | { readonly do: 'updateStatus'; readonly write: StatusWrite }
 
+const withoutRequest: readonly Action['do'][] = ['updateStatus', 'recordEvent', 'requeueAfter', 'releaseLauncher']
+
 /**
  * What is planned for the VM, and can be done now. Nothing of it keeps the observation in memory.
- * @param mayBegin is asked about the update, if there is one; it is then the first step
+ * @param mayBegin is asked about the update, if there is one; it is then the first step. `asks`: the launcher is asked for
+ *   something, and can refuse it
  */
 export function stepsOf(
   vm: Persisted<CachedVm>,
   observation: Observation,
   now: string,
-  mayBegin: (cost: UpdateCost | undefined) => boolean,
+  mayBegin: (cost: UpdateCost | undefined, asks: boolean) => boolean,
 ): readonly Step[] {
   const actions = plan(vm, observation, now)
   const update = actions.find((action) => action.do === 'updateStatus')
   const cost = update === undefined ? undefined : costOfUpdate(vm, update.status)
-  return (mayBegin(cost) ? actions : withoutUpdate(actions)).map((action) =>
+  const asks = actions.some((action) => !withoutRequest.includes(action.do))
+  return (mayBegin(cost, asks) ? actions : withoutUpdate(actions)).map((action) =>
     action.do === 'updateStatus' ? { do: 'updateStatus', write: statusWriteOf(vm, action.status, cost) } : action,
   )
 }

@@ -18,7 +18,7 @@ const mebibyte = 1024 * 1024
 
 test.each([
   ['manifests/webhooks/deployment.yaml', 'webhooks', { memoryBytes: 512 * mebibyte }],
-  ['manifests/handler/daemonset.yaml', 'handler', { memoryBytes: 256 * mebibyte }],
+  ['manifests/handler/daemonset.yaml', 'handler', { memoryBytes: 320 * mebibyte }],
 ])('the limits of %s, container %s, are read from it', (manifest, container, limits) => {
   expect(limitsOf(manifest, container)).toEqual(limits)
 })

@@ -120,12 +120,12 @@ test('reports a socket that the user cannot open', async () => {
 })
 
 test.each([
-  ['nothing at all', () => '/nowhere/libvirt-sock', /\/nowhere\/libvirt-sock: does not exist\n$/],
+  ['nothing at all', () => '/nowhere/libvirt-sock', /\(\/nowhere\/libvirt-sock: does not exist\)/],
   ['a file that is not a socket', () => files({ sock: '' })('sock'), /sock: connect ECONNREFUSED/],
 ])('%s in place of a daemon', async (_, socket, message) => {
   const { code, out, err } = await runVm(['import', '--socket', socket()], { dial })
   expect([code, out]).toEqual([2, ''])
-  expect(err).toMatch(/^error: no libvirt daemon responds; use --socket PATH for another socket\n/)
+  expect(err).toMatch(/^error: no libvirt daemon responds \(.*\); use --socket PATH for another socket\n$/)
   expect(err).toMatch(message)
 })
 

@@ -165,9 +165,10 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     }
     const annotations = { [gracePeriodAnnotation]: String(gracePeriodSeconds) }
     const body = { metadata: { uid: metadata.uid, annotations } }
-    await kube.patch(virtualMachines, ref, { type: 'merge', body }, { ...options, dryRun })
-    // Without the signal: a VM that is not deleted would keep the grace period, and a later stop without one would kill
-    // its guest. The UID prevents the deletion of a later VM.
+    options.signal?.throwIfAborted()
+    // Both without the signal: a VM that is not deleted would keep the grace period, and a later stop without one would
+    // kill its guest. The UID is that of this VM, so none that is created later is meant.
+    await kube.patch(virtualMachines, ref, { type: 'merge', body }, { dryRun })
     await unlessNotFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
   }
 
