@@ -1,6 +1,7 @@
 import { networkInterfaces } from 'node:os'
 import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
+import { eventually } from '../until.ts'
 import type { TestApiServer } from './apiserver.ts'
 
 export const system = 'virtset-system'
@@ -45,8 +46,14 @@ export async function installWebhookService(api: TestApiServer, caBundle?: strin
       await kubectl(['delete', 'endpointslice', '-n', system, ...slices, '--ignore-not-found'])
     },
     async available() {
-      const names = ['admission', 'subresources', 'sessions'].map((group) => `apiservice/v1alpha1.${group}.virtset.io`)
+      const groups = ['admission', 'subresources', 'sessions']
+      const names = groups.map((group) => `apiservice/v1alpha1.${group}.virtset.io`)
       await kubectl(['wait', ...names, '--for=condition=Available', '--timeout=180s'])
+      // The aggregator learns of this condition like everybody else, by a watch, and responds with 503 before.
+      for (const group of groups) {
+        const path = `/apis/${group}.virtset.io/v1alpha1`
+        await eventually(`${path} is forwarded`, () => kubectl(['get', '--raw', path]))
+      }
     },
   }
 }
