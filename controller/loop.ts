@@ -30,7 +30,7 @@ export interface ControllerContext {
 interface LoopOptions<T extends WithStatus> extends ControllerContext {
   /** One pass over the object with this key. It throws to be called again with back-off. */
   readonly reconcile: (key: string) => Promise<void>
-  /** Keys to reconcile when the loop starts, and after a gap in what a cache was told. */
+  /** Keys to reconcile when the loop starts, and after a gap in the events of a cache. */
   readonly keys: () => Iterable<string>
   /** The loop starts when these are filled. */
   readonly caches: readonly (Pick<Reflector<KubeObject>, 'synced'> & Partial<Pick<Reflector<KubeObject>, 'onGap'>>)[]

@@ -40,8 +40,8 @@ export type PowerResponse =
 
 /**
  * Performs a request. Errors of the API server are thrown unchanged. Once the signal is aborted, nothing more is sent:
- * a write that waits for its Retry-After could start a VM after a later `stop` was told that none is running. Except for
- * the deletion of a VM whose grace period has been written.
+ * a write that waits for its Retry-After could start a VM after a later `stop` was refused because none is running.
+ * Except that a VM whose grace period is being written is deleted all the same.
  */
 export type Power = (request: PowerRequest, signal?: AbortSignal) => Promise<PowerResponse>
 
