@@ -98,7 +98,7 @@ describe('of two connections from one port, where the end of the first was notic
 })
 
 test('a connection that is reset, and opened again from its port, has a deadline', async () => {
-  const server = createServer()
+  const server = createServer((socket) => void socket.on('error', () => {}))
   const { clock, accepted } = guard(server)
   const port = await listen(server, 0, '127.0.0.1')
   // On an address of its own, no other process has taken the port meanwhile.

@@ -15,13 +15,13 @@ import { createTimeBudget, type ThreadTimes } from './time-budget.ts'
  * at most 16 KiB. OpenSSL verifies a chain of certificates before it looks for their authority, which takes up to 5 ms
  * for each KiB, and reads messages that deliver nothing, such as KeyUpdate: 27 bytes take 6 µs.
  */
-const mostPendingBytes = { handshake: 16 * 1024, caller: 24 * 1024 }
+const mostPendingBytes = { handshake: 16 * 1024, caller: 24 * 1024, nothing: 4096 }
 
 /** A handshake with a certificate and its issuer usually fits into one. */
 const pieceBytes = 4096
 
 /**
- * The milliseconds that TLS of clients that are not proven takes, of addresses without and with one that is: neither
+ * The milliseconds that clients that are not proven take, mostly for TLS, of addresses without and with one that is: neither
  * do strangers stop the latter, nor does a client that shares their address stop the process.
  */
 const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 500 } }
@@ -37,8 +37,11 @@ export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' 
 
 export interface GuardOptions {
   readonly limits: ConnectionLimits
-  /** What authenticates a client: the handshake of a TLS server with its certificate, or the caller by a request. */
-  readonly provenBy: 'handshake' | 'caller'
+  /**
+   * What authenticates a client: the handshake of a TLS server with its certificate, or the caller by a request. Nothing
+   * does where all clients are strangers: their connections are pending until they end.
+   */
+  readonly provenBy: 'handshake' | 'caller' | 'nothing'
   /** How long a connection may be pending. */
   readonly deadlines: ArrivalDeadlines
   readonly clock: Pick<Clock, 'after' | 'monotonic'>
@@ -139,11 +142,11 @@ export function guardConnections(
     const { isAccepted, evicted } = connections.arrive(socket, remoteAddress)
     if (evicted !== undefined) close(evicted, 'overloaded')
     if (!isAccepted) return close(socket, 'overloaded')
-    const stream = server instanceof TlsServer ? meter(socket, remoteAddress) : socket
+    const stream = meter(socket, remoteAddress)
     const startDeadline = () => {
       const expire = () => {
         // It does not have to wait for the turns of others within its own time.
-        if (stream instanceof MeteredSocket && stream.isHeld()) startDeadline()
+        if (stream.isHeld()) startDeadline()
         else close(socket, 'deadline')
       }
       cancelling.set(socket, deadlines.start(expire))

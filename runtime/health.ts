@@ -54,7 +54,7 @@ export async function startHealth(options: HealthOptions): Promise<Health> {
   server.maxRequestsPerSocket = 1
   guardConnections(server, {
     limits: connectionLimits,
-    provenBy: 'caller',
+    provenBy: 'nothing',
     deadlines: createArrivalDeadlines(options.clock, deadlineTurns),
     clock: options.clock,
     rejected: () => {},

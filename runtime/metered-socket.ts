@@ -54,6 +54,10 @@ export class MeteredSocket extends Duplex {
     process.nextTick(() => this.#continue())
   }
 
+  get remoteAddress(): string | undefined {
+    return this.transport.remoteAddress
+  }
+
   /** What was read and not delivered yet, in bytes. */
   get waitingBytes(): number {
     return this.#rest.length
