@@ -5,14 +5,20 @@ import { comparison, type Comparison } from './comparison.ts'
 import { covers, meaningOf } from './cover.ts'
 import { lazy } from './lazy.ts'
 import type { Source } from './source.ts'
-import { compareText, isFilledIn, isUser, userRank } from './source.ts'
+import { compareText, isFilledIn, isUser, lowestRank, userRank } from './source.ts'
 import type { ListStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 
 /** As the value of a key, matches every item of the list. */
 const everyItem = '*'
 
-interface Item extends Source {
+/** What a source states of an item. */
+export interface ItemSource extends Source {
+  /** It is stated of every item. */
+  readonly isForEvery?: true
+}
+
+interface Item extends ItemSource {
   /**
    * The key under each alternative, undefined if a part of it is missing. An item without any key has its meaning as an
    * additional one.
@@ -26,7 +32,7 @@ interface Group {
 
 export interface Grouped {
   /** Sources to merge into one item each, in the order of the resulting list. */
-  readonly groups: readonly (readonly Source[])[]
+  readonly groups: readonly (readonly ItemSource[])[]
   /** Items that can only change an existing item, and that match none. */
   readonly homeless: readonly { readonly origin: Origin; readonly label: string }[]
 }
@@ -291,6 +297,12 @@ function canBegin(structure: ListStructure, members: readonly Pick<Item, 'value'
 export const beginsItem = (structure: ListStructure, value: unknown): boolean =>
   !isStar(structure, value) && canBegin(structure, [{ value }])
 
+/** The rank of the strongest preset that would create the item without the other sources. */
+export const creatorOf = (structure: ListStructure, sources: readonly ItemSource[]): number =>
+  sources
+    .filter((source) => !isUser(source) && source.isForEvery !== true && canBegin(structure, [source]))
+    .reduce((strongest, { rank }) => Math.max(strongest, rank), lowestRank)
+
 const isStar = (structure: ListStructure, value: unknown): boolean =>
   structure.keys.some((paths) => paths.some((path) => path.length > 0 && valueAt(value, path) === everyItem))
 
@@ -319,7 +331,7 @@ function spread(structure: ListStructure, star: Item, homes: readonly StarHome[]
     .map((path) => ({ path, id: idOf(structure.item, [path], star.value) }))
   for (const { group, keysAt } of homes) {
     const isMeant = (fixed ?? []).every(({ path, id }) => keysAt(path).has(id))
-    if (isMeant) group.members.push({ ...star, value })
+    if (isMeant) group.members.push({ ...star, value, isForEvery: true })
   }
 }
 

@@ -3,7 +3,7 @@ import { isRecord } from '../api/schema.ts'
 import { unmetered } from '../api/steps.ts'
 import { createMeanings, type Comparison } from './comparison.ts'
 import { coversAll, leafPaths, prune } from './cover.ts'
-import { beginsItem, groupItems } from './items.ts'
+import { beginsItem, creatorOf, groupItems } from './items.ts'
 import type { Path } from '../api/path.ts'
 import type { Source } from './source.ts'
 import { compareSources, compareText, isFilledIn, isUser } from './source.ts'
@@ -358,7 +358,7 @@ function mergeList(structure: ListStructure, sources: readonly Source[], path: P
   for (const [place, members] of groups.entries()) {
     const at: Path = { parent: path, key: items.length }
     const node = mergeNode(structure.item, members.toSorted(compareSources), at, merge)
-    if (node !== undefined) items.push({ node, path: at, place })
+    if (node !== undefined) items.push({ node, path: at, place, createdBy: creatorOf(structure, members) })
   }
   if (user === undefined && items.length === 0) return undefined
   return { kind: 'list', structure, items, user: Array.isArray(user?.value) ? user.value : undefined, path }

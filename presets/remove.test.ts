@@ -100,6 +100,37 @@ test.each<[string, Given, readonly CompiledPreset[], Given]>([
   ['nothing below a value', { title: 'a' }, [remove('domain.title.b')], { title: 'a' }],
 ])('removes %s', (_, user, presets, expected) => expect(domainOf(injectSmall(vmWith(user), presets))).toEqual(expected))
 
+describe('what a stronger preset sets in an item', () => {
+  const enforced = { alias: { name: 'ua-lan' }, model: { type: 'virtio' } }
+  const address = '52:54:00:00:00:01'
+  const sent = { ...enforced, mac: { address } }
+
+  test.each([
+    ['another key of it', sent, 'domain.devices.interfaces[0].mac'],
+    ['the item', { ...sent, model: { type: 'e1000' } }, 'domain.devices.interfaces[alias.name=ua-lan]'],
+    ['the item by another key', sent, `domain.devices.interfaces[mac.address=${address}]`],
+  ])('remains if a weaker one removes %s', (_, user, path) => {
+    const presets = [byCluster(interfaces(enforced)), remove(path)]
+    expect(domainOf(injectSmall(vmWith(interfaces(user)), presets))).toEqual(interfaces(enforced))
+  })
+
+  test.each([
+    ['of every item', { target: { dev: '*' }, driver: { cache: 'none' } }],
+    ['without the deciding attribute', { target: { dev: 'vda' }, driver: { cache: 'none' } }],
+  ])('does not remain if it is set %s, which does not create one', (_, stated) => {
+    const presets = [byCluster(disks(stated)), remove('domain.devices.disks[target.dev=vda]')]
+    expect(domainOf(injectSmall(vmWith(disks(disk('vda'))), presets))).toEqual({})
+  })
+
+  test('does not remain if a stronger one removes its key', () => {
+    const presets = [
+      preset('d', { strength: 'Enforce', domain: interfaces({ mac: { address }, model: { type: 'virtio' } }) }),
+      clusterPreset('r', { strength: 'Enforce', remove: ['domain.devices.interfaces[0].mac'] }),
+    ]
+    expect(domainOf(injectSmall(vmWith(interfaces({ mac: { address } })), presets))).toEqual({})
+  })
+})
+
 describe('outside the domain', () => {
   test('removes the last label of a node selector with the selector, but keeps an empty domain', () => {
     const sent = vmWith({ title: 'a' }, { spec: { nodeSelector: { 'a/b': 'c' } } })

@@ -98,9 +98,10 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
       steps[0] !== undefined && isMeant(steps[0], readings, index, work) ? [{ steps: steps.slice(1), preset }] : [],
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
-    if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item, work))) {
-      items.push({ ...item, node: left })
-    }
+    if (left === undefined) continue
+    // A stronger preset would have created the item without this key.
+    const isHeld = inner.some(({ preset }) => preset.rank < item.createdBy)
+    if (inner.length === 0 || isHeld || isWhole(node.structure, left, item, work)) items.push({ ...item, node: left })
   }
   return items.length === 0 && node.items.length > 0 ? undefined : { ...node, items }
 }

@@ -4,7 +4,7 @@ import { stepsOfPath, unmetered, type Steps } from '../api/steps.ts'
 import type { Path } from '../api/path.ts'
 import { joinPath, pathText } from '../api/path.ts'
 import type { Source } from './source.ts'
-import { byUser, userRank } from './source.ts'
+import { byUser, lowestRank, userRank } from './source.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { valueAt } from './structure.ts'
 
@@ -54,6 +54,8 @@ export interface ListItem {
   readonly path: Path
   /** Where it was when the sources were merged, the user's items first. */
   readonly place: number
+  /** The rank of the strongest preset that would have created the item, had there been none. */
+  readonly createdBy: number
 }
 
 export const unchanged = (value: unknown): UnchangedNode => ({ kind: 'unchanged', value })
@@ -77,7 +79,12 @@ export function open(node: Node, structure: Structure | undefined, path: Path): 
   }
   if (structure?.kind === 'list' && Array.isArray(value)) {
     const user: readonly unknown[] = value
-    const items = user.map((item, key) => ({ node: unchanged(item), path: { parent: path, key }, place: key }))
+    const items = user.map((item, key) => ({
+      node: unchanged(item),
+      path: { parent: path, key },
+      place: key,
+      createdBy: lowestRank,
+    }))
     return { kind: 'list', structure, items, user, path }
   }
   return userLeaf(value)
