@@ -24,6 +24,7 @@ type Config = Persisted<VirtualMachineConfig>
 interface Claim {
   readonly metadata: ObjectMeta
   readonly spec?: { readonly dataSource?: { readonly kind: string; readonly name: string } }
+  readonly status?: { readonly phase?: string }
 }
 
 const persistentVolumeClaims = resource<Claim>({
@@ -108,13 +109,16 @@ function refuseForeign(claim: Persisted<Claim>, { metadata }: Config): void {
   )
 }
 
+/** Nothing can be restored from the snapshot any more. */
+export class SnapshotLost extends Usage {}
+
 interface Replacement {
   /** As it was stored with templates that name the snapshot. */
   readonly config: Config
   readonly volumes: readonly SnapshotVolume[]
   /** The UIDs of the claims that existed before that. */
   readonly old: ReadonlySet<string>
-  /** @throws Usage if nothing could replace the claims of these volumes any more */
+  /** @throws SnapshotLost if nothing could replace the claims of these volumes any more */
   readonly refuseLost: (volumes: readonly SnapshotVolume[]) => Promise<void>
   readonly signal: AbortSignal
 }
@@ -126,7 +130,8 @@ interface Replacement {
  * outlives, and a claim that is not from the snapshot is deleted too, because another controller can have led before.
  *
  * All this can take minutes, in which others delete the snapshot, or change the templates back, as a GitOps tool does.
- * It ends with a Usage then, before it deletes a claim that nothing would replace.
+ * It ends with a Usage then, before it deletes a claim that nothing would replace. A SnapshotLost states what became of
+ * each claim.
  */
 export function replaceClaims(
   { config, volumes, old, refuseLost, signal }: Replacement,
@@ -143,7 +148,28 @@ export function replaceClaims(
     )
   }
 
-  const remove = async ({ metadata: { name: claimName, uid } }: Persisted<Claim>): Promise<void> => {
+  const read = async (): Promise<readonly VolumeClaim[]> => {
+    const found: VolumeClaim[] = []
+    for (const volume of volumes) {
+      const at = { namespace, name: volume.claimName }
+      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, at, { signal }))
+      found.push({ volume, claim, state: stateOf(claim, volume, old) })
+    }
+    return found
+  }
+
+  const refuseLostOf = async (some: readonly VolumeClaim[]): Promise<void> => {
+    if (some.length === 0) return
+    try {
+      await refuseLost(some.map(({ volume }) => volume))
+    } catch (error) {
+      if (!(error instanceof SnapshotLost)) throw error
+      throw new SnapshotLost(`${error.message}: ${outcome(await read(), name)}`)
+    }
+  }
+
+  const remove = async (claim: Persisted<Claim>): Promise<void> => {
+    const { name: claimName, uid } = claim.metadata
     try {
       await kube.delete(persistentVolumeClaims, { namespace, name: claimName }, { uid, signal })
     } catch (error) {
@@ -157,30 +183,57 @@ export function replaceClaims(
   return async () => {
     const current = await kube.get(virtualMachineConfigs, { namespace, name }, { signal })
     refuseChanged(current)
+    const found = await read()
+    // Also without a claim to delete: none is restored before the storage has filled it.
+    await refuseLostOf(found.filter(({ state }) => state !== 'restored'))
     isObserved ||= (current.status?.observedGeneration ?? 0) >= generation
     if (!isObserved) return { state: 'in progress', words: 'waiting for the controller to read the claim templates' }
-    const left: { readonly volume: SnapshotVolume; readonly claim: Persisted<Claim> }[] = []
-    for (const volume of volumes) {
-      const { claimName, volumeSnapshotName } = volume
-      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, { namespace, name: claimName }, { signal }))
-      if (claim === undefined) continue
-      if (old.has(claim.metadata.uid) || !isFrom(claim, volumeSnapshotName)) left.push({ volume, claim })
-    }
+    const left = found.filter(({ state }) => !isReplaced(state))
     if (left.length === 0) return { state: 'done', words: 'no claim is left to delete' }
-    const undeleted = left.filter(({ claim }) => claim.metadata.deletionTimestamp === undefined)
-    for (const { claim } of undeleted) refuseForeign(claim, config)
+    const undeleted = left.filter(({ state }) => state !== 'being deleted')
+    for (const { claim } of undeleted) if (claim !== undefined) refuseForeign(claim, config)
     // Storage keeps a claim until the VM that uses it ends, and then all that it has written is lost.
     if (undeleted.length > 0) await refuseUsed(current, kube, signal)
     if (undeleted.length > 0) await refuseUntaken(current, kube, signal)
-    // All of them before the first is deleted, and each again, since a deletion can take a while.
-    if (undeleted.length > 0) await refuseLost(volumes)
-    for (const { volume, claim } of undeleted) {
-      await refuseLost([volume])
-      await remove(claim)
+    for (const one of undeleted) {
+      // Each again, since a deletion can take a while.
+      await refuseLostOf([one])
+      if (one.claim !== undefined) await remove(one.claim)
     }
-    return { state: 'in progress', words: `being deleted: ${left.map(({ claim }) => claim.metadata.name).join(', ')}` }
+    return { state: 'in progress', words: `being deleted: ${left.map(({ volume }) => volume.claimName).join(', ')}` }
   }
 }
 
+type ClaimState = 'unchanged' | 'not from the snapshot' | 'being deleted' | 'deleted' | 'not filled yet' | 'restored'
+
+interface VolumeClaim {
+  readonly volume: SnapshotVolume
+  readonly claim: Persisted<Claim> | undefined
+  readonly state: ClaimState
+}
+
+function stateOf(
+  claim: Persisted<Claim> | undefined,
+  { volumeSnapshotName }: SnapshotVolume,
+  old: ReadonlySet<string>,
+): ClaimState {
+  if (claim === undefined) return 'deleted'
+  if (claim.metadata.deletionTimestamp !== undefined) return 'being deleted'
+  if (old.has(claim.metadata.uid)) return 'unchanged'
+  if (!isFrom(claim, volumeSnapshotName)) return 'not from the snapshot'
+  return claim.status?.phase === 'Bound' ? 'restored' : 'not filled yet'
+}
+
+/** Or will be, by the controller and the storage. */
+const isReplaced = (state: ClaimState): boolean => ['deleted', 'not filled yet', 'restored'].includes(state)
+
 const isFrom = ({ spec }: Persisted<Claim>, volumeSnapshotName: string): boolean =>
   spec?.dataSource?.kind === 'VolumeSnapshot' && spec.dataSource.name === volumeSnapshotName
+
+/** What became of the claims, and what can be done without the snapshot. */
+function outcome(claims: readonly VolumeClaim[], config: string): string {
+  const states = claims.map(({ volume, state }) => `${volume.claimName} is ${state}`).join('; ')
+  return claims.every(({ state }) => state === 'unchanged')
+    ? `${states}. Start ${config} as it is, or restore it from another snapshot`
+    : `${states}. Restore ${config} from another snapshot, or change its claim templates, before you start it`
+}

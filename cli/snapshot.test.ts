@@ -74,6 +74,15 @@ const putVm = (phase: string) => put(`${api}/virtualmachines`, 'db', { spec: {},
 const fromNightly = (name: string) => ({
   dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: `nightly-${name}` },
 })
+/** In the place of the old claim, if that exists. */
+const putFromNightly = (name: string, phase: string) => {
+  server.remove(claims, 'default', `${name}-db`)
+  server.put(claims, {
+    metadata: { namespace: 'default', name: `${name}-db`, labels: own },
+    spec: fromNightly(name),
+    status: { phase },
+  })
+}
 
 const vm = (...words: readonly string[]) => vmUntil(new Promise(() => {}), words)
 const vmUntil = (interrupted: Promise<void>, words: readonly string[], now = () => 0) =>
@@ -151,6 +160,9 @@ const beforeUntaken =
 const nightlyRoot = 'error: the VolumeSnapshot nightly-root of the volume "root"'
 
 const runAgain = 'the restore of db is not complete: run the command again\n'
+const waiting = 'db: waiting for the controller to read the claim templates\n'
+const unchangedRoot = 'root-db is unchanged. Start db as it is, or restore it from another snapshot\n'
+const restoreOther = 'Restore db from another snapshot, or change its claim templates, before you start it\n'
 const writeNames = () => writes().map(({ method, path }) => `${method} ${path.split('/').at(-1)}`)
 
 describe('kubectl vm restore', () => {
@@ -271,7 +283,7 @@ describe('kubectl vm restore', () => {
     })
     expect(await vm('restore', 'db', 'nightly')).toMatchObject({
       code: 0,
-      err: 'db: waiting for the controller to read the claim templates\ndb: being deleted: root-db\ndb: no claim is left to delete\n',
+      err: `${waiting}db: being deleted: root-db\ndb: no claim is left to delete\n`,
     })
     expect([early, writeNames()]).toEqual([['PATCH db'], ['PATCH db', 'DELETE root-db']])
   })
@@ -280,23 +292,23 @@ describe('kubectl vm restore', () => {
     [
       'the snapshot is deleted',
       () => server.remove(snapshots, 'default', 'nightly'),
-      'error: the snapshot nightly has been deleted\n',
+      `error: the snapshot nightly has been deleted: ${unchangedRoot}`,
     ],
     [
       'the VolumeSnapshot is deleted',
       () => server.remove(volumeSnapshots, 'default', 'nightly-root'),
-      `${nightlyRoot} has been deleted, so nightly cannot be restored\n`,
+      `${nightlyRoot} has been deleted, so nightly cannot be restored: ${unchangedRoot}`,
     ],
     [
       'the snapshot is replaced by another one of its name',
       () => putSnapshot({ phase: 'Ready', volumes: [taken('root')] }, undefined, { uid: 's-2' }),
-      'error: the snapshot nightly has been deleted\n',
+      `error: the snapshot nightly has been deleted: ${unchangedRoot}`,
     ],
-    ['another snapshot is created', () => putOther(undefined), beforeUntaken],
+    ['another snapshot is created', () => putOther(undefined), `error: ${runAgain}${beforeUntaken}`],
     [
       'the claim templates are changed back, and read',
       () => putConfig(),
-      'error: another client, such as a GitOps tool, has changed the claim templates of db meanwhile, ',
+      `error: ${runAgain}error: another client, such as a GitOps tool, has changed the claim templates of db meanwhile, `,
     ],
   ])('deletes nothing if, while it waits for the controller, %s', async (_, meanwhile, err) => {
     putConfig({ observedGeneration: 1 })
@@ -306,7 +318,8 @@ describe('kubectl vm restore', () => {
     })
     const result = await vm('restore', 'db', 'nightly')
     expect([result.code, result.out]).toEqual([2, ''])
-    expect(result.err).toContain(`error: ${runAgain}${err}`)
+    expect(result.err.slice(waiting.length, waiting.length + err.length)).toBe(err)
+    expect(result.err.includes(runAgain)).toBe(err.includes(runAgain))
     expect(writeNames()).toEqual(['PATCH db'])
   })
 
@@ -328,11 +341,61 @@ describe('kubectl vm restore', () => {
       if (method === 'DELETE') server.remove(volumeSnapshots, 'default', 'nightly-log')
       return undefined
     }
-    expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+    expect(await vm('restore', 'db', 'nightly')).toEqual({
       code: 2,
-      err: expect.stringContaining('error: the VolumeSnapshot nightly-log of the volume "log" has been deleted'),
+      out: 'persistentvolumeclaim/root-db deleted\n',
+      err: `error: the VolumeSnapshot nightly-log of the volume "log" has been deleted, so nightly cannot be restored: root-db is deleted; log-db is unchanged. ${restoreOther}`,
     })
     expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db'])
+  })
+
+  test.each([
+    ['the last claim is gone', () => server.remove(claims, 'default', 'root-db'), 'is deleted'],
+    ['the last claim is being deleted', () => {}, 'is being deleted'],
+    ['the storage has not filled the new claim', () => putFromNightly('root', 'Pending'), 'is not filled yet'],
+  ])('does not call a config restored whose snapshot is deleted when %s', async (_, meanwhile, state) => {
+    putClaim('root-db', own, {}, { finalizers: ['kubernetes.io/pvc-protection'] })
+    server.fault = ({ method, path }) => {
+      if (method === 'GET' && path.endsWith('/virtualmachineconfigs/db') && writes().length === 2) {
+        server.remove(snapshots, 'default', 'nightly')
+        meanwhile()
+      }
+      return undefined
+    }
+    expect(await vmForTwoLooks('restore', 'db', 'nightly')).toEqual({
+      code: 2,
+      out: 'persistentvolumeclaim/root-db deleted\n',
+      err: `db: being deleted: root-db\nerror: the snapshot nightly has been deleted: root-db ${state}. ${restoreOther}`,
+    })
+  })
+
+  test('says which claims are restored when the snapshot is deleted before the others are', async () => {
+    putSnapshot({ phase: 'Ready', volumes: [taken('root'), taken('log')] })
+    putClaim('log-db', own, {}, { finalizers: ['kubernetes.io/pvc-protection'] })
+    server.fault = ({ method, path }) => {
+      if (method === 'GET' && path.endsWith('/virtualmachineconfigs/db') && writes().length === 3) {
+        server.remove(snapshots, 'default', 'nightly')
+        putFromNightly('root', 'Bound')
+      }
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(
+        `error: the snapshot nightly has been deleted: root-db is restored; log-db is being deleted. ${restoreOther}`,
+      ),
+    })
+  })
+
+  test('needs the snapshot no longer once its claims are filled', async () => {
+    server.fault = ({ method, path }) => {
+      if (method === 'GET' && path.endsWith('/virtualmachineconfigs/db') && writes().length === 2) {
+        server.remove(snapshots, 'default', 'nightly')
+        putFromNightly('root', 'Bound')
+      }
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
   })
 
   test.each([

@@ -17,7 +17,7 @@ import { errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { follow, type Progress } from './follow.ts'
 import { orRefusal } from './refusal.ts'
-import { findClaims, refuseUntaken, refuseUsed, replaceClaims } from './replace-claims.ts'
+import { findClaims, refuseUntaken, refuseUsed, replaceClaims, SnapshotLost } from './replace-claims.ts'
 import type { Cluster, World } from './world.ts'
 
 interface CommonFlags {
@@ -148,7 +148,9 @@ export async function restoreSnapshot(
       const old = new Set(replaced.map(({ uid }) => uid))
       const refuseLost = async (some: readonly SnapshotVolume[]) => {
         const current = await unlessNotFound(kube.get(virtualMachineSnapshots, { namespace, name: from }, { signal }))
-        if (current?.metadata.uid !== snapshot.metadata.uid) throw new Usage(`the snapshot ${from} has been deleted`)
+        if (current?.metadata.uid !== snapshot.metadata.uid) {
+          throw new SnapshotLost(`the snapshot ${from} has been deleted`)
+        }
         refuseUnready(current)
         await readRestoreSizes(snapshot, some, kube, signal)
       }
@@ -156,7 +158,7 @@ export async function restoreSnapshot(
       const isDone = await follow(name, replace, flags.timeout, world, { unfinished, signal })
       if (!isDone) return exitCodes.refused
     } catch (error) {
-      if (!signal.aborted) world.err(errorLine(unfinished))
+      if (!signal.aborted && !(error instanceof SnapshotLost)) world.err(errorLine(unfinished))
       throw error
     }
     world.out(`virtualmachineconfig.virtset.io/${name} restored from ${from}\n`)
@@ -233,14 +235,14 @@ async function templatesFrom(
   })
 }
 
-/** @throws Usage */
+/** @throws SnapshotLost */
 function refuseUnready(snapshot: Snapshot): void {
   const { metadata, status } = snapshot
   if (status?.phase !== 'Ready') {
-    throw new Usage(`the snapshot ${metadata.name} is not ready: ${progressOf(snapshot).words}`)
+    throw new SnapshotLost(`the snapshot ${metadata.name} is not ready: ${progressOf(snapshot).words}`)
   }
   // Its VolumeSnapshots are deleted with it.
-  if (metadata.deletionTimestamp !== undefined) throw new Usage(`the snapshot ${metadata.name} is being deleted`)
+  if (metadata.deletionTimestamp !== undefined) throw new SnapshotLost(`the snapshot ${metadata.name} is being deleted`)
 }
 
 function atLeast(template: ClaimTemplate, storage: string | undefined): ClaimTemplate {
@@ -253,7 +255,7 @@ function atLeast(template: ClaimTemplate, storage: string | undefined): ClaimTem
 
 /**
  * The size that a claim must have to be made from the VolumeSnapshot of each of these volumes.
- * @throws Usage if one cannot be used: a claim must not be deleted when nothing can replace it
+ * @throws SnapshotLost if one cannot be used: a claim must not be deleted when nothing can replace it
  */
 async function readRestoreSizes(
   { metadata }: Snapshot,
@@ -270,7 +272,7 @@ async function readRestoreSizes(
     const flaw = found === undefined ? 'has been deleted' : flawOf(found, volume, metadata.uid)
     if (flaw !== undefined) {
       const what = `the VolumeSnapshot ${volumeSnapshotName} of the volume "${name}"`
-      throw new Usage(`${what} ${flaw}, so ${metadata.name} cannot be restored`)
+      throw new SnapshotLost(`${what} ${flaw}, so ${metadata.name} cannot be restored`)
     }
     const size = found?.status?.restoreSize
     if (size !== undefined) sizes.set(volumeSnapshotName, size)
