@@ -567,6 +567,24 @@ describe('kubectl vm clone', () => {
     expect(JSON.stringify(stored(configs, 'copy'))).not.toMatch(/uuid|genid|52:54/)
   })
 
+  test('copies the labels and annotations of the template, and not those by which tools track the config', async () => {
+    const config = server.find(configs, 'default', 'db')
+    const template = { metadata: { labels: { app: 'db' }, annotations: { note: 'x' } }, spec: { domain: {} } }
+    server.put(configs, {
+      metadata: {
+        namespace: 'default',
+        name: 'db',
+        labels: { 'app.kubernetes.io/instance': 'shop', 'kapp.k14s.io/app': '17', team: 'a' },
+        annotations: { 'argocd.argoproj.io/tracking-id': 'shop', 'meta.helm.sh/release-name': 'shop' },
+      },
+      spec: { ...(config?.['spec'] as object), template },
+    })
+    expect(await vm('clone', 'nightly', 'copy')).toMatchObject({ code: 0 })
+    const copy = server.find(configs, 'default', 'copy')
+    expect([copy?.metadata.labels, copy?.metadata['annotations']]).toEqual([undefined, undefined])
+    expect(copy?.['spec']).toMatchObject({ template })
+  })
+
   test('of a snapshot of a VM without a config is an error', async () => {
     putSnapshot({ phase: 'Ready', volumes: [taken('root')] }, { name: 'alone' })
     expect(await vm('clone', 'nightly', 'copy')).toMatchObject({

@@ -188,11 +188,9 @@ export async function cloneSnapshot(
     const copy: VirtualMachineConfig = {
       apiVersion,
       kind: 'VirtualMachineConfig',
-      metadata: {
-        namespace,
-        name,
-        ...(config.metadata.labels === undefined ? {} : { labels: config.metadata.labels }),
-      },
+      // GitOps tools would take it for one of their own objects by its labels and annotations, and delete it. The VM has
+      // those of the template.
+      metadata: { namespace, name },
       spec: { ...spec, template: withoutIdentity(spec.template), claimTemplates },
     }
     const isDryRun = flags.dryRun === true
