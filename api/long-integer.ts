@@ -1,3 +1,6 @@
+import { joinPath } from './path.ts'
+import { isRecord } from './schema.ts'
+
 /** Go has integers of 64 bits, of which JSON.parse keeps 53. From there on, both round alike. */
 const end = 2 ** 64
 
@@ -14,6 +17,15 @@ export function hasLongInteger(value: unknown): boolean {
     if (typeof next === 'object' && next !== null) for (const part of Object.values(next)) waiting.push(part)
   }
   return false
+}
+
+/** The paths of such integers. For values of limited depth. */
+export function longIntegersIn(value: unknown, path: string): readonly string[] {
+  if (Array.isArray(value)) return value.flatMap((item, index) => longIntegersIn(item, `${path}[${index}]`))
+  if (isRecord(value)) {
+    return Object.entries(value).flatMap(([key, member]) => longIntegersIn(member, joinPath(path, key)))
+  }
+  return mayBeRounded(value) ? [path] : []
 }
 
 interface Part {

@@ -18,6 +18,27 @@ describe('complete', () => {
     expect(metadata).toMatchObject({ name: 'web', namespace: 'default', finalizers: ['virtset.io/launcher-pod'] })
   })
 
+  test.each([
+    [
+      'of the domain is refused, as by admission',
+      vm('web', '    iothreads: 9007199254740993\n'),
+      [1, /spec\.domain\.iothreads: .* is too large to be exact as a number: write it as a string/],
+    ],
+    [
+      'elsewhere, which the API server keeps, is not rounded',
+      vm('web').replace(
+        'spec:',
+        'spec:\n  tolerations: [{key: a, effect: NoExecute, tolerationSeconds: 9007199254740993}]',
+      ),
+      [2, /^error: VirtualMachine "web": spec\.tolerations\[0\]\.tolerationSeconds is beyond 2\^53\. /],
+    ],
+  ] as const)('an integer of 64 bits %s', async (_, text, [code, err]) => {
+    const at = files({ 'vm.yaml': text })
+    const done = await runVm(['complete', at('vm.yaml'), '--presets', at('')])
+    expect([done.code, done.out]).toEqual([code, ''])
+    expect(done.err).toMatch(err)
+  })
+
   test('shows the origin of every line of the spec', async () => {
     const at = files({ 'vm.yaml': vm('web', '', '{size: small}'), 'small.yaml': small })
     const { out } = await runVm(['complete', at('vm.yaml'), '--presets', at('small.yaml'), '--provenance'])

@@ -46,6 +46,22 @@ describe('complete, with the schema of a kind', () => {
     expect(out).toMatch(/^ {2}mode: Safe # preset site@[0-9a-f]{16}$/m)
   })
 
+  test('prints no integer of 64 bits that it has rounded, which the API server keeps', async () => {
+    const presets = forGadgets('p', 'selector: {}, object: {spec: {mode: Safe}}')
+    const parts = (weight: string) => gadget('g', `{parts: [{name: a, weight: ${weight}}]}`)
+    for (const flags of [[], ['-o', 'json']]) {
+      expect(await complete({ object: parts('9007199254740993'), presets }, ...flags)).toEqual({
+        code: 2,
+        out: '',
+        err: 'error: Gadget "g": spec.parts[0].weight is beyond 2^53. The API server keeps such an integer, but this command would round it\n',
+      })
+    }
+    expect(await complete({ object: parts('9007199254740991'), presets })).toMatchObject({
+      code: 0,
+      out: expect.stringContaining('weight: 9007199254740991\n'),
+    })
+  })
+
   test('refuses an object on which presets disagree', async () => {
     const one = (name: string, size: number) => forGadgets(name, `selector: {}, object: {spec: {size: ${size}}}`)
     const { code, out, err } = await complete({

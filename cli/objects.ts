@@ -6,6 +6,7 @@ import type { Manifest } from '../inventory/manifests.ts'
 import { injectInto, type Injected } from '../presets/inject.ts'
 import type { Subject } from '../presets/kind.ts'
 import type { ObjectScope, ObjectScopes } from './object-scope.ts'
+import { refuseRounded } from './rounded.ts'
 
 export const targetOf = (manifest: Manifest): Target => ({
   apiVersion: String(manifest['apiVersion']),
@@ -23,7 +24,7 @@ export interface PlacedObject {
 /**
  * An object as its user wrote it, in its namespace, or what is wrong with its metadata.
  * @param otherwise the namespace of objects without one
- * @throws Usage if its kind cannot be completed
+ * @throws Usage if its kind cannot be completed, or the object not be kept as it is
  */
 export async function placeObject(
   manifest: Manifest,
@@ -35,6 +36,7 @@ export async function placeObject(
   const scope = await scopes.of(targetOf(manifest), namespace)
   const causes = checkMetadata(metadata, 'metadata')
   if (causes.length > 0) return { causes }
+  refuseRounded(manifest)
   // Its metadata has been checked, and nothing else is required of a subject.
   const object = manifest as unknown as Subject
   return { object, scope, exempt: (await scope.exempt?.(object)) ?? new Set() }

@@ -3,7 +3,7 @@ import { capCauses, listCauses, noCauses, report, type Causes } from '../api/cau
 import { requiredField, wrongType } from '../api/field-error.ts'
 import { checkLabels } from '../api/label.ts'
 import { isSecret, type ObjectPreset, type ObjectPresetSpec } from '../api/object-preset.ts'
-import { mayBeRounded } from '../api/long-integer.ts'
+import { longIntegersIn } from '../api/long-integer.ts'
 import { joinPath } from '../api/path.ts'
 import { group } from '../api/object.ts'
 import { isReservedKey, reservedKey, reservedKeyCauses } from '../api/reserved.ts'
@@ -32,7 +32,7 @@ export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Check
     ...duplicateCauses(kind.structure, object, 'spec.object'),
     ...forbiddenFields(object, 'spec.object', isForbidden),
     ...writeOnlyField(spec),
-    ...longIntegers(object, 'spec.object'),
+    ...longIntegersIn(object, 'spec.object').map(longInteger),
     ...checkRemoves(spec, { content: object, structure: kind.structure, whole: ['metadata', 'spec'], example }),
     ...remove.flatMap((text, index) =>
       forbiddenRemoval(text, `spec.remove[${index}]`, { structure: kind.structure, isForbidden }),
@@ -148,14 +148,7 @@ function forbiddenFields(value: unknown, field: string, isForbidden: (key: strin
   )
 }
 
-/** JSON.parse may have rounded them. */
-function longIntegers(value: unknown, field: string): readonly Cause[] {
-  if (Array.isArray(value)) return value.flatMap((item, index) => longIntegers(item, `${field}[${index}]`))
-  if (isRecord(value))
-    return Object.entries(value).flatMap(([key, member]) => longIntegers(member, joinPath(field, key)))
-  return mayBeRounded(value) ? [longInteger(field)] : []
-}
-
+/** JSON.parse may have rounded it. */
 const longInteger = (field: string): Cause => ({
   rule: 'long-integer',
   field,
