@@ -237,10 +237,14 @@ const isAddress = (text: string): boolean => {
 const notText = (value: unknown): ValueFault => ({
   reason: 'FieldValueTypeInvalid',
   message: `must be a string, not ${shown(value)}`,
-  ...(typeof value === 'number' || typeof value === 'boolean'
-    ? { suggestion: `put it in quotes: ${JSON.stringify(String(value))}` }
-    : {}),
+  ...(typeof value === 'number' || typeof value === 'boolean' ? { suggestion: quoted(value) } : {}),
 })
+
+/** A long integer is rounded by now: copied from here, it would be another serial number. */
+const quoted = (value: number | boolean): string =>
+  Number.isInteger(value) && !Number.isSafeInteger(value)
+    ? 'put it in quotes'
+    : `put it in quotes: ${JSON.stringify(String(value))}`
 
 const shown = (value: unknown): string => {
   if (value === null) return 'null'

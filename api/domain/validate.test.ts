@@ -102,6 +102,11 @@ describe('reports all causes, each with the value, what is allowed and the likel
       ['spec.domain.memory.value: Invalid: must be at most 18446744073709551615'],
     ],
     [
+      'a long integer in place of text',
+      '{"title":12345678901234567890}',
+      ['spec.domain.title: TypeInvalid: must be a string, not a number (put it in quotes)'],
+    ],
+    [
       'text',
       '{"name":1.0,"title":"a\\u0000","uuid":"1-2","os":{"kernel":"vmlinuz"},"metadata":"<a>"}',
       [
