@@ -527,6 +527,47 @@ describe('the flow', () => {
     expect((await started).code).toBe(201)
   })
 
+  test('a stop whose deletion is refused leaves no grace period to a later one', async () => {
+    await apply(config('protected'))
+    await ask('POST', subresource('start', 'protected'))
+    await runs('protected')
+    const api = { apiVersion: 'admissionregistration.k8s.io/v1', metadata: { name: 'protected' } }
+    const matchConstraints = {
+      resourceRules: [
+        { apiGroups: ['virtset.io'], apiVersions: ['*'], operations: ['DELETE'], resources: ['virtualmachines'] },
+      ],
+    }
+    const validations = [{ expression: "oldObject.metadata.name != 'protected'", message: 'is protected' }]
+    await apply({ ...api, kind: 'ValidatingAdmissionPolicy', spec: { matchConstraints, validations } })
+    const binding = { policyName: 'protected', validationActions: ['Deny'] }
+    await apply({ ...api, kind: 'ValidatingAdmissionPolicyBinding', spec: binding })
+    const tried = () => ask('POST', subresource('stop', 'protected', '?dryRun=All'))
+    await eventually('the deletion is refused', async () => (await tried()).code !== 202)
+
+    const annotation = () => field('{.metadata.annotations.virtset\\.io/grace-period-seconds}', 'vm', 'protected')
+    expect(await ask('POST', subresource('stop', 'protected', '?gracePeriodSeconds=0'))).toMatchObject({
+      code: 422,
+      body: { message: expect.stringContaining('is protected') },
+    })
+    expect(await annotation()).toBe('')
+
+    await kubectl(['delete', 'validatingadmissionpolicybinding,validatingadmissionpolicy', 'protected'])
+    await eventually('the deletion is accepted', async () => (await tried()).code === 202)
+    // That of a stop that was never answered.
+    const left = [
+      'annotate',
+      'vm',
+      'protected',
+      'virtset.io/grace-period-seconds=0',
+      ...kubectlAs(accountOf('webhooks')),
+    ]
+    await kubectl(left)
+    expect((await ask('POST', subresource('stop', 'protected'))).code).toBe(202)
+    expect(await annotation()).toBe('')
+    await podEnds('protected')
+    await isGone('protected')
+  })
+
   test('a finished VM remains until the next start, which deletes it', async () => {
     await apply(config('finished'))
     const first = await ask('POST', subresource('start', 'finished'))

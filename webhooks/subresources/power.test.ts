@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import type { ConfigStatus, VirtualMachineConfig } from '../../api/config.ts'
 import type { VirtualMachineStatus } from '../../api/virtual-machine.ts'
 import type { ObjectMeta } from '../../api/object.ts'
-import { ownerReference } from '../../api/template.ts'
+import { gracePeriodAnnotation, ownerReference } from '../../api/template.ts'
 import { ApiError } from '../../runtime/api-error.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { Persisted } from '../../runtime/resource.ts'
@@ -337,6 +337,36 @@ describe('against an API server', () => {
     expect(server.find(vms, 'default', 'web')?.metadata['annotations']).toMatchObject({
       'virtset.io/grace-period-seconds': '3',
     })
+  })
+
+  const graceOf = (server: FakeApiServer) => {
+    const { annotations = {} } = (server.find(vms, 'default', 'web')?.metadata ?? {}) as ObjectMeta
+    return annotations[gracePeriodAnnotation]
+  }
+
+  test.each([
+    ['refused by a policy', 422, undefined, ['PATCH', 'DELETE', 'PATCH']],
+    ['not known to have failed', 500, '0', ['PATCH', 'DELETE']],
+  ])('a grace period is removed again if the deletion is %s', async (_, code, left, expected) => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running'))
+    const body = { kind: 'Status', code, reason: 'Invalid', message: 'no' }
+    server.fault = ({ method }) => (method === 'DELETE' ? { status: code, body } : undefined)
+    const error = await power(request('stop', { gracePeriodSeconds: 0 })).catch((thrown: unknown) => thrown)
+    expect(error instanceof ApiError && error.status.code).toBe(code)
+    expect(graceOf(server)).toBe(left)
+    expect(writes(server)).toEqual(expected.map((method) => `${method} virtualmachines/web`))
+  })
+
+  test.each<[string, ObjectMeta, string | undefined, string[]]>([
+    ['removes the grace period of a stop that failed', {}, undefined, ['PATCH', 'DELETE']],
+    ['keeps that of a VM that is being deleted', ending, '0', ['DELETE']],
+  ])('stop without a grace period %s', async (_, metadata, left, expected) => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running', { finalizers: ['a/b'], ...metadata, annotations: { [gracePeriodAnnotation]: '0' } }))
+    expect(await power(request('stop'))).toMatchObject({ code: 202 })
+    expect(graceOf(server)).toBe(left)
+    expect(writes(server)).toEqual(expected.map((method) => `${method} virtualmachines/web`))
   })
 
   test('stop without a grace period only deletes the VM', async () => {

@@ -4,7 +4,7 @@ import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { templateWithClaims } from '../../api/claim-template.ts'
 import { generateNameFor, gracePeriodAnnotation, isControlledBy, virtualMachineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
-import { isAlreadyExists, isConflict, unlessNotFound } from '../../runtime/api-error.ts'
+import { isAlreadyExists, isConflict, isRefusal, unlessNotFound } from '../../runtime/api-error.ts'
 import { sleep, timestamp } from '../../runtime/clock.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
@@ -25,7 +25,12 @@ const mostOwners = 64
 const vms = resource<VirtualMachine>({
   ...virtualMachines,
   read: {
-    metadata: { ...identity, deletionTimestamp: true, ownerReferences: [mostOwners, true] },
+    metadata: {
+      ...identity,
+      deletionTimestamp: true,
+      annotations: { [gracePeriodAnnotation]: true },
+      ownerReferences: [mostOwners, true],
+    },
     status: { phase: true },
   },
 })
@@ -156,20 +161,30 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
   }
 
   const remove = async (vm: StoredVm, request: PowerRequest, options: Abortable): Promise<void> => {
-    const { metadata } = vm
-    const { isDryRun: dryRun, gracePeriodSeconds } = request
-    const ref = { namespace: request.namespace, name: metadata.name }
-    if (gracePeriodSeconds === undefined) {
-      await unlessNotFound(kube.delete(virtualMachines, ref, { ...options, uid: metadata.uid, dryRun }))
+    const { uid, name, deletionTimestamp, annotations = {} } = vm.metadata
+    const { namespace, isDryRun: dryRun, gracePeriodSeconds } = request
+    const ref = { namespace, name }
+    // Of a stop whose deletion failed. That of a VM that is being deleted counts.
+    const isLeft = annotations[gracePeriodAnnotation] !== undefined && deletionTimestamp === undefined
+    if (gracePeriodSeconds === undefined && !isLeft) {
+      await unlessNotFound(kube.delete(virtualMachines, ref, { ...options, uid, dryRun }))
       return
     }
-    const annotations = { [gracePeriodAnnotation]: String(gracePeriodSeconds) }
-    const body = { metadata: { uid: metadata.uid, annotations } }
+    const write = async (value: string | null): Promise<void> => {
+      const body = { metadata: { uid, annotations: { [gracePeriodAnnotation]: value } } }
+      await kube.patch(virtualMachines, ref, { type: 'merge', body }, { dryRun })
+    }
     options.signal?.throwIfAborted()
-    // Both without the signal: a VM that is not deleted would keep the grace period, and a later stop without one would
-    // kill its guest. The UID is that of this VM, so none that is created later is meant.
-    await kube.patch(virtualMachines, ref, { type: 'merge', body }, { dryRun })
-    await unlessNotFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
+    // All without the signal: a VM that is not deleted would keep the grace period, and a later deletion without one
+    // would kill its guest. The UID is that of this VM, so none that is created later is meant.
+    await write(gracePeriodSeconds === undefined ? null : String(gracePeriodSeconds))
+    try {
+      await unlessNotFound(kube.delete(virtualMachines, ref, { uid, dryRun }))
+    } catch (error) {
+      // After other errors, the VM may be deleted, with this grace period.
+      if (isRefusal(error) && deletionTimestamp === undefined) await write(null)
+      throw error
+    }
   }
 
   const writeRestart = async (
