@@ -12,7 +12,7 @@ import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
-import { ownerReference } from '../api/template.ts'
+import { gracePeriodAnnotation, ownerReference } from '../api/template.ts'
 import { startConfigController } from './config-controller.ts'
 
 const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
@@ -32,9 +32,10 @@ async function setUp() {
   server.put(configs, { metadata: { namespace: 'default', name: 'web', uid: 'c-1', generation: 1 }, spec })
   const owner = ownerReference({ kind: 'VirtualMachineConfig', metadata: { name: 'web', uid: 'c-1' } })
   /** As start makes it; held, as admission stores it. */
-  const run = (uid: string) =>
+  const run = (uid: string, metadata: object = {}) =>
     server.put(vms, {
       metadata: {
+        ...metadata,
         namespace: 'default',
         name: 'web',
         uid,
@@ -131,6 +132,18 @@ describe('a restart', () => {
       () => clock.advance(10),
     )
     expect([creations(server), vm(server)?.metadata.uid === 'v-1']).toEqual([1, false])
+  })
+
+  test('does not give the guest the grace period of a stop whose deletion failed', async () => {
+    const { clock, server, run, requestRestart, start } = await setUp()
+    run('v-1', { annotations: { [gracePeriodAnnotation]: '0', note: 'x' } })
+    requestRestart('v-1')
+    start()
+    await until(
+      () => vm(server)?.metadata.deletionTimestamp !== undefined,
+      () => clock.advance(10),
+    )
+    expect(vm(server)?.metadata['annotations']).toEqual({ note: 'x' })
   })
 
   const steps = ['before anything', 'after the deletion', 'after the end of the old one', 'after the creation'] as const

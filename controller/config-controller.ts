@@ -201,9 +201,10 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
   }
 
   const deleteVm = async (key: string, { metadata }: Vm, gracePeriodSeconds: number | undefined): Promise<void> => {
-    const { uid } = metadata
-    if (gracePeriodSeconds !== undefined) {
-      const annotations = { [gracePeriodAnnotation]: String(gracePeriodSeconds) }
+    const { uid, annotations: { [gracePeriodAnnotation]: left } = {} } = metadata
+    // Also that of a stop whose deletion failed.
+    if (gracePeriodSeconds !== undefined || left !== undefined) {
+      const annotations = { [gracePeriodAnnotation]: gracePeriodSeconds === undefined ? null : `${gracePeriodSeconds}` }
       await kube.patch(virtualMachines, refOf(key), { type: 'merge', body: { metadata: { uid, annotations } } })
     }
     await kube.delete(virtualMachines, refOf(key), { uid })
