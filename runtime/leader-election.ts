@@ -66,9 +66,11 @@ interface LeaderElectionOptions {
  * A leader whose event loop was blocked for longer does nothing before it has renewed the lease once more. That
  * succeeds only if no other process has written it meanwhile.
  *
- * Where the lease is deleted, its holder creates it again when it renews it. Others wait for that for 15 s from when they
- * found it missing. Only a process that had not seen it yet takes it at once: both can lead until the former holder
- * renews, at most 2 s later if the API server responds.
+ * Where the lease is deleted, another process creates it again with nobody as its holder, and waits for 15 s as for any
+ * other holder. So whatever was deleted before, it takes over only a lease that existed unchanged for that long. The
+ * process that leads creates the lease again too, or takes it from nobody, at once. Only a process that has never seen
+ * the lease creates it as its holder: both can lead until the former holder renews, at most 2 s later if the API server
+ * responds, and 10 s otherwise.
  */
 interface LeaderElection {
   /**
@@ -90,6 +92,8 @@ const leaseDurationMs = 15_000
 const renewDeadlineMs = 10_000
 const retryPeriodMs = 2000
 const jitter = 1.2
+/** The holder of a lease that was created again after it had been deleted. No pod can have this name. */
+const nobody = 'nobody: the lease was deleted'
 /** A timer that fires later than this was delayed by a blocked event loop or a suspended process. */
 const blockedMs = 500
 
@@ -98,7 +102,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
   const stopping = new AbortController()
   let observed: Persisted<Lease> | undefined
   let observedAtMs = 0
-  /** The lease that was observed no longer exists. */
+  /** There was no lease when it was last read. */
   let isMissing = false
   /** Another client has written or deleted the lease: this process does not lead until it has written it again. */
   let isOutdated = false
@@ -107,16 +111,17 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
   let isOver = false
 
   const observe = (found: Persisted<Lease>) => {
-    isMissing = false
     if (found.metadata.resourceVersion === observed?.metadata.resourceVersion) return
     observed = found
     observedAtMs = clock.monotonic()
   }
 
-  const holder = () => observed?.spec?.holderIdentity ?? ''
+  const holder = () => (isMissing ? '' : (observed?.spec?.holderIdentity ?? ''))
 
   const isHeldByAnother = () => {
-    const durationMs = (observed?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000
+    // Nobody else can lead yet.
+    if (holder() === nobody && remainingMs() > 0) return false
+    const durationMs = Math.max(leaseDurationMs, (observed?.spec?.leaseDurationSeconds ?? 0) * 1000)
     return holder() !== '' && holder() !== identity && clock.monotonic() - observedAtMs < durationMs
   }
 
@@ -125,8 +130,10 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     const before = observed?.spec
     const transitions = before?.leaseTransitions ?? 0
     const isOurs = holder() === identity
+    // Whoever leads can have created and renewed it since it was deleted the first time.
+    const isUnknown = isMissing && before !== undefined && remainingMs() <= 0
     return {
-      holderIdentity: identity,
+      holderIdentity: isUnknown ? nobody : identity,
       leaseDurationSeconds: leaseDurationMs / 1000,
       acquireTime: isOurs ? (before?.acquireTime ?? now) : now,
       renewTime: now,
@@ -134,30 +141,24 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     }
   }
 
-  /** Writes the lease with our identity, if it is free or ours; returns whether we hold it. */
+  /** Writes the lease if it is free, ours or missing; returns whether we hold it. */
   const acquireOrRenew = async (signal: AbortSignal): Promise<boolean> => {
     // A leader's own copy is the newest unless another client wrote.
-    if (isOutdated || holder() !== identity) await refresh(signal)
+    if (isOutdated || holder() !== identity) {
+      const found = await read(signal)
+      isMissing = found === undefined
+      if (found) observe(found)
+    }
     if (isHeldByAnother()) return false
     const sentAtMs = clock.monotonic()
     const written = await write(nextSpec(), signal)
     if (written === undefined) return false
     isOutdated = false
+    isMissing = false
     observe(written)
+    if (isHeldByAnother()) return false
     leadsUntilMs = sentAtMs + renewDeadlineMs
     return true
-  }
-
-  const refresh = async (signal: AbortSignal): Promise<void> => {
-    const found = await read(signal)
-    if (found) return observe(found)
-    // The holder of a lease that was deleted leads on until it renews it, and can have renewed it since it was observed.
-    if (!isMissing && holder() !== '' && holder() !== identity) {
-      isMissing = true
-      observedAtMs = clock.monotonic()
-    } else if (!isHeldByAnother()) {
-      observed = undefined
-    }
   }
 
   /** Undefined: another client has written or deleted the lease since it was observed. */
@@ -165,7 +166,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     spec: NonNullable<Lease['spec']>,
     signal: AbortSignal,
   ): Promise<Persisted<Lease> | undefined> => {
-    const before = observed
+    const before = isMissing ? undefined : observed
     try {
       return before
         ? await kube.update(leases, { ...before, spec }, { signal })
