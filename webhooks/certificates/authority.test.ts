@@ -1,6 +1,15 @@
 import { X509Certificate } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { createAuthority, isAuthority, issueLeaf, readAuthorities, readCertificates, readLeaf } from './authority.ts'
+import { createSelfSigned } from '../../runtime/self-signed.ts'
+import {
+  createAuthority,
+  hasSigned,
+  isAuthority,
+  issueLeaf,
+  readAuthorities,
+  readCertificates,
+  readLeaf,
+} from './authority.ts'
 import { authorityLifeMs, backdateMs, leafLifeMs } from './plan.ts'
 
 const nowMs = Date.UTC(2026, 10, 21, 9)
@@ -19,6 +28,15 @@ test('a leaf is signed by its authority, has its names and expires no later than
   ])
   const late = await issueLeaf(authority, ['a'], authority.notAfter - 1000)
   expect(late.notAfter).toBe(authority.notAfter)
+})
+
+test('only the authority that signed a leaf has signed it, whatever its name is', async () => {
+  const authority = await createAuthority(nowMs)
+  const leaf = await issueLeaf(authority, ['a'], nowMs)
+  const { cert } = createSelfSigned(authority.subject.replace('CN=', ''), nowMs)
+  const all = [...readCertificates(cert), { ...authority, pem: 'nonsense' }, await createAuthority(nowMs), authority]
+  expect(all.map(({ subject }) => subject === leaf.issuer)).toEqual([true, true, false, true])
+  expect(all.map((each) => hasSigned(each, leaf))).toEqual([false, false, false, true])
 })
 
 test('authorities have unique names and are read as they were written', async () => {

@@ -85,6 +85,16 @@ export function readLeaf(certificate: string, key: string): Leaf | undefined {
 
 export const isAuthority = (certificate: Authority | Certificate): certificate is Authority => 'key' in certificate
 
+/** Whether the authority signed the leaf, and does not only have the name of its issuer. */
+export function hasSigned(authority: Certificate, leaf: Leaf): boolean {
+  if (authority.subject !== leaf.issuer) return false
+  try {
+    return new X509Certificate(leaf.pem).verify(new X509Certificate(authority.pem).publicKey)
+  } catch {
+    return false
+  }
+}
+
 function matchesKey(certificate: string, key: string): boolean {
   try {
     return new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key))

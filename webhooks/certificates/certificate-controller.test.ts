@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { createKubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
+import { createSelfSigned } from '../../runtime/self-signed.ts'
 import { startFakeApiServer } from '../../test/fake-apiserver.ts'
 import type { FakeApiServer } from '../../test/fake-apiserver.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
@@ -54,13 +55,20 @@ const secretOf = (server: FakeApiServer) => {
   return Object.fromEntries(Object.entries(data ?? {}).map(([key, text]) => [key, fromBase64(text)]))
 }
 /** Fails if the APIServices have different bundles. */
-const bundleOf = (server: FakeApiServer) => {
+const certificatesOf = (server: FakeApiServer) => {
   const bundles = apiServiceNames.map((name) => {
     const spec = server.find(apiServices, undefined, name)?.['spec'] as { caBundle?: string } | undefined
-    return readCertificates(fromBase64(spec?.caBundle ?? '')).map(({ subject }) => subject)
+    return readCertificates(fromBase64(spec?.caBundle ?? ''))
   })
   expect(bundles).toEqual(bundles.map(() => bundles[0]))
   return bundles[0] ?? []
+}
+const bundleOf = (server: FakeApiServer) => certificatesOf(server).map(({ subject }) => subject)
+const bundlePems = (server: FakeApiServer) => certificatesOf(server).map(({ pem }) => pem)
+const withoutAuthorities = (server: FakeApiServer) => {
+  const { 'ca.crt': _certificates, 'ca.key': _keys, ...data } = secretOf(server)
+  const encoded = Object.fromEntries(Object.entries(data).map(([key, text]) => [key, toBase64(text)]))
+  server.put(secrets, { metadata: { namespace, name: secretName }, data: encoded })
 }
 const publishAll = (server: FakeApiServer, spec: { readonly caBundle?: string }) => {
   for (const name of apiServiceNames) server.put(apiServices, { metadata: { name }, spec })
@@ -115,6 +123,28 @@ describe('reconcileCertificates', () => {
     expect(lines.map(({ level }) => level)).toEqual(['info', 'info', 'info', 'warn'])
     expect(lines.at(-1)).toMatchObject({ level: 'warn', step: 'publish', reason: 'CaBundleRepaired' })
   })
+
+  test.each<[string, (server: FakeApiServer) => void, boolean]>([
+    ['intact', () => {}, true],
+    ['deleted', (server) => server.remove(secrets, namespace, secretName), true],
+    ['deleted before it started', (server) => server.remove(secrets, namespace, secretName), false],
+    ['without its authorities when it started', withoutAuthorities, false],
+  ])(
+    'spreads no authority with the name of ours from one caBundle if the Secret is %s',
+    async (_, damage, isServing) => {
+      const { server, options } = await setUp()
+      const first = await reconcileCertificates(options, undefined)
+      const [name = ''] = apiServiceNames
+      const [genuine = ''] = bundlePems(server)
+      const forged = createSelfSigned(first.issuer.replace('CN=', ''), options.clock.now()).cert.trim()
+      server.put(apiServices, { metadata: { name }, spec: { caBundle: toBase64(`${forged}\n${genuine}`) } })
+      damage(server)
+      await reconcileCertificates(options, isServing ? first : undefined)
+      expect(bundlePems(server)).toContain(genuine)
+      expect(bundlePems(server)).not.toContain(forged)
+      expect(secretOf(server)['ca.crt']).not.toContain(forged)
+    },
+  )
 
   test('restores a leaf that was removed from the Secret', async () => {
     const { server, options, events } = await setUp()

@@ -5,7 +5,15 @@ import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { resource } from '../../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../../runtime/resource.ts'
-import { createAuthority, isAuthority, issueLeaf, readAuthorities, readCertificates, readLeaf } from './authority.ts'
+import {
+  createAuthority,
+  hasSigned,
+  isAuthority,
+  issueLeaf,
+  readAuthorities,
+  readCertificates,
+  readLeaf,
+} from './authority.ts'
 import { eventOf } from './event.ts'
 import type { CertificateEvent } from './event.ts'
 import { planCertificates } from './plan.ts'
@@ -63,7 +71,7 @@ export async function reconcileCertificates(
     if (step.kind === 'serve') {
       const { leaf } = step
       const { authorities, trusted } = observed.keyring
-      const authority = [...authorities, ...trusted].find(({ subject }) => subject === leaf.issuer)
+      const authority = [...authorities, ...trusted].find((each) => hasSigned(each, leaf))
       if (leaf.pem !== served?.pem) options.serve(leaf, authority)
       return leaf
     }
@@ -117,8 +125,8 @@ async function observe(
   const found = services.filter((service) => service !== undefined)
   const bundles = found.map(({ spec }) => readCertificates(decode(spec?.caBundle)))
   const keyring = readKeyring(secret?.data ?? {})
-  const observed = { nowMs: clock.now(), dnsNames, keyring, bundles, ...(served === undefined ? {} : { served }) }
-  return { observed, secret }
+  const observed = { nowMs: clock.now(), dnsNames, keyring, bundles, hasSigned }
+  return { observed: served === undefined ? observed : { ...observed, served }, secret }
 }
 
 /** False if other replicas wrote first. */

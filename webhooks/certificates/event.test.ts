@@ -27,6 +27,7 @@ const observed = (of: Partial<Observed>): Observed => ({
   keyring: { authorities: [a], trusted: [], leaf },
   served: leaf,
   bundles: [[a], [a]],
+  hasSigned: ({ subject }, { issuer }) => subject === issuer,
   ...of,
 })
 const empty = { authorities: [], trusted: [] }
@@ -59,6 +60,12 @@ test.each<[string, Exclude<Step, { kind: 'serve' }>, Observed, string]>([
     'a bundle with a foreign authority',
     publish,
     observed({ bundles: [[a], [a, foreign]] }),
+    'Warning CaBundleRepaired',
+  ],
+  [
+    'a bundle with a foreign authority that has the subject of ours',
+    publish,
+    observed({ bundles: [[a], [a, { ...a, pem: 'forged' }]] }),
     'Warning CaBundleRepaired',
   ],
   ['the first certificate', issue, starting, 'Normal CertificateIssued'],

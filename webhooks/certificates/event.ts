@@ -33,10 +33,13 @@ export function eventOf(step: Exclude<Step, { kind: 'serve' }>, observed: Observ
 }
 
 /**
- * virtset never leaves a bundle without the authority of the served certificate, or one that contains a foreign one.
+ * virtset never leaves a bundle without the authority of the served certificate, or one that contains a foreign one, or
+ * two with the same subject.
  */
 function publishEvent(certificates: readonly Certificate[], { bundles, served }: Observed): CertificateEvent {
-  const isOurs = ({ subject }: Certificate) => subject.startsWith('CN=virtset-webhooks-')
+  const pems = new Map(certificates.map(({ subject, pem }) => [subject, pem]))
+  const isOurs = ({ subject, pem }: Certificate) =>
+    subject.startsWith('CN=virtset-webhooks-') && (pems.get(subject) ?? pem) === pem
   const isTampered = bundles.some(
     (bundle) =>
       !bundle.every(isOurs) || (served !== undefined && !bundle.some(({ subject }) => subject === served.issuer)),

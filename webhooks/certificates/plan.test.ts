@@ -23,6 +23,15 @@ function leafAt(nowMs: number, by: Authority, pem: string): Leaf {
   return { pem, subject: 'leaf', key: pem, issuer: by.subject, dnsNames, notBefore: nowMs - backdateMs, notAfter }
 }
 
+/** An authority of somebody else that has the subject of ours. */
+const forge = (authority: Certificate): Certificate => {
+  const { pem, subject, notBefore, notAfter } = authority
+  return { pem: `forged ${pem}`, subject, notBefore, notAfter }
+}
+
+const hasSigned = ({ pem, subject }: Certificate, { issuer }: Leaf): boolean =>
+  subject === issuer && !pem.startsWith('forged')
+
 describe('plans the next step', () => {
   const day0 = Date.UTC(2026, 10, 21)
   const first = authorityAt(day0, 'a')
@@ -36,6 +45,7 @@ describe('plans the next step', () => {
     dnsNames,
     keyring: settledKeyring,
     bundles: [[first], [first]],
+    hasSigned,
   }
   const step = (change: Partial<Observed>) => {
     const next = planCertificates({ ...settled, ...change })
@@ -51,6 +61,11 @@ describe('plans the next step', () => {
     ['the authority is published', { keyring: { authorities: [first], trusted: [] } }, ['issue', 'a']],
     ['a bundle was emptied', { bundles: [[first], []] }, ['publish', 'a']],
     ['a foreign authority was added to a bundle', { bundles: [[first], [first, second]] }, ['publish', 'a']],
+    [
+      'an authority with its name was added to a bundle',
+      { bundles: [[first], [first, forge(first)]] },
+      ['publish', 'a'],
+    ],
     ['the leaf has a third of its life left', { nowMs: day0 + (leafLifeMs * 2) / 3 }, ['issue', 'a']],
     [
       'the leaf has just more than a third of its life left',
@@ -154,17 +169,19 @@ describe('plans the next step', () => {
   })
 
   test.each<[string, Partial<Observed>, string[]]>([
-    ['deleted', { keyring: { authorities: [], trusted: [] } }, ['a', 'f']],
+    ['deleted', { keyring: { authorities: [], trusted: [] } }, ['a']],
     ['without its authorities', { keyring: { authorities: [], trusted: [], leaf } }, ['a']],
+    ['without their keys', { keyring: { authorities: [], trusted: [first], leaf } }, ['a']],
   ])('keeps trusting what other replicas may serve when it starts with a Secret %s', (_, change, expected) => {
+    const forgeries = Array.from({ length: 100 }, (_, index) => forge({ ...first, pem: `a ${index}` }))
+    let verified = 0
     const next = planCertificates({
       ...settled,
-      bundles: [
-        [first, second],
-        [first, foreign],
-      ],
+      bundles: [[first, second], [...forgeries, foreign, first], []],
+      hasSigned: (...of) => ++verified > 0 && hasSigned(...of),
       ...change,
     })
+    expect(verified).toBeLessThanOrEqual(maxTrusted)
     expect([next.kind, 'keep' in next && next.keep.trusted.map(({ pem }) => pem)]).toEqual([
       'create-authority',
       expected,
@@ -244,7 +261,7 @@ interface Replica {
 const observe = (cluster: Cluster, replica: Replica, nowMs: number) => {
   const keyring = cluster.secret?.keyring ?? { authorities: [], trusted: [] }
   const served = replica.served === undefined ? {} : { served: replica.served }
-  const observed = { nowMs, dnsNames, keyring, bundles: cluster.bundles, ...served }
+  const observed = { nowMs, dnsNames, keyring, bundles: cluster.bundles, hasSigned, ...served }
   replica.snapshot = { version: cluster.secret?.version, observed }
 }
 
@@ -270,7 +287,7 @@ function act(cluster: Cluster, replica: Replica, nowMs: number): boolean {
 const isDistrusted =
   ({ bundles }: Cluster) =>
   ({ served }: Replica): boolean =>
-    served !== undefined && !bundles.every((bundle) => bundle.some(({ subject }) => subject === served.issuer))
+    served !== undefined && !bundles.every((bundle) => bundle.some((authority) => hasSigned(authority, served)))
 
 describe('three replicas and one Secret over three years', () => {
   test.each([1, 2, 3])('never serve a certificate that the API server does not trust (seed %d)', (seed) => {
@@ -309,8 +326,9 @@ describe('three replicas and one Secret over three years', () => {
 
   test.each([4, 5, 6])('repair any tampering with the Secret and the bundles (seed %d)', (seed) => {
     const random = seeded(seed)
-    const cluster: Cluster = { secret: undefined, bundles: [[], []], versions: 0, authorities: 0, leaves: 0 }
+    const cluster: Cluster = { secret: undefined, bundles: [[], [], []], versions: 0, authorities: 0, leaves: 0 }
     const replicas: Replica[] = [{}, {}, {}]
+    const isForged = ({ pem }: Certificate) => pem.startsWith('forged')
     const intruder = authorityAt(0, 'intruder')
     let backup: Keyring | undefined
     const start = Date.UTC(2026, 10, 21)
@@ -318,7 +336,7 @@ describe('three replicas and one Secret over three years', () => {
       const keyring = cluster.secret?.keyring
       const tampering = Math.floor(random() * 10)
       if (tampering === 0) cluster.secret = undefined
-      if (tampering === 1) cluster.bundles = [[], [intruder]]
+      if (tampering === 1) cluster.bundles = [[], [intruder], []]
       if (tampering === 2 && keyring)
         cluster.secret = { version: ++cluster.versions, keyring: { ...keyring, authorities: [] } }
       if (tampering === 3 && keyring) {
@@ -327,10 +345,17 @@ describe('three replicas and one Secret over three years', () => {
       }
       if (tampering === 4 && backup) cluster.secret = { version: ++cluster.versions, keyring: backup }
       else if (random() < 0.1) backup = cluster.secret?.keyring
+      // Somebody who can write one bundle adds an authority of his own with the subject of ours.
+      if (random() < 0.5) {
+        cluster.bundles = cluster.bundles.map((bundle, index) =>
+          index === 0 ? [...bundle, ...bundle.map(forge)].toReversed() : bundle,
+        )
+      }
       let settled = 0
       const turn = (replica: Replica, atMs: number) => {
         observe(cluster, replica, atMs)
         const isSettled = act(cluster, replica, atMs)
+        expect([cluster.secret?.keyring.trusted ?? [], ...cluster.bundles.slice(1)].flat().filter(isForged)).toEqual([])
         // Until they are repaired, bundles that were overwritten trust nobody.
         expect(tampering === 1 ? [] : replicas.filter(isDistrusted(cluster))).toEqual([])
         return isSettled

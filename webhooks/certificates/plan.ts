@@ -31,7 +31,7 @@ export const maxTrustedLength = 8192
 
 export interface Certificate {
   readonly pem: string
-  /** Unique for each authority, so that a leaf's issuer identifies it. */
+  /** Unique for each authority, so that a leaf's issuer identifies it. In a bundle, another one can have it too. */
   readonly subject: string
   readonly notBefore: number
   readonly notAfter: number
@@ -64,6 +64,8 @@ export interface Observed {
   readonly served?: Leaf
   /** The authorities in the `caBundle` of each APIService. */
   readonly bundles: readonly (readonly Certificate[])[]
+  /** Whether the authority signed the leaf, and does not only have the name of its issuer. */
+  readonly hasSigned: (authority: Certificate, leaf: Leaf) => boolean
 }
 
 export type Step =
@@ -126,31 +128,67 @@ const isStale = (authority: Authority, { nowMs, served, bundles }: Observed): bo
   bundles.flat().some(({ subject }) => subject === served?.issuer) &&
   !bundles.flat().some(({ pem }) => pem === authority.pem)
 
-/**
- * Drops stale, expired and unneeded authorities, and the leaf of a stale one. Adds those from the bundles that signed
- * the leaf or the served leaf. A process that has neither cannot know what the other replicas serve: it adds them all.
- */
+/** Drops stale, expired and unneeded authorities, and the leaf of a stale one. Adds those that the Secret has lost. */
 function pruned(observed: Observed): Keyring {
-  const { nowMs, keyring, served, bundles } = observed
-  const isValid = ({ notBefore, notAfter }: Certificate) => notBefore <= nowMs && nowMs < notAfter
+  const { nowMs, keyring } = observed
   const stale = keyring.authorities.filter((authority) => isStale(authority, observed))
-  const authorities = keyring.authorities.filter((authority) => isValid(authority) && !stale.includes(authority))
+  const authorities = keyring.authorities.filter((authority) => isValid(authority, nowMs) && !stale.includes(authority))
   const leaf = stale.some(({ subject }) => subject === keyring.leaf?.issuer) ? undefined : keyring.leaf
+  const kept = { authorities, trusted: keyring.trusted, ...(leaf === undefined ? {} : { leaf }) }
+  return { ...kept, trusted: trusted({ ...observed, keyring: kept }) }
+}
+
+/**
+ * The authorities without a key that replicas may need: those of the Secret while others may serve what they signed, and
+ * those that signed a leaf. The latter are also taken from the bundles, but none with the subject of one in the Secret:
+ * whoever can write one bundle must not bring its authority into the others.
+ */
+function trusted({ nowMs, keyring, served, bundles, hasSigned }: Observed): readonly Certificate[] {
+  const { authorities, leaf } = keyring
+  const leaves = [leaf, served].filter((each) => each !== undefined)
+  const stored = usable(keyring.trusted, authorities, nowMs)
+  const found = bundles.map((bundle) => usable(bundle, [...authorities, ...stored], nowMs))
+  const isNeeded = (authority: Certificate) => leaves.some((each) => hasSigned(authority, each))
+  const needed = [...stored, ...named(found, leaves)].filter(isNeeded)
   // The others may wait for `settleMs`, and change after it.
   const isFresh = leaf === undefined || nowMs - (leaf.notAfter - leafLifeMs) < 2 * settleMs
-  const needed = [leaf?.issuer, served?.issuer]
-  const isNeeded = ({ subject }: Certificate) => needed.includes(subject)
-  const isEach = leaf === undefined && served === undefined
-  const trusted = [
-    ...keyring.trusted.filter((certificate) => isFresh || isNeeded(certificate)),
-    ...bundles.flat().filter((certificate) => isEach || isNeeded(certificate)),
-  ]
-    .filter((certificate) => isValid(certificate) && certificate.pem.length <= maxTrustedLength)
-    .filter(({ pem }) => !authorities.some((authority) => authority.pem === pem))
-  const unique = [...new Map(trusted.map((certificate) => [certificate.pem, certificate])).values()]
+  // A process that knows no leaf cannot know what the other replicas serve.
+  const others = [...(isFresh ? stored : []), ...(leaves.length === 0 ? inMost(found) : [])]
   // What replicas serve was signed by one of the newest; the authorities of a whole system are years old.
-  const newest = unique.toSorted((a, b) => Number(isNeeded(b)) - Number(isNeeded(a)) || b.notBefore - a.notBefore)
-  return { authorities, trusted: newest.slice(0, maxTrusted), ...(leaf === undefined ? {} : { leaf }) }
+  const all = [...needed, ...others.toSorted((a, b) => b.notBefore - a.notBefore)]
+  return [...new Map(all.map((certificate) => [certificate.pem, certificate])).values()].slice(0, maxTrusted)
+}
+
+/** Those that are valid, not too long, and have another subject than those that are known. */
+function usable(
+  certificates: readonly Certificate[],
+  known: readonly Certificate[],
+  nowMs: number,
+): readonly Certificate[] {
+  const subjects = new Set(known.map(({ subject }) => subject))
+  return certificates.filter(
+    (certificate) =>
+      isValid(certificate, nowMs) && certificate.pem.length <= maxTrustedLength && !subjects.has(certificate.subject),
+  )
+}
+
+const isValid = ({ notBefore, notAfter }: Certificate, nowMs: number): boolean => notBefore <= nowMs && nowMs < notAfter
+
+/**
+ * Those that may have signed a leaf, by their subject: only a few of each bundle, because verifying takes time, and so
+ * few that all can be trusted: those of one bundle cannot displace those of another.
+ */
+const named = (bundles: readonly (readonly Certificate[])[], leaves: readonly Leaf[]): readonly Certificate[] =>
+  bundles.flatMap((bundle) =>
+    bundle
+      .filter(({ subject }) => leaves.some(({ issuer }) => issuer === subject))
+      .slice(0, Math.floor(maxTrusted / bundles.length)),
+  )
+
+/** Those that more than half of the bundles have: the authority of what is served is in all that nobody changed. */
+function inMost(bundles: readonly (readonly Certificate[])[]): readonly Certificate[] {
+  const pems = bundles.map((bundle) => new Set(bundle.map(({ pem }) => pem)))
+  return bundles.flat().filter(({ pem }) => pems.filter((each) => each.has(pem)).length > pems.length / 2)
 }
 
 function sameCertificates(left: readonly Certificate[], right: readonly Certificate[]): boolean {
