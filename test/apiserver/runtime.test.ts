@@ -19,6 +19,7 @@ import { startReflector } from '../../runtime/reflector.ts'
 import { resource } from '../../runtime/resource.ts'
 import type { KubeObject } from '../../runtime/resource.ts'
 import { run } from '../../cluster/command.ts'
+import { fakeClock } from '../fake-clock.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -109,18 +110,23 @@ describe('the reflector on a real API server', () => {
 })
 
 describe('leader election on a real API server', () => {
-  it('hands over at once when the leader stops', async () => {
+  const candidates = (name: string) => {
     const changes: string[] = []
     const start = (identity: string, clock: Clock) =>
       startLeaderElection({
         kube,
         log,
-        lease: { namespace, name: 'test' },
+        lease: { namespace, name },
         identity,
         clock,
         onLeading: () => changes.push(`${identity} leads`),
         onLost: (why) => changes.push(`${identity} lost: ${why}`),
       })
+    return { changes, start }
+  }
+
+  it('hands over at once when the leader stops', async () => {
+    const { changes, start } = candidates('test')
     const one = start('one', systemClock)
     await until(() => one.isLeader(), undefined, slow)
     const two = start('two', systemClock)
@@ -131,22 +137,26 @@ describe('leader election on a real API server', () => {
     expect(changes).toEqual(['one leads', 'two leads'])
   })
 
-  it('creates a lease again that was deleted', async () => {
-    const changes: string[] = []
+  it('creates a lease again that was deleted, or takes the one that another has created for nobody', async () => {
+    const { changes, start } = candidates('deleted')
     const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/deleted`
-    const one = startLeaderElection({
-      kube,
-      log,
-      lease: { namespace, name: 'deleted' },
-      identity: 'one',
-      onLeading: () => changes.push('leads'),
-      onLost: (why) => changes.push(`lost: ${why}`),
-    })
-    await until(() => one.isLeader(), undefined, slow)
+    const clock = fakeClock()
+    const one = start('one', clock)
+    await until(() => one.isLeader() && clock.pending() > 0, undefined, slow)
+    const isOurs = { spec: { holderIdentity: 'one' } }
     await kube.request('DELETE', path)
-    const lease = await until(() => unlessNotFound(kube.request('GET', path)), undefined, slow)
+    await clock.advance(2000)
+    expect(await until(() => unlessNotFound(kube.request('GET', path)), undefined, slow)).toMatchObject(isOurs)
+    await until(() => one.isLeader() && clock.pending() > 0, undefined, slow)
+    const two = start('two', systemClock)
+    await until(() => two.leader() === 'one', undefined, slow)
+    await kube.request('DELETE', path)
+    await until(() => two.leader()?.startsWith('nobody'), undefined, slow)
+    await clock.advance(2000)
+    await until(() => two.leader() === 'one', undefined, slow)
     await until(() => one.isLeader(), undefined, slow)
-    expect([lease, changes]).toMatchObject([{ spec: { holderIdentity: 'one' } }, ['leads']])
+    expect([await kube.request('GET', path), changes]).toMatchObject([isOurs, ['one leads']])
+    await two.stop()
     await one.stop()
   })
 })
