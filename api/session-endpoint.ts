@@ -9,11 +9,15 @@ export interface SessionEndpoint {
   readonly certificateSha256: string
 }
 
-export const sessionEndpointSchema: Schema = closed(
-  'Where the webhooks reach the guests of the node, for sessions such as the console.',
-  {
-    address: string("The address and port of the handler's TLS server."),
-    certificateSha256: string('The SHA-256 digest of its certificate.'),
-  } satisfies SchemasOf<SessionEndpoint>,
-  ['address', 'certificateSha256'],
-)
+export const sessionEndpointSchema: Schema = {
+  ...closed(
+    'Where the webhooks reach the guests of the node, for sessions such as the console.',
+    {
+      address: string("The address and port of the handler's TLS server."),
+      certificateSha256: string('The SHA-256 digest of its certificate.'),
+    } satisfies SchemasOf<SessionEndpoint>,
+    ['address', 'certificateSha256'],
+  ),
+  // Only both together are of use: field managers own and remove them as one.
+  'x-kubernetes-map-type': 'atomic',
+}

@@ -3,6 +3,7 @@ import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { capabilitySetName } from '../api/node-capability-set.ts'
+import type { SessionEndpoint } from '../api/session-endpoint.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
 import { fakeClock, type FakeClock } from '../test/fake-clock.ts'
@@ -76,18 +77,22 @@ describe('a handler', () => {
   const writes = () => api.requests.filter((one) => one.method === 'PATCH' && one.path.startsWith(path)).length
   const labelsOfNode = () => api.find('/api/v1/nodes', undefined, 'one')?.metadata.labels ?? {}
 
+  const start = (sessionEndpoint?: SessionEndpoint) =>
+    publishProfile({
+      kube,
+      nodeName: 'one',
+      read: () => Promise.resolve(written),
+      ...(sessionEndpoint && { sessionEndpoint }),
+      log: createLogger({ process: 'test', level: 'silent' }),
+      clock,
+    })
+
   beforeEach(async () => {
     written = undefined
     api = await startFakeApiServer()
     kube = createKubeClient({ access: api.access, userAgent: 'virtset-handler' })
     clock = fakeClock()
-    publisher = publishProfile({
-      kube,
-      nodeName: 'one',
-      read: () => Promise.resolve(written),
-      log: createLogger({ process: 'test', level: 'silent' }),
-      clock,
-    })
+    publisher = start()
   })
 
   afterEach(async () => {
@@ -194,6 +199,106 @@ describe('a handler', () => {
       expect(spec()).toEqual(whole)
       // It reads the set only when it publishes.
       expect(api.requests.filter((one) => one.path.startsWith(sets)).length).toBe(3)
+    })
+  })
+
+  describe('before libvirt was queried', () => {
+    const before = { address: '10.0.0.1:8444', certificateSha256: 'AA' }
+    const now = { address: '10.0.0.2:8444', certificateSha256: 'BB' }
+    const { capabilities, ...own } = found
+    const whole = { ...own, kvm: true, taints: [], capabilities }
+    const sharing = { ...own, kvm: true, taints: [], capabilitySetName: capabilitySetName(bundledCapabilities) }
+    const metadata = {
+      name: 'one',
+      labels: { zone: 'a', of: 'an administrator' },
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'one', uid: 'u' }],
+    }
+    const store = (spec: object, more: object = {}) =>
+      api.put(path, {
+        apiVersion: 'virtset.io/v1alpha1',
+        kind: 'NodeProfile',
+        metadata: { ...metadata, ...more },
+        spec,
+      })
+    const content = () => {
+      const { labels, ownerReferences } = stored()?.metadata ?? {}
+      return { labels, ownerReferences, spec: stored()?.['spec'] }
+    }
+    const reads = () => api.requests.filter((one) => one.method === 'GET' && one.path === `${path}/one`).length
+    const restart = async (sessionEndpoint?: SessionEndpoint) => {
+      await publisher.stop()
+      publisher = start(sessionEndpoint)
+    }
+
+    test.each<[string, object, SessionEndpoint | undefined, object, number]>([
+      [
+        'replaces the endpoint of the stored profile',
+        { ...whole, sessionEndpoint: before },
+        now,
+        { ...whole, sessionEndpoint: now },
+        1,
+      ],
+      ['adds one to it', whole, now, { ...whole, sessionEndpoint: now }, 1],
+      ['removes it if it has no sessions', { ...whole, sessionEndpoint: before }, undefined, whole, 1],
+      [
+        'replaces it beside the name of a set',
+        { ...sharing, sessionEndpoint: before },
+        now,
+        { ...sharing, sessionEndpoint: now },
+        1,
+      ],
+      ['keeps its own', { ...whole, sessionEndpoint: now }, now, { ...whole, sessionEndpoint: now }, 0],
+      ['adds none if it has no sessions', whole, undefined, whole, 0],
+    ])('%s, once', async (_, spec, endpoint, expected, count) => {
+      store(spec)
+      await restart(endpoint)
+      put({ uid: 'u' })
+      await later(() => reads() > 0)
+      for (let passed = 0; passed < 30; passed++) await clock.advance(10_000)
+      const { labels, ownerReferences } = metadata
+      expect(content()).toEqual({ labels, ownerReferences, spec: expected })
+      expect([reads(), writes()]).toEqual([1, count])
+    })
+
+    test('creates no profile', async () => {
+      await restart(now)
+      put({ uid: 'u' })
+      await later(() => reads() > 0)
+      await clock.advance(10_000)
+      expect([stored(), writes()]).toEqual([undefined, 0])
+    })
+
+    test('does not change the profile of an earlier node of its name', async () => {
+      store({ ...whole, sessionEndpoint: before })
+      await restart(now)
+      put({ uid: 'v' })
+      await later(() => reads() > 0)
+      await clock.advance(10_000)
+      expect([content().spec, writes()]).toEqual([{ ...whole, sessionEndpoint: before }, 0])
+    })
+
+    test('does not overwrite a change', async () => {
+      store({ ...whole, sessionEndpoint: before })
+      api.fault = ({ method, path: at }) => {
+        if (method === 'PATCH' && at.startsWith(path) && content().labels?.['of'] !== 'another')
+          store({ ...whole, sessionEndpoint: before }, { labels: { of: 'another' } })
+        return undefined
+      }
+      await restart(now)
+      put({ uid: 'u' })
+      await later(() => writes() === 2)
+      await until(() => JSON.stringify(content().spec).includes('BB'))
+      expect(content()).toMatchObject({ labels: { of: 'another' }, spec: { ...whole, sessionEndpoint: now } })
+    })
+
+    test('then publishes its whole profile', async () => {
+      store({ ...sharing, sessionEndpoint: before })
+      await restart(now)
+      put({ uid: 'u' })
+      await later(() => writes() === 1)
+      write(found)
+      await later(() => writes() === 2)
+      expect(content()).toMatchObject({ labels: {}, spec: { ...whole, sessionEndpoint: now } })
     })
   })
 

@@ -67,13 +67,15 @@ export function publishProfile(options: {
   })
   const queue = startWorkQueue({ reconcile, concurrency: 1, log, clock })
   let published: { readonly text: string; readonly setName: string | undefined; readonly atMs: number } | undefined
+  let endpointCheckedAtMs: number | undefined
   node.onChange(() => queue.add(nodeName))
 
   async function reconcile(): Promise<void> {
     queue.addAfter(nodeName, readAgainMs)
     const found = parseProfile(await read(profileFile, maxBytes))
     const own = node.store.get(nodeName)
-    if (found === undefined || own === undefined) return
+    if (own === undefined) return
+    if (found === undefined) return publishEndpoint(own)
     await publish(nodeProfile(own, found, sessionEndpoint))
     await labelNode(own, cpuLabelsOf(found.capabilities.accelerators.kvm))
   }
@@ -82,17 +84,37 @@ export function publishProfile(options: {
     const text = JSON.stringify(profile)
     if (published?.text === text && clock.monotonic() - published.atMs < repairMs) return
     const setName = await findSet(profile.spec.capabilities)
-    const body = setName === undefined ? profile : sharingProfile(profile, setName)
-    await kube.patch(
-      nodeProfiles,
-      { name: nodeName },
-      { type: 'apply', body, fieldManager: 'virtset-handler', force: true },
-    )
+    await apply(setName === undefined ? profile : sharingProfile(profile, setName))
     if (published?.text !== text || published.setName !== setName) {
       const { version: qemu } = profile.spec.capabilities
       log.info({ nodeName, qemu, capabilitySet: setName }, 'published the profile of the node')
     }
     published = { text, setName, atMs: clock.monotonic() }
+  }
+
+  /**
+   * Until libvirt has been queried, the profile would have the endpoint of the handler before. Its other fields are
+   * applied again as they are: Kubernetes removes those that a field manager no longer applies. Any other patch would
+   * make the endpoint another manager's, too, and it would stay when a handler without sessions applies its profile.
+   */
+  async function publishEndpoint({ metadata: { uid } }: Persisted<Node>): Promise<void> {
+    if (endpointCheckedAtMs !== undefined && clock.monotonic() - endpointCheckedAtMs < repairMs) return
+    const stored = await unlessNotFound(kube.get(nodeProfiles, { name: nodeName }))
+    const isOfNode = stored?.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true
+    if (isOfNode && !isDeepStrictEqual(stored.spec.sessionEndpoint, sessionEndpoint)) {
+      // With its uid and version: no other profile is changed, and none is created.
+      await apply({ ...stored, spec: { ...stored.spec, sessionEndpoint } })
+      log.info(
+        { nodeName, address: sessionEndpoint?.address },
+        'changed the session endpoint in the profile of the node',
+      )
+    }
+    endpointCheckedAtMs = clock.monotonic()
+  }
+
+  async function apply(body: object): Promise<void> {
+    const patch = { type: 'apply', body, fieldManager: 'virtset-handler', force: true } as const
+    await kube.patch(nodeProfiles, { name: nodeName }, patch)
   }
 
   /** The set with exactly these capabilities, if the controller has created one. */

@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Capabilities } from '../../api/capabilities.ts'
 import { capabilitySetName, type NodeCapabilitySet } from '../../api/node-capability-set.ts'
+import type { SessionEndpoint } from '../../api/session-endpoint.ts'
 import { attempt, run } from '../../cluster/command.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
 import { startCapabilitySetController } from '../../controller/capability-set-controller.ts'
@@ -68,12 +70,14 @@ async function publish(
   node: string,
   as = node,
   kube?: KubeClient,
+  sessionEndpoint?: SessionEndpoint,
 ): Promise<ProfilePublisher & { readonly lines: string[] }> {
   const lines: string[] = []
   const publisher = publishProfile({
     kube: kube ?? (await handlerOf(as)),
     nodeName: node,
     read: () => Promise.resolve(written.get(node)),
+    ...(sessionEndpoint && { sessionEndpoint }),
     log: createLogger({ process: 'handler', to: { write: (line) => lines.push(line) } }),
     clock: systemClock,
   })
@@ -263,6 +267,73 @@ test('a handler cannot publish the profile of another node', async () => {
   const { lines } = await publish('third', 'other')
   await until(() => lines.some((line) => line.includes('only the profile of its own node')))
   expect(await kubectl(['get', 'nodeprofile', 'third', '--ignore-not-found'])).toBe('')
+})
+
+describe('the session endpoint', () => {
+  const node = 'sessions'
+  const portOf = (port: number): SessionEndpoint => ({ address: `10.0.0.1:${port}`, certificateSha256: `AA:${port}` })
+  const read = async () =>
+    JSON.parse(await kubectl(['get', 'nodeprofile', node, '--show-managed-fields', '-o', 'json']))
+
+  test('is published by a handler whose file is missing, and removed by a later one without sessions', async () => {
+    await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Node', metadata: { name: node } })
+    const kube = await handlerOf(node)
+    const runHandler = async (endpoint: SessionEndpoint | undefined) => {
+      const publisher = await publish(node, node, kube, endpoint)
+      await until(async () => {
+        const found = await kubectl(['get', 'nodeprofile', node, '--ignore-not-found', '-o', 'json'])
+        return found !== '' && isDeepStrictEqual(JSON.parse(found).spec.sessionEndpoint, endpoint)
+      })
+      await publisher.stop()
+      return read()
+    }
+    find(node, bundledCapabilities)
+    const first = await runHandler(portOf(1))
+    await kubectl(['label', 'nodeprofile', node, 'rack=a'])
+    const { sessionEndpoint: _first, ...kept } = first.spec
+    written.delete(node)
+    for (const endpoint of [portOf(2), undefined, portOf(3)]) {
+      const { metadata, spec } = await runHandler(endpoint)
+      const { sessionEndpoint: _now, ...others } = spec
+      expect(others).toEqual(kept)
+      expect(metadata).toMatchObject({ uid: first.metadata.uid, labels: { rack: 'a' } })
+    }
+    find(node, bundledCapabilities)
+    const { metadata, spec } = await runHandler(undefined)
+    expect(spec).toEqual(kept)
+    expect(metadata.labels).toEqual({ rack: 'a' })
+    expect(
+      metadata.managedFields.map((one: { manager: string; operation: string }) => [one.manager, one.operation]),
+    ).toEqual([
+      ['virtset-handler', 'Apply'],
+      ['kubectl-label', 'Update'],
+    ])
+  })
+
+  test('is never left by half, whoever has changed the other half', async () => {
+    const apply = (sessionEndpoint?: SessionEndpoint) => {
+      const { metadata, spec, ...rest } = nodeProfile(node)
+      const body = { ...rest, metadata, spec: { ...spec, sessionEndpoint } }
+      return webhooks.kube.patch(
+        nodeProfiles,
+        { name: node },
+        { type: 'apply', body, fieldManager: 'virtset-handler', force: true },
+      )
+    }
+    await apply(portOf(1))
+    const { address } = portOf(2)
+    await kubectl([
+      'patch',
+      'nodeprofile',
+      node,
+      '--type=merge',
+      '-p',
+      JSON.stringify({ spec: { sessionEndpoint: { address } } }),
+    ])
+    expect((await apply()).spec.sessionEndpoint).toEqual({ ...portOf(1), address })
+    expect((await apply(portOf(3))).spec.sessionEndpoint).toEqual(portOf(3))
+    await kubectl(['delete', 'nodeprofile', node])
+  })
 })
 
 describe('a set of capabilities', () => {
