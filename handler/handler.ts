@@ -1,11 +1,8 @@
 import { isFinished, type VirtualMachine } from '../api/virtual-machine.ts'
 import { unlessOutdated } from '../runtime/api-error.ts'
-import { createBackOff, type BackOff } from '../runtime/back-off.ts'
-import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { timestamp, type Clock } from '../runtime/clock.ts'
 import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { createLanes, type Lanes } from '../runtime/lanes.ts'
 import { InvalidLauncherResponse, type DomainReport } from '../runtime/launcher-api.ts'
 import { createLimitedLog } from '../runtime/limited-log.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -13,26 +10,22 @@ import { isEndAwaited } from '../runtime/pod-end.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, type Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
-import { attachmentPodsOf, noSockets, type AttachmentSockets } from './attachment.ts'
-import { placeSockets, type ServingPods } from './attachment-sockets.ts'
-import {
-  LauncherAbsent,
-  LauncherRefusal,
-  LauncherUnreachable,
-  type Launcher,
-  type LauncherEvent,
-  type LauncherLimits,
-} from './launcher.ts'
+import type { ServingPods } from './attachment-sockets.ts'
+import { createGuestStart } from './guest-start.ts'
+import type { Launcher, LauncherEvent, LauncherLimits } from './launcher.ts'
 import { loggedError } from './launcher-log.ts'
 import type { NetworkClient } from './network-client.ts'
-import { mayStart, type Observation } from './plan.ts'
-import { bytesPerValue, cachedVms, launcherVms, slimVm, type CachedVm } from './slim-vm.ts'
-import { countValues } from './domain-size.ts'
-import { generationOf, isAlive, isChanged, podEndedStatus } from './status.ts'
+import { createObserver } from './observer.ts'
+import type { Observation } from './plan.ts'
+import { createSending } from './sending.ts'
+import { cachedVms, slimVm, type CachedVm } from './slim-vm.ts'
+import { isAlive, isChanged, podEndedStatus } from './status.ts'
 import { statusWriteOf, type UpdateCost } from './status-write.ts'
 import { createStatusWriter } from './status-writer.ts'
 import { stepsOf, type Step } from './steps.ts'
-import { createVmTaps, newTapState, tapIPsOf, type TapState } from './vm-taps.ts'
+import { newTracked, since, type Round, type Tracked } from './tracked.ts'
+import { createVmTaps } from './vm-taps.ts'
+import { createWholeVms } from './whole-vms.ts'
 
 type Vm = Persisted<CachedVm>
 
@@ -69,94 +62,16 @@ const namespaceConcurrency = 8
 const shortestDeadlineMs = 1000
 const longestDeadlineMs = 5000
 
-/**
- * A VM's life has a dozen events and updates. After this burst, a launcher causes one round and one update a second.
- */
-const mostAtOnce = 20
-const perSecond = 1
+/** When to look again for the budget of a launcher's updates. */
 const lookAgainMs = 1000
 
 /** How often to look for the volume of a launcher whose end the controller awaits: its removal sends no event. */
 const endPollMs = 1000
 
-/**
- * A VM's life has a dozen responses, of 60 KiB and 4,000 values for a domain of 100 devices; an event is 200 bytes, and
- * 60 KiB from an older launcher.
- */
-const responseBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
 /** An update of this many values counts as one more. */
 const valuesPerWrite = 500
-const eventBytes = { perSecond: 64 * 1024, burst: 1024 * 1024 }
 /** The manifest limits the handler to 320 MiB. */
 const mostPendingBytes = 16 * 1024 * 1024
-
-/**
- * VMs too large for the cache that are read at once. With its response and what is sent of it, one of a megabyte takes
- * up to 10 MiB, for as long as its launcher withholds its answer; those that are late give their places to as many.
- */
-const wholeVmLimits = { all: 4, perNamespace: 2 }
-
-/** A launcher that is short of CPU takes a second for a megabyte, and is not slow for that. */
-const slowWholeMs = 2000
-
-/** The first version of a launcher that accepts `PUT /capabilities`. */
-const withCapabilities = 2
-
-/** The back-off before a closed event stream is reopened. */
-const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
-
-/** The back-off before a generation of the VM that the launcher accepted, but does not report, is sent again. */
-const sending = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
-
-/** What is known about a VM beside its object. The handler can lose all of it. */
-interface Tracked {
-  readonly limits: Omit<LauncherLimits, 'deadlineMs'>
-  /** The rounds that its launcher's events can still cause. */
-  readonly hints: Bucket
-  /**
-   * The status updates that its launcher can still cause. Each brings a round, in which it can respond differently
-   * again.
-   */
-  readonly writes: Bucket
-  readonly reopening: BackOff
-  readonly sending: BackOff
-  /** The generation of the VM that its launcher accepted last, which it has not necessarily reported. */
-  accepted: { readonly generation: number; readonly sendAgainAtMs: number } | undefined
-  /** An event has queued a round that has not begun. */
-  isHinted: boolean
-  /** Since when, by the monotonic clock, its launcher has not reported. */
-  silentSince: number | undefined
-  /** Since when its pod has had no launcher socket. */
-  absentSince: number | undefined
-  /** Since when its launcher has been starting the guest. */
-  startingSince: number | undefined
-  /** The version of the contract that its launcher stated last; 0 before, and of a launcher that states none. */
-  launcherVersion: number
-  /** How its launcher's events violate the contract. */
-  misbehavior: string | undefined
-  readonly taps: TapState
-  /** Open while its launcher's events are followed; abort it to stop that. */
-  following: AbortController | undefined
-  /** The event stream is not reopened before this time. */
-  followAtMs: number
-}
-
-/** One VM and its launcher during a round. */
-interface Round {
-  readonly key: string
-  readonly podUID: string
-  readonly entry: Tracked
-  readonly launcher: Launcher
-}
-
-/** What the handler finds on the node before it asks a launcher. An error matters only if the launcher responds. */
-type Found = { readonly podIPs: readonly string[]; readonly sockets: AttachmentSockets } | { readonly error: unknown }
-
-interface Question {
-  readonly found: Found
-  readonly request: () => Promise<DomainReport>
-  readonly onReport?: (report: DomainReport) => void
-}
 
 /**
  * Reconciles the VMs of one node: hands each to its launcher, and writes what the launcher reports into its status.
@@ -190,10 +105,11 @@ export function startHandler(options: HandlerOptions): Handler {
   const announce = (key: string) => queue.add(key)
   const stopping = new AbortController()
   const writer = createStatusWriter({ kube, vms, announce, signal: stopping.signal, clock })
-  const taps = createVmTaps({ ...options, withWhole, queueRound })
-  const wholeVms = createLanes(wholeVmLimits, clock, slowWholeMs)
-  /** Of their own: launchers can hold the others for seconds. */
-  const ending = createLanes(wholeVmLimits, clock)
+  const wholeVms = createWholeVms({ kube, nodeName, signal: stopping.signal, clock })
+  const taps = createVmTaps({ ...options, wholeVms, queueRound })
+  const sending = createSending({ ...options, queueRound })
+  const observer = createObserver({ ...options, plan: planned, logFailure, limitedLog })
+  const startGuest = createGuestStart({ sending, taps, observer, wholeVms, newest, plan: planned })
   /** By the VM's uid. */
   const tracked = new Map<string, Tracked>()
 
@@ -220,7 +136,7 @@ export function startHandler(options: HandlerOptions): Handler {
     // The other conditions of a finished VM are not in the cache, and are written with this one.
     if (!isFinished(vm)) await update(vm)
     else
-      await inTurn(ending, vm, async (whole) => {
+      await wholeVms.useFinished(vm, async (whole) => {
         const isSameQuestion = isEndAwaited(whole) && whole.status?.podUID === podUID
         return isSameQuestion ? update(whole) : whole
       })
@@ -235,7 +151,7 @@ export function startHandler(options: HandlerOptions): Handler {
     entry.isHinted = false
     const debtMs = entry.limits.responses.take(0)
     if (debtMs > 0) return queue.addAfter(key, debtMs)
-    const deadlineMs = Math.min(Math.max(since(entry.silentSince), shortestDeadlineMs), longestDeadlineMs)
+    const deadlineMs = Math.min(Math.max(since(entry.silentSince, clock), shortestDeadlineMs), longestDeadlineMs)
     const round = { key, podUID, entry, launcher: options.launcherOf(podUID, { ...entry.limits, deadlineMs }) }
     try {
       const onReport = (report: DomainReport) => {
@@ -243,71 +159,27 @@ export function startHandler(options: HandlerOptions): Handler {
         if (isAlive(report)) void taps.check(round, vm)
       }
       const request = () => round.launcher.report()
-      await perform(round, vm, await observe(round, vm, { found: await find(round, vm), request, onReport }))
+      const found = await observer.find(round, vm)
+      await perform(round, vm, await observer.observe(round, vm, { found, request, onReport }))
     } finally {
       // It may have been deleted meanwhile, and no other event would come for it.
       if (vms.store.get(key)?.metadata.uid !== vm.metadata.uid) forget(vm)
     }
   }
 
-  /**
-   * Runs `use` with the VM and its whole spec; undefined if it was deleted. It is to be used for nothing else, and not
-   * kept: a large one takes megabytes, and waits for its turn.
-   */
-  async function withWhole<T>(vm: Vm, use: (whole: Vm) => Promise<T>): Promise<T | undefined> {
-    const { weight: _weight, ...whole } = vm
-    return vm.isPartial === true ? inTurn(wholeVms, vm, use) : use(whole)
-  }
-
-  function inTurn<T>(lanes: Lanes, vm: Vm, use: (whole: Vm) => Promise<T>): Promise<T | undefined> {
-    const work = async () => {
-      const whole = await readWhole(vm)
-      return whole === undefined ? undefined : use(whole)
-    }
-    return lanes.run(vm.metadata.namespace ?? '', work, stopping.signal)
-  }
-
-  /** Listed, since a handler must not read the VMs of other nodes. */
-  async function readWhole({ metadata: { namespace = '', name, uid } }: Vm): Promise<Vm | undefined> {
-    const fieldSelector = `metadata.name=${name},status.nodeName=${nodeName}`
-    const { items } = await kube.list(launcherVms, { namespace, fieldSelector })
-    return items.find(({ metadata }) => metadata.uid === uid)
-  }
-
-  /** A launcher can refuse a VM, or accept it and report that it has not: what it receives counts like what it sends. */
-  function sendTo({ entry, launcher }: Round, whole: Vm): Promise<DomainReport> {
-    entry.limits.responses.take(JSON.stringify(whole).length)
-    return launcher.put(whole)
-  }
-
-  /** Whether its launcher accepted this generation too recently to be sent it again; another round follows then. */
-  function mustWaitToSend({ key, entry: { accepted } }: Round, vm: Vm): boolean {
-    if (accepted?.generation !== generationOf(vm)) return false
-    const waitMs = accepted.sendAgainAtMs - clock.monotonic()
-    if (waitMs > 0) queue.addAfter(key, waitMs)
-    return waitMs > 0
-  }
-
-  function noteAccepted({ entry }: Round, vm: Vm): void {
-    const sendAgainAtMs = clock.monotonic() + entry.sending.next()
-    entry.accepted = { generation: generationOf(vm), sendAgainAtMs }
-  }
-
-  /** A launcher that accepts the VM and still waits for one would be handed it for ever. */
-  async function putVm(round: Round, vm: Vm): Promise<DomainReport> {
-    const report = await sendTo(round, vm)
-    if (report.phase === 'Waiting') throw new InvalidLauncherResponse('it accepted the VM, but still waits for one')
-    noteAccepted(round, vm)
-    return report
-  }
-
-  const planned = (round: Round, vm: Vm, observation: Observation): readonly Step[] =>
-    stepsOf(vm, observation, new Date(clock.now()).toISOString(), (cost, asks) => {
+  function planned(round: Round, vm: Vm, observation: Observation): readonly Step[] {
+    return stepsOf(vm, observation, new Date(clock.now()).toISOString(), (cost, asks) => {
       if (cost !== undefined) return mayUpdate(round, vm, cost)
       // A launcher that is late, or refuses what it is asked for, is reported next.
       if (observation.kind === 'report' && !asks) writer.leave(vm)
       return true
     })
+  }
+
+  function newest({ key }: Round, { metadata: { uid } }: Vm): Vm | undefined {
+    const cached = vms.store.get(key)
+    return cached?.metadata.uid === uid ? writer.newest(cached) : undefined
+  }
 
   /** @param before the VM before the updates of this round */
   async function perform(round: Round, before: Vm, steps: readonly Step[], vm = before): Promise<void> {
@@ -316,46 +188,26 @@ export function startHandler(options: HandlerOptions): Handler {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       let failure: Observation | undefined
       switch (action.do) {
-        case 'startGuest': {
-          if (mustWaitToSend(round, vm) || taps.mustWait(round)) return undefined
-          const prepared = await taps.prepare(round, vm)
-          if (prepared === 'pending') return undefined
-          if ('kind' in prepared) failure = prepared
-          else if (prepared.length > 0) failure = await failureOf(round, () => launcher.putNetwork(prepared))
-          if (failure !== undefined) break
-          await sendCapabilities(round, vm)
-          const found = await find(round, vm)
-          // Its launcher may have withheld the responses so far for seconds.
-          const cached = vms.store.get(round.key)
-          if (cached?.metadata.uid !== vm.metadata.uid) return undefined
-          const started = await withWhole(writer.newest(cached), async (whole) =>
-            whole.status?.podUID === round.podUID && mayStart(whole)
-              ? observe(round, vm, { found, request: () => putVm(round, whole) })
-              : undefined,
-          )
-          // It was deleted meanwhile: its event queues another round.
-          return started === undefined ? undefined : perform(round, vm, started)
-        }
+        case 'startGuest':
+          return perform(round, vm, await startGuest(round, vm))
         case 'changeMedia': {
-          if (mustWaitToSend(round, vm)) break
-          const change = async (whole: Vm) => {
-            await sendTo(round, whole)
-            noteAccepted(round, whole)
-          }
-          failure = await withWhole(vm, (whole) => failureOf(round, () => change(whole), 'to change media'))
+          if (sending.mustWait(round, vm)) break
+          const change = (whole: Vm) =>
+            observer.failureOf(round, () => sending.changeMedia(round, whole), 'to change media')
+          failure = await wholeVms.use(vm, change)
           break
         }
         case 'attachVolumes':
-          failure = await failureOf(round, () => launcher.putVolumes(action.volumes), 'to attach volumes')
+          failure = await observer.failureOf(round, () => launcher.putVolumes(action.volumes), 'to attach volumes')
           break
         case 'shutDownGuest':
-          failure = await failureOf(round, () => launcher.shutdown(action.gracePeriodSeconds))
+          failure = await observer.failureOf(round, () => launcher.shutdown(action.gracePeriodSeconds))
           break
         case 'freezeGuest':
-          failure = await failureOf(round, () => launcher.freeze(action.id), 'to freeze the guest')
+          failure = await observer.failureOf(round, () => launcher.freeze(action.id), 'to freeze the guest')
           break
         case 'thawGuest':
-          failure = await failureOf(round, () => launcher.thaw(action.id), 'to thaw the guest')
+          failure = await observer.failureOf(round, () => launcher.thaw(action.id), 'to thaw the guest')
           break
         case 'releaseLauncher':
           stopFollowing(round.entry)
@@ -393,100 +245,6 @@ export function startHandler(options: HandlerOptions): Handler {
     return true
   }
 
-  /** It only saves time, so a failure is not one of the VM. */
-  async function sendCapabilities({ key, entry, launcher }: Round, { spec }: Vm): Promise<void> {
-    if (entry.launcherVersion < withCapabilities) return
-    try {
-      const text = await options.readCapabilities(spec.domain.type === 'kvm' ? 'kvm' : 'qemu')
-      if (text !== undefined) await launcher.putCapabilities(text)
-    } catch (error) {
-      log.debug({ vm: key, err: error }, 'could not send the capabilities of the node')
-    }
-  }
-
-  /** What is known of a launcher beside its response. */
-  async function find({ podUID }: Round, vm: Vm): Promise<Found> {
-    const hasPods = attachmentPodsOf(vm).length > 0
-    try {
-      return {
-        podIPs: await options.addressesOf(podUID),
-        sockets: hasPods ? await placeSockets(options.attachments, { vm, podUID, limitedLog }) : noSockets,
-      }
-    } catch (error) {
-      return { error }
-    }
-  }
-
-  /**
-   * What is to be done after the launcher's response. Nothing is awaited while that is in memory: 256 of them, at 2 MB
-   * with the status that follows from each, are too many.
-   */
-  async function observe(round: Round, vm: Vm, { found, request, onReport }: Question): Promise<readonly Step[]> {
-    const { entry } = round
-    try {
-      const report = await request()
-      entry.limits.responses.take(countValues(report) * bytesPerValue)
-      mustBeAbout(vm, report)
-      entry.absentSince = undefined
-      entry.launcherVersion = report.version ?? 0
-      // A launcher that waits for its VM can still refuse it for long.
-      if (report.phase !== 'Waiting') entry.silentSince = undefined
-      entry.startingSince = report.phase === 'Defined' ? (entry.startingSince ?? clock.monotonic()) : undefined
-      if ('error' in found) throw found.error
-      onReport?.(report)
-      const { podIPs, sockets } = found
-      return planned(round, vm, {
-        kind: 'report',
-        report,
-        startingForMs: since(entry.startingSince),
-        podIPs,
-        tapIPs: tapIPsOf(entry.taps),
-        ...(entry.misbehavior === undefined ? {} : { misbehavior: entry.misbehavior }),
-        ...(isAlive(report) ? { sockets } : {}),
-      })
-    } catch (error) {
-      return planned(round, vm, observationOf(entry, error))
-    }
-  }
-
-  /**
-   * The failure of a request to be planned for, if there was one.
-   * @param refusable what the launcher can refuse without a change: the guest has just ended, or is being started, and
-   *   an event of the launcher follows
-   */
-  async function failureOf(
-    { key, entry }: Round,
-    request: () => Promise<void>,
-    refusable?: string,
-  ): Promise<Observation | undefined> {
-    try {
-      await request()
-      return undefined
-    } catch (error) {
-      if (refusable === undefined || !(error instanceof LauncherRefusal)) return observationOf(entry, error)
-      logFailure(key, error, `the launcher refused ${refusable}`)
-      return undefined
-    }
-  }
-
-  /** @throws any error that is not the launcher's */
-  function observationOf(entry: Tracked, error: unknown): Observation {
-    if (error instanceof LauncherAbsent) {
-      entry.absentSince ??= clock.monotonic()
-      return { kind: 'absent', absentForMs: since(entry.absentSince) }
-    }
-    entry.absentSince = undefined
-    entry.silentSince ??= clock.monotonic()
-    const silentForMs = since(entry.silentSince)
-    if (error instanceof LauncherRefusal) {
-      const { reason, message } = error
-      return { kind: 'refused', reason, message, silentForMs, launcherVersion: entry.launcherVersion }
-    }
-    if (error instanceof InvalidLauncherResponse) return { kind: 'misbehaving', message: error.message, silentForMs }
-    if (error instanceof LauncherUnreachable) return { kind: 'unreachable', message: error.message, silentForMs }
-    throw error
-  }
-
   /** Each event of the launcher, and the end of its event stream, queues a round. */
   function follow({ key, entry, launcher }: Round): void {
     if (entry.following !== undefined || clock.monotonic() < entry.followAtMs) return
@@ -516,33 +274,10 @@ export function startHandler(options: HandlerOptions): Handler {
     else queue.add(key)
   }
 
-  const since = (startMs: number | undefined): number => (startMs === undefined ? 0 : clock.monotonic() - startMs)
-
   function track({ metadata: { uid, namespace = '' } }: Vm): Tracked {
     const known = tracked.get(uid)
     if (known) return known
-    const bytes = (of: { perSecond: number; burst: number }) => createBucket(of.perSecond, of.burst, clock)
-    const entry: Tracked = {
-      limits: {
-        responses: bytes(responseBytes),
-        events: bytes(eventBytes),
-        hold: (end) => pending.hold(namespace, end),
-      },
-      hints: createBucket(perSecond, mostAtOnce, clock),
-      writes: createBucket(perSecond, mostAtOnce, clock),
-      reopening: createBackOff({ ...reopening, clock, random: () => 0 }),
-      sending: createBackOff({ ...sending, clock, random: () => 0 }),
-      accepted: undefined,
-      isHinted: false,
-      silentSince: undefined,
-      absentSince: undefined,
-      startingSince: undefined,
-      launcherVersion: 0,
-      misbehavior: undefined,
-      taps: newTapState(),
-      following: undefined,
-      followAtMs: 0,
-    }
+    const entry = newTracked(namespace, pending, clock)
     tracked.set(uid, entry)
     return entry
   }
@@ -571,9 +306,4 @@ export function startHandler(options: HandlerOptions): Handler {
       for (const entry of tracked.values()) stopFollowing(entry)
     },
   }
-}
-
-function mustBeAbout({ metadata: { uid } }: Vm, { vmUID, phase }: DomainReport): void {
-  if (vmUID === uid || (vmUID === '' && phase === 'Waiting')) return
-  throw new InvalidLauncherResponse('its report is about another VirtualMachine')
 }

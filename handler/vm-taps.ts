@@ -6,6 +6,7 @@ import { NetworkFailure, type NetworkClient } from './network-client.ts'
 import { tapsPauseMs, type Observation } from './plan.ts'
 import type { CachedVm } from './slim-vm.ts'
 import { attemptTaps, networkRequests, type TapAttempt, type TapIPs } from './vm-network.ts'
+import type { WholeVms } from './whole-vms.ts'
 
 type Vm = Persisted<CachedVm>
 
@@ -44,8 +45,7 @@ interface VmTapsOptions {
   readonly network: NetworkClient
   /** Of a pod. */
   readonly addressesOf: (podUID: string) => Promise<readonly string[]>
-  /** Calls `use` with the VM and its whole spec, unless it was deleted. */
-  readonly withWhole: <T>(vm: Vm, use: (whole: Vm) => Promise<T>) => Promise<T | undefined>
+  readonly wholeVms: Pick<WholeVms, 'use'>
   /** Queues a round of the VM, now or later. */
   readonly queueRound: (key: string, afterMs: number) => void
   readonly recordEvent: (vm: Vm, type: 'Warning', reason: string, message: string) => void
@@ -78,12 +78,12 @@ const withDhcp6 = 5
 
 /** The taps of the VMs of a node, which its network agent creates. */
 export function createVmTaps(options: VmTapsOptions): VmTaps {
-  const { network, addressesOf, withWhole, queueRound, recordEvent, log, clock } = options
+  const { network, addressesOf, wholeVms, queueRound, recordEvent, log, clock } = options
 
   async function requestsOf(vm: Vm, podUID: string): Promise<NetworkRequest[]> {
     if ((vm.spec.taps ?? []).length === 0) return []
     const ips = await addressesOf(podUID)
-    return (await withWhole(vm, async (whole) => networkRequests(whole, podUID, ips))) ?? []
+    return (await wholeVms.use(vm, async (whole) => networkRequests(whole, podUID, ips))) ?? []
   }
 
   return {
