@@ -267,6 +267,22 @@ describe('leader election', () => {
     expect(record(server)).toMatchObject({ holderIdentity: 'two' })
   })
 
+  it('waits for 15 s too if the lease that it saw before it was deleted had no spec', async () => {
+    const server = await startServer()
+    server.put(collection, { metadata: lease })
+    server.fault = ({ method }) => (method === 'GET' ? undefined : { status: 500 })
+    const { clock, election } = startElector(server, 'two')
+    await until(() => clock.nextMs() === 2000)
+    server.remove(collection, lease.namespace, lease.name)
+    server.fault = undefined
+    await clock.advance(2000)
+    await until(() => record(server) !== undefined && clock.nextMs() === 2000)
+    expect([record(server), election.isLeader()]).toMatchObject([
+      { holderIdentity: 'nobody: the lease was deleted' },
+      false,
+    ])
+  })
+
   it('has one leader if the lease is deleted after another could not read how long it was renewed', async () => {
     const server = await startServer()
     const one = startElector(server, 'one')

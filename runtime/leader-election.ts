@@ -131,7 +131,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     const transitions = before?.leaseTransitions ?? 0
     const isOurs = holder() === identity
     // Whoever leads can have created and renewed it since it was deleted the first time.
-    const isUnknown = isMissing && before !== undefined && remainingMs() <= 0
+    const isUnknown = isMissing && observed !== undefined && remainingMs() <= 0
     return {
       holderIdentity: isUnknown ? nobody : identity,
       leaseDurationSeconds: leaseDurationMs / 1000,
