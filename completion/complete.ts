@@ -16,7 +16,7 @@ import { parentPath, relatedTo } from '../api/path.ts'
 import { inOrderOf, reproduce } from './reproduce.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
-import { domainName } from './defaults/identity.ts'
+import { domainName, mayBeDrawn } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { enforcedValues } from './enforced.ts'
 import { defaultsAlone, draftedGrants, injectedGrants, statedGrants, type Grants } from './grants.ts'
@@ -199,7 +199,9 @@ function withDefaults(
 
 function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
   const { name, uuid, devices: { interfaces = [] } = {} } = vm.spec.domain
-  const previous = { name, uuid, macs: interfaces.map(({ mac }) => mac?.address) }
+  // Another address is the user's, whatever the claim says, so conditions see it.
+  const macs = interfaces.map(({ mac }) => (mayBeDrawn(mac?.address) ? mac?.address : undefined))
+  const previous = { name, uuid, macs }
   // The whole search counts as one phase.
   const { onPhase: _onPhase, ...rest } = given
   const options = { ...rest, entropy: { ...given.entropy, previous } }

@@ -16,10 +16,16 @@ const uuidOf = (digits: string): string => {
   return withDashes(`${digits.slice(0, 12)}4${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`)
 }
 
-/** 52:54:00 is the prefix of QEMU and libvirt. `attempt` is incremented after a clash. */
+/** That of QEMU and libvirt. */
+const macPrefix = '52:54:00:'
+
+/** Whether a MAC address can be one that was drawn. */
+export const mayBeDrawn = (mac: string | undefined): boolean => mac?.startsWith(macPrefix) === true
+
+/** `attempt` is incremented after a clash. */
 export const drawMac = (context: Context, index: number, attempt = 0): string => {
   const digits = draw(context, `mac ${index} ${attempt}`)
-  return `52:54:00:${digits.slice(0, 2)}:${digits.slice(2, 4)}:${digits.slice(4, 6)}`
+  return `${macPrefix}${digits.slice(0, 2)}:${digits.slice(2, 4)}:${digits.slice(4, 6)}`
 }
 
 /** The UUID that SMBIOS shows to the guest, found as libvirt does: the first of the last table that has one. */

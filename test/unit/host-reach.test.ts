@@ -188,6 +188,24 @@ describe('a claim grants nothing', () => {
     expect(refused(forged, [grant])).toEqual(usbFields(0))
   })
 
+  test('that a MAC address was drawn, which completion would not draw', () => {
+    const isOurs = "i, !has(i.mac) || i.mac.address.startsWith('52:54:00:')"
+    const lan = cluster('lan', {
+      matchConditions: [{ name: 'our-macs', expression: `object.spec.domain.devices.interfaces.all(${isOurs})` }],
+      domain: { devices: { interfaces: [{ alias: { name: 'ua-lan' }, type: 'bridge', source: { bridge: 'br0' } }] } },
+    })
+    const sent = vmWith({
+      devices: { interfaces: [{ alias: { name: 'ua-lan' }, mac: { address: '00:11:22:33:44:55' } }] },
+    })
+    const forged = claiming(sent, {
+      by: ['=interface-mac'],
+      at: { spec: { domain: { devices: { interfaces: { 0: { mac: 0 } } } } } },
+    })
+    expect(completed(forged, [lan]).vm.spec.domain.devices?.interfaces).toMatchObject([
+      { type: 'user', mac: { address: '00:11:22:33:44:55' } },
+    ])
+  })
+
   const variables = (name: string, format: string) => `/var/lib/libvirt/qemu/nvram/${name}_VARS.${format}`
   test.each<[string, VirtualMachine['metadata'], Domain, string[]]>([
     [
