@@ -39,8 +39,8 @@ test.each([
   expect((await sent).split('\r\n')[0]).toBe(end)
 })
 
-test.each(['content-length: 1', 'transfer-encoding: chunked'])(
-  'closes the connection of a client that sends a body before it is authenticated (%s)',
+test.each(['content-length: 1', 'transfer-encoding: chunked', 'expect: x'])(
+  'closes the connection of a client that sends a body, or an expectation, before it is authenticated (%s)',
   async (header) => {
     let requests = 0
     const { server } = createGuardedServer({

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:https'
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
 import type { SecureVersion } from 'node:tls'
 import { createArrivalDeadlines } from './arrival-deadline.ts'
@@ -49,6 +49,8 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
     response.once('close', () => responding.delete(socket))
     return respond(request, response)
   })
+  // Node would answer it itself, before any of the above.
+  server.on('checkExpectation', ({ socket }: IncomingMessage) => socket.destroy())
   server.headersTimeout = headersTimeoutMs
   server.requestTimeout = headersTimeoutMs
   surviveBackpressure(server)
