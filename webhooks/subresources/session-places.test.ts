@@ -25,19 +25,19 @@ const untilRefused = (act: () => unknown): number => {
   return count
 }
 
-test('a user can open 128 sessions at once, and then 16 per second', async () => {
+test('a user can open 64 sessions at once, and then 8 per second', async () => {
   const clock = fakeClock()
   const places = createSessionPlaces(clock)
   const attempt = () => places.attempt(jane)
-  expect(untilRefused(attempt)).toBe(128)
+  expect(untilRefused(attempt)).toBe(64)
   expect(refusal(attempt)).toEqual({
     code: 429,
     reason: 'TooManyRequests',
-    message: 'the user opens too many sessions (16 per second after the first 128); try again in 1 s',
+    message: 'the user opens too many sessions (8 per second after the first 64); try again in 1 s',
     retryAfterSeconds: 1,
   })
   await clock.advance(1000)
-  expect(untilRefused(attempt)).toBe(16)
+  expect(untilRefused(attempt)).toBe(8)
 })
 
 test('the service accounts of a namespace count as one user', () => {
@@ -55,6 +55,14 @@ test('the users of a namespace share its rate, but not that of others', () => {
   expect(untilRefused(() => open('team', `user-${number++}`))).toBe(128)
   expect(refusal(() => open('team', 'jane'))?.message).toContain('the namespace opens too many')
   expect(refusal(() => open('other', 'jane'))).toBeUndefined()
+})
+
+test('a user leaves half of the places of a namespace to the others', () => {
+  const places = createSessionPlaces(fakeClock())
+  let number = 0
+  const take = (user: string) => () =>
+    places.take({ username: user, groups: [] }, inNamespace('team', `vm-${number++}`))
+  expect([untilRefused(take('jane')), untilRefused(take('jo'))]).toEqual([32, 32])
 })
 
 test('namespaces together exclude no other one', () => {

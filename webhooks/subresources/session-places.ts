@@ -16,14 +16,17 @@ export interface SessionLimits {
   readonly perVm: { readonly [pool in SessionPool]: number }
 }
 
-/** A session takes 100 to 200 KiB. */
-const defaultLimits: SessionLimits = { all: 256, perUser: 64, perNamespace: 64, perVm: sessionsPerVm }
+/** A session takes 100 to 200 KiB. One user leaves half of a namespace to the others. */
+const defaultLimits: SessionLimits = { all: 256, perUser: 32, perNamespace: 64, perVm: sessionsPerVm }
 
 /**
  * How fast a user, and a namespace, can open sessions. Opening one takes a request to the API server and a TLS
  * handshake with a handler. A browser that reaches a guest through `port-forward` opens a few dozen at once.
  */
-const attempts: Rate = { perSecond: 16, burst: 128 }
+const attempts: { readonly [owner in 'user' | 'namespace']: Rate } = {
+  user: { perSecond: 8, burst: 64 },
+  namespace: { perSecond: 16, burst: 128 },
+}
 const mostKeys = 4096
 
 /** The place of a session. */
@@ -55,8 +58,8 @@ export function createSessionPlaces(
     VM: { ports: createShares(perVm.ports), others: createShares(perVm.others) },
   }
   const attemptsOf = {
-    user: createBuckets(attempts, mostKeys, clock),
-    namespace: createBuckets(attempts, mostKeys, clock),
+    user: createBuckets(attempts.user, mostKeys, clock),
+    namespace: createBuckets(attempts.namespace, mostKeys, clock),
   }
   const count = (owner: 'user' | 'namespace', key: string) => {
     const bucket = attemptsOf[owner](key)
@@ -103,7 +106,8 @@ export function tooMany(owner: 'VM' | 'namespace' | 'user' | 'replica'): Session
 
 function tooFast(owner: 'user' | 'namespace', waitMs: number): SessionRefusal {
   const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000))
-  const rate = `${attempts.perSecond} per second after the first ${attempts.burst}`
+  const { perSecond, burst } = attempts[owner]
+  const rate = `${perSecond} per second after the first ${burst}`
   const message = `the ${owner} opens too many sessions (${rate}); try again in ${retryAfterSeconds} s`
   return new SessionRefusal({ code: 429, reason: 'TooManyRequests', message, retryAfterSeconds })
 }
