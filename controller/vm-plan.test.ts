@@ -585,7 +585,11 @@ const table: [string, Variation, string[]][] = [
     { vm: running, node: 'silent' },
     [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
   ],
-  ['but not one from before, for which the handler is awaited', { vm: awaited, node: 'silent' }, []],
+  [
+    'but not one from before, for which the handler is awaited',
+    { vm: awaited, node: 'silent' },
+    [`updateStatus Unknown NodeUnreachable: ${unreachable}`, `recordEvent Warning NodeUnreachable: ${unreachable}`],
+  ],
   [
     'a stop that requests less than the grace period of the pod does not shorten that',
     {
@@ -600,7 +604,11 @@ const table: [string, Variation, string[]][] = [
     [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 86490000'],
   ],
   ['the handler sees the launcher: waits without limit', { vm: present, elapsed: { podMissing: 86_400 } }, []],
-  ['also when the node does not respond', { vm: present, node: 'silent' }, []],
+  [
+    'also when the node does not respond',
+    { vm: present, node: 'silent' },
+    [`updateStatus Unknown NodeUnreachable: ${unreachable}`, `recordEvent Warning NodeUnreachable: ${unreachable}`],
+  ],
   [
     'the kubelet reports that it cannot run pods: the time does not count, because it may not be able to end them',
     { vm: running, elapsed: { podMissing: 86_400 }, node: 'unready' },

@@ -26,10 +26,11 @@ const confirmationMs = 60_000
  * On a node that does not respond, a forced deletion is the operator's statement that the machine is off. So is the
  * deletion of its Node.
  */
-export function confirmEnd({ vm, node, isEndObserved, elapsed, now }: Observed): Action[] | undefined {
+export function confirmEnd(observed: Observed): Action[] | undefined {
+  const { vm, node, isEndObserved, elapsed, now } = observed
   if (!isHandedOver(vm) || isEndObserved || isEndConfirmed(vm) || node === 'gone') return undefined
   // A pod that disappeared while the node responded: its deletion states nothing about the machine.
-  if (node === 'silent') return isEndAwaited(vm) ? [] : undefined
+  if (node === 'silent') return isEndAwaited(vm) ? reportUnreachable(observed) : undefined
   if (isLauncherPresent(vm)) return []
   const leftMs = longestPodGraceSeconds(vm) * 1000 + confirmationMs - (elapsed.get('podMissing') ?? 0)
   if (leftMs <= 0) return undefined
