@@ -3,7 +3,7 @@ import { isClaimOf } from '../api/claim-template.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
-import { isFinished } from '../api/virtual-machine.ts'
+import { isFinished, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import {
@@ -35,17 +35,55 @@ const persistentVolumeClaims = resource<Claim>({
   namespaced: true,
 })
 
-/** @throws Usage if the config has a VM that can use its claims, or is about to get one */
-export async function refuseUsed({ metadata, status }: Config, kube: KubeClient, signal?: AbortSignal): Promise<void> {
+/** Of the VMs of a namespace: others decide how large the rest of their volumes is. */
+const vmVolumes = resource<VirtualMachine>({
+  ...virtualMachines,
+  read: {
+    metadata: identity,
+    spec: {
+      volumes: { name: true, persistentVolumeClaim: { claimName: true, source: { claim: true } } },
+      attachedVolumes: { name: true, persistentVolumeClaim: { claimName: true } },
+    },
+    status: { phase: true, attachedVolumes: { claimName: true } },
+  },
+})
+
+/**
+ * Storage keeps a claim that is deleted until the last VM that uses it ends, and then all that it has written is lost.
+ * @throws Usage if the config has a VM, or is about to get one, or another VM uses one of the claims
+ */
+export async function refuseUsed(
+  { metadata, status }: Config,
+  volumes: readonly SnapshotVolume[],
+  kube: KubeClient,
+  signal?: AbortSignal,
+): Promise<void> {
   const { namespace = 'default', name } = metadata
-  // The status of the config can be older than its VM.
-  const vm = await unlessNotFound(
-    kube.get(virtualMachines, { namespace, name }, signal === undefined ? {} : { signal }),
-  )
+  const ownVm = `the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``
   const { phase = 'Stopped', restart } = status ?? {}
-  const isStopped = restart === undefined && (phase === 'Stopped' || phase === 'Failed')
-  if (isStopped && (vm === undefined || isFinished(vm))) return
-  throw new Usage(`the VM of ${name} uses its claims: stop it first with \`kubectl vm stop ${name} --wait\``)
+  if (restart !== undefined || (phase !== 'Stopped' && phase !== 'Failed')) throw new Usage(ownVm)
+  const claims = new Set(volumes.map(({ claimName }) => claimName))
+  for await (const page of pages(kube, vmVolumes, namespace, signal)) {
+    for (const vm of page.filter((each) => !isFinished(each))) {
+      // The status of the config can be older than its VM.
+      if (vm.metadata.name === name) throw new Usage(ownVm)
+      const used = claimsUsedBy(vm).find((claimName) => claims.has(claimName))
+      if (used === undefined) continue
+      throw new Usage(`the VM ${vm.metadata.name} uses the claim ${used}: stop it or detach the volume first`)
+    }
+  }
+}
+
+/** Also those that are being detached, and those that others are filled from. */
+function claimsUsedBy({ spec, status }: VirtualMachine): readonly string[] {
+  return [
+    ...(spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => [
+      claim?.claimName,
+      claim?.source?.claim?.claimName,
+    ]),
+    ...(spec.attachedVolumes ?? []).map(({ persistentVolumeClaim: claim }) => claim.claimName),
+    ...(status?.attachedVolumes ?? []).map(({ claimName }) => claimName),
+  ].filter((claimName) => claimName !== undefined)
 }
 
 /** Of the snapshots of a namespace. */
@@ -192,8 +230,8 @@ export function replaceClaims(
     if (left.length === 0) return { state: 'done', words: 'no claim is left to delete' }
     const undeleted = left.filter(({ state }) => state !== 'being deleted')
     for (const { claim } of undeleted) if (claim !== undefined) refuseForeign(claim, config)
-    // Storage keeps a claim until the VM that uses it ends, and then all that it has written is lost.
-    if (undeleted.length > 0) await refuseUsed(current, kube, signal)
+    const volumesLeft = undeleted.map(({ volume }) => volume)
+    if (undeleted.length > 0) await refuseUsed(current, volumesLeft, kube, signal)
     if (undeleted.length > 0) await refuseUntaken(current, kube, signal)
     for (const one of undeleted) {
       // Each again, since a deletion can take a while.

@@ -71,6 +71,9 @@ const own = { 'virtset.io/config': 'db' }
 const putClaim = (name: string, labels: { readonly [key: string]: string }, spec: object = {}, metadata: object = {}) =>
   server.put(claims, { metadata: { namespace: 'default', name, labels, ...metadata }, spec })
 const putVm = (phase: string) => put(`${api}/virtualmachines`, 'db', { spec: {}, status: { phase } })
+const putOtherVm = (spec: object, status: object = { phase: 'Running' }) =>
+  put(`${api}/virtualmachines`, 'other', { spec, status })
+const attachedVolumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'root-db' } }]
 const fromNightly = (name: string) => ({
   dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: `nightly-${name}` },
 })
@@ -155,6 +158,7 @@ const ready = (message: string) =>
 
 const deleting = { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['a/b'] }
 const usedByVm = 'error: the VM of db uses its claims: stop it first with `kubectl vm stop db --wait`\n'
+const usedByOther = 'error: the VM other uses the claim root-db: stop it or detach the volume first\n'
 const beforeUntaken =
   'error: the snapshot before of db is not taken yet, and would be taken of the restored claims: wait for it (its condition Ready shows what it waits for), or delete it\n'
 const nightlyRoot = 'error: the VolumeSnapshot nightly-root of the volume "root"'
@@ -243,13 +247,24 @@ describe('kubectl vm restore', () => {
     })
   })
 
-  test('deletes nothing if the VM is started while the template is changed', async () => {
+  test.each([
+    ['the VM is started', () => putVm('Pending'), usedByVm],
+    ['another VM gets the claim', () => putOtherVm({ attachedVolumes }), usedByOther],
+  ])('deletes nothing if %s while the template is changed', async (_, meanwhile, err) => {
     server.fault = ({ method }) => {
-      if (method === 'PATCH') putVm('Pending')
+      if (method === 'PATCH') meanwhile()
       return undefined
     }
-    expect(await vm('restore', 'db', 'nightly')).toEqual({ code: 2, out: '', err: `error: ${runAgain}${usedByVm}` })
+    expect(await vm('restore', 'db', 'nightly')).toEqual({ code: 2, out: '', err: `error: ${runAgain}${err}` })
     expect(writeNames()).toEqual(['PATCH db'])
+  })
+
+  test.each([
+    ['that is finished', { attachedVolumes }, { phase: 'Succeeded' }],
+    ['with other claims', { volumes: [{ name: 'a', persistentVolumeClaim: { claimName: 'log-db' } }, { name: 'b' }] }],
+  ])('does not wait for another VM %s', async (_, spec, status?: object) => {
+    putOtherVm(spec, status)
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
   })
 
   test.each(['Succeeded', 'Failed'])(
@@ -444,6 +459,25 @@ describe('kubectl vm restore', () => {
       () => putConfig({ phase: 'Failed', restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' } }),
       usedByVm,
     ],
+    [
+      'whose claim is a volume of another VM',
+      () => putOtherVm({ volumes: [{ name: 'a' }, { name: 'data', persistentVolumeClaim: { claimName: 'root-db' } }] }),
+      usedByOther,
+    ],
+    [
+      'whose claim another VM is filled from',
+      () => {
+        const source = { claim: { claimName: 'root-db' } }
+        putOtherVm({ volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'copy', source } }] }, {})
+      },
+      usedByOther,
+    ],
+    ['whose claim is attached to another VM', () => putOtherVm({ attachedVolumes }), usedByOther],
+    [
+      'whose claim is being detached from another VM',
+      () => putOtherVm({}, { phase: 'Running', attachedVolumes: [{ name: 'data', claimName: 'root-db' }] }),
+      usedByOther,
+    ],
     ['of which another snapshot is new', () => putOther(undefined), beforeUntaken],
     ['of which another snapshot waits', () => putOther({ phase: 'Pending' }), beforeUntaken],
     ['of which another snapshot is being taken', () => putOther({ phase: 'InProgress' }), beforeUntaken],
@@ -524,9 +558,9 @@ describe('kubectl vm restore', () => {
     expect(stored(claims, 'root-db')).toBeDefined()
   })
 
-  test('changes nothing for a user who cannot read VolumeSnapshots', async () => {
+  test.each(['volumesnapshots', 'virtualmachines'])('changes nothing for a user who cannot read %s', async (plural) => {
     server.fault = ({ path }) =>
-      path.includes('volumesnapshots')
+      path.split('/').includes(plural)
         ? { status: 403, body: { kind: 'Status', code: 403, reason: 'Forbidden', message: 'no' } }
         : undefined
     expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 1, err: 'Error from server (Forbidden): no\n' })

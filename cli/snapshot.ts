@@ -121,10 +121,10 @@ export async function restoreSnapshot(
       kube.get(virtualMachineSnapshots, { namespace, name: from }),
       kube.get(virtualMachineConfigs, { namespace, name }),
     ])
-    await refuseUsed(config, kube)
+    const { volumes = [] } = snapshot.status ?? {}
+    await refuseUsed(config, volumes, kube)
     await refuseUntaken(config, kube)
     const templates = await templatesFrom(snapshot, config, kube)
-    const { volumes = [] } = snapshot.status ?? {}
     const replaced = await findClaims(volumes, config, kube)
     const body = [
       { op: 'test', path: '/metadata/resourceVersion', value: config.metadata.resourceVersion },
