@@ -119,7 +119,7 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
   fake.put(`${api}/virtualmachineconfigs`, {
     metadata: { ...metadata, name: 'db' },
     spec: exampleSpec,
-    // The controller has seen what `restore` changes.
+    // The controller has seen what `restore` changes, and creates the claim then.
     status: { observedGeneration: 2 },
   })
   fake.put(`${api}/virtualmachinesnapshots`, {
@@ -135,6 +135,10 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
   const config = (status: object) => fake.put(`${api}/virtualmachineconfigs`, { metadata, spec: {}, status })
   config({ phase: 'Running', instance: { name: 'web', uid: 'u' } })
   fake.fault = ({ method, path }) => {
+    if (method === 'PATCH' && path.endsWith('/virtualmachineconfigs/db')) {
+      const dataSource = { kind: 'VolumeSnapshot', name: 'nightly-root' }
+      fake.put('/api/v1/persistentvolumeclaims', { metadata: { ...metadata, name: 'root-db' }, spec: { dataSource } })
+    }
     if (method !== 'POST' || !path.includes('subresources')) return undefined
     if (path.endsWith('/start')) return { status: 200, body: { metadata: { uid: 'u' } } }
     config(path.endsWith('/stop') ? { phase: 'Stopped' } : { phase: 'Running', instance: { name: 'web', uid: 'v' } })

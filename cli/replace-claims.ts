@@ -5,6 +5,7 @@ import type { ObjectMeta } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
 import { isFinished, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import { microTimestamp, systemClock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import {
   identity,
@@ -147,6 +148,12 @@ function refuseForeign(claim: Persisted<Claim>, { metadata }: Config): void {
   )
 }
 
+/**
+ * When a restore last found claims missing. Any change of the config leads to a pass of the controller, which creates
+ * them: it does not watch claims.
+ */
+const restoredAtAnnotation = 'virtset.io/restored-at'
+
 /** Nothing can be restored from the snapshot any more. */
 export class SnapshotLost extends Usage {}
 
@@ -166,6 +173,8 @@ interface Replacement {
  * that starts with some of them has disks of different times. A pass of the controller that began earlier can create a
  * claim from the old template: so the first is deleted only after a pass has seen the new ones, which no older pass
  * outlives, and a claim that is not from the snapshot is deleted too, because another controller can have led before.
+ * Then it waits until the controller has created each: while a claim from a VolumeSnapshot is not filled, the
+ * external-snapshotter keeps the VolumeSnapshot.
  *
  * All this can take minutes, in which others delete the snapshot, or change the templates back, as a GitOps tool does.
  * It ends with a Usage then, before it deletes a claim that nothing would replace. A SnapshotLost states what became of
@@ -178,6 +187,7 @@ export function replaceClaims(
 ): () => Promise<Progress> {
   const { namespace = 'default', name, generation = 0 } = config.metadata
   let isObserved = false
+  let isRequested = false
 
   const refuseChanged = ({ spec }: Config): void => {
     if (isDeepStrictEqual(spec.claimTemplates, config.spec.claimTemplates)) return
@@ -218,6 +228,24 @@ export function replaceClaims(
     world.out(`persistentvolumeclaim/${claimName} deleted\n`)
   }
 
+  const requestClaims = async (): Promise<void> => {
+    const annotations = { [restoredAtAnnotation]: microTimestamp(systemClock) }
+    const body = { metadata: { uid: config.metadata.uid, annotations } }
+    await kube.patch(virtualMachineConfigs, { namespace, name }, { type: 'merge', body }, { signal })
+  }
+
+  const untilCreated = async (found: readonly VolumeClaim[]): Promise<Progress> => {
+    const missing = found.filter(({ state }) => state === 'deleted')
+    if (missing.length === 0) {
+      const unfilled = found.filter(({ state }) => state === 'not filled yet')
+      const keep = `. Not filled yet: ${namesOf(unfilled)}; keep the snapshot until ${name} has started`
+      return { state: 'done', words: `each claim is from the snapshot${unfilled.length === 0 ? '' : keep}` }
+    }
+    if (!isRequested) await requestClaims()
+    isRequested = true
+    return { state: 'in progress', words: `waiting for the controller to create ${namesOf(missing)}` }
+  }
+
   return async () => {
     const current = await kube.get(virtualMachineConfigs, { namespace, name }, { signal })
     refuseChanged(current)
@@ -227,7 +255,8 @@ export function replaceClaims(
     isObserved ||= (current.status?.observedGeneration ?? 0) >= generation
     if (!isObserved) return { state: 'in progress', words: 'waiting for the controller to read the claim templates' }
     const left = found.filter(({ state }) => !isReplaced(state))
-    if (left.length === 0) return { state: 'done', words: 'no claim is left to delete' }
+    if (left.length === 0) return untilCreated(found)
+    isRequested = false
     const undeleted = left.filter(({ state }) => state !== 'being deleted')
     for (const { claim } of undeleted) if (claim !== undefined) refuseForeign(claim, config)
     const volumesLeft = undeleted.map(({ volume }) => volume)
@@ -238,7 +267,7 @@ export function replaceClaims(
       await refuseLostOf([one])
       if (one.claim !== undefined) await remove(one.claim)
     }
-    return { state: 'in progress', words: `being deleted: ${left.map(({ volume }) => volume.claimName).join(', ')}` }
+    return { state: 'in progress', words: `being deleted: ${namesOf(left)}` }
   }
 }
 
@@ -249,6 +278,8 @@ interface VolumeClaim {
   readonly claim: Persisted<Claim> | undefined
   readonly state: ClaimState
 }
+
+const namesOf = (claims: readonly VolumeClaim[]): string => claims.map(({ volume }) => volume.claimName).join(', ')
 
 function stateOf(
   claim: Persisted<Claim> | undefined,

@@ -37,7 +37,7 @@ const restore: Entry = {
   description: 'replace the claims of a stopped VirtualMachineConfig by claims from a snapshot of it',
   example: 'db nightly',
   words: [new NameArgument('<name>', 'a VirtualMachineConfig', ['virtualMachineConfigs']), snapshotName],
-  flags: [timeout('to wait until the claims are deleted'), dryRun, namespace, ...clusterFlags],
+  flags: [timeout('to wait until the claims are replaced'), dryRun, namespace, ...clusterFlags],
   async run([name = '', from = ''], flags: Flags & RestoreFlags, world) {
     const { restoreSnapshot } = await import('./snapshot.ts')
     return withCluster(flags, world, (cluster) => restoreSnapshot([name, from], flags, cluster, world))

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { VirtualMachineConfig } from '../api/config.ts'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
 import { noSessions, runVm } from '../test/cli/world.ts'
-import { type FakeApiServer, startFakeApiServer } from '../test/fake-apiserver.ts'
+import { type FakeApiServer, type FakeRequest, startFakeApiServer } from '../test/fake-apiserver.ts'
 import { until } from '../test/until.ts'
 import { progressOf } from './snapshot.ts'
 
@@ -22,6 +23,7 @@ let kube: KubeClient
 beforeEach(async () => {
   server = await startFakeApiServer()
   kube = createKubeClient({ access: server.access, userAgent: 'kubectl-vm' })
+  controllerIsDown = false
   putConfig()
   putSnapshot({ phase: 'Ready', volumes: [taken('root')] })
   putClaim('root-db', own)
@@ -88,12 +90,29 @@ const putFromNightly = (name: string, phase: string) => {
 }
 
 const vm = (...words: readonly string[]) => vmUntil(new Promise(() => {}), words)
-const vmUntil = (interrupted: Promise<void>, words: readonly string[], now = () => 0) =>
-  runVm(words, {
+const vmUntil = (interrupted: Promise<void>, words: readonly string[], now = () => 0) => {
+  const { fault } = server
+  server.fault = (request) => {
+    if (isRequested(request) && !controllerIsDown) createClaims()
+    return fault?.(request)
+  }
+  return runVm(words, {
     cluster: async () => ({ ...noSessions, kube, server: server.url }),
     now,
     interrupted: () => interrupted,
   })
+}
+let controllerIsDown = false
+const isRequested = ({ method, body }: FakeRequest) =>
+  method === 'PATCH' && JSON.stringify(body).includes('virtset.io/restored-at')
+/** As a pass of the controller does. */
+const createClaims = () => {
+  const { claimTemplates } = server.find(configs, 'default', 'db')!['spec'] as VirtualMachineConfig['spec']
+  for (const { name, source } of claimTemplates ?? []) {
+    if (stored(claims, `${name}-db`) !== undefined) continue
+    putClaim(`${name}-db`, own, source?.snapshot === undefined ? {} : fromNightly(name))
+  }
+}
 /** A timeout of a second ends after two looks, however long these take. */
 const vmForTwoLooks = (...words: readonly string[]) => {
   let ms = 0
@@ -165,6 +184,9 @@ const nightlyRoot = 'error: the VolumeSnapshot nightly-root of the volume "root"
 
 const runAgain = 'the restore of db is not complete: run the command again\n'
 const waiting = 'db: waiting for the controller to read the claim templates\n'
+const untilCreated = 'db: waiting for the controller to create root-db\n'
+const unfilledRoot =
+  'db: each claim is from the snapshot. Not filled yet: root-db; keep the snapshot until db has started\n'
 const unchangedRoot = 'root-db is unchanged. Start db as it is, or restore it from another snapshot\n'
 const restoreOther = 'Restore db from another snapshot, or change its claim templates, before you start it\n'
 const writeNames = () => writes().map(({ method, path }) => `${method} ${path.split('/').at(-1)}`)
@@ -174,13 +196,38 @@ describe('kubectl vm restore', () => {
     expect(await vm('restore', 'db', 'nightly')).toEqual({
       code: 0,
       out: 'persistentvolumeclaim/root-db deleted\nvirtualmachineconfig.virtset.io/db restored from nightly\n',
-      err: 'db: being deleted: root-db\ndb: no claim is left to delete\n',
+      err: `db: being deleted: root-db\n${untilCreated}${unfilledRoot}`,
     })
-    expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db'])
+    expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db', 'PATCH db'])
     expect(stored(configs, 'db')).toMatchObject({
       spec: { claimTemplates: [template('root', { snapshot: { name: 'nightly-root' } }), template('log')] },
     })
-    expect(stored(claims, 'root-db')).toBe(undefined)
+    expect(stored(claims, 'root-db')).toMatchObject({ spec: fromNightly('root') })
+  })
+
+  test('does not call a config restored before its claim exists again', async () => {
+    controllerIsDown = true
+    let ms = 0
+    const words = ['restore', 'db', 'nightly', '--timeout', '2']
+    expect(await vmUntil(new Promise(() => {}), words, () => (ms += 400))).toEqual({
+      code: 1,
+      out: 'persistentvolumeclaim/root-db deleted\n',
+      err: `db: being deleted: root-db\n${untilCreated}error: timed out after 2 s; ${runAgain}`,
+    })
+    expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db', 'PATCH db'])
+
+    controllerIsDown = false
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0, err: `${untilCreated}${unfilledRoot}` })
+  })
+
+  test('requests the claim again if it is created from the old template', async () => {
+    server.fault = (request) => {
+      if (isRequested(request) && writes().length === 3) putClaim('root-db', own)
+      return undefined
+    }
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
+    expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db', 'PATCH db', 'DELETE root-db', 'PATCH db'])
+    expect(stored(claims, 'root-db')).toMatchObject({ spec: fromNightly('root') })
   })
 
   test.each([
@@ -298,9 +345,9 @@ describe('kubectl vm restore', () => {
     })
     expect(await vm('restore', 'db', 'nightly')).toMatchObject({
       code: 0,
-      err: `${waiting}db: being deleted: root-db\ndb: no claim is left to delete\n`,
+      err: `${waiting}db: being deleted: root-db\n${untilCreated}${unfilledRoot}`,
     })
-    expect([early, writeNames()]).toEqual([['PATCH db'], ['PATCH db', 'DELETE root-db']])
+    expect([early, writeNames()]).toEqual([['PATCH db'], ['PATCH db', 'DELETE root-db', 'PATCH db']])
   })
 
   test.each([
@@ -410,14 +457,17 @@ describe('kubectl vm restore', () => {
       }
       return undefined
     }
-    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({
+      code: 0,
+      err: 'db: being deleted: root-db\ndb: each claim is from the snapshot\n',
+    })
   })
 
   test.each([
     [
       'deletes a claim that is created from the old template meanwhile',
       {},
-      ['PATCH db', 'DELETE root-db', 'DELETE root-db'],
+      ['PATCH db', 'DELETE root-db', 'DELETE root-db', 'PATCH db'],
     ],
     ['keeps a claim that is created from the snapshot meanwhile', fromNightly('root'), ['PATCH db', 'DELETE root-db']],
   ])('%s', async (_, spec, expected) => {

@@ -142,7 +142,7 @@ export async function restoreSnapshot(
     const interruption = new AbortController()
     const { signal } = interruption
     void world.interrupted().then(() => interruption.abort(new Usage(`interrupted; ${unfinished}`)))
-    // Before the claims are deleted: missing claims are created from the templates, at the latest at the next start.
+    // Before the claims are deleted: missing claims are created from the templates.
     const changed = await kube.patch(virtualMachineConfigs, ref, { type: 'json', body }, { signal })
     try {
       const old = new Set(replaced.map(({ uid }) => uid))

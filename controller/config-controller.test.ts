@@ -294,6 +294,32 @@ describe('a restart', () => {
     expect(conflicts).toBe(-1)
   })
 
+  test.each([
+    ['without a VM', undefined],
+    ['with a finished VM', 'Succeeded'],
+    ['with a failed VM', 'Failed'],
+  ])('creates claims that are gone when an annotation of a config %s changes', async (_, phase) => {
+    const { clock, server, run, start } = await setUp()
+    if (phase !== undefined) server.put(vms, { ...run('v-1'), status: { phase } })
+    const found = server.find(configs, 'default', 'web')!
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    server.put(configs, { ...found, spec: { ...(found['spec'] as object), claimTemplates } })
+    start()
+    const claims = '/api/v1/persistentvolumeclaims'
+    const untilCreated = () =>
+      until(
+        () => server.find(claims, 'default', 'root-web') !== undefined,
+        () => clock.advance(10),
+      )
+    await untilCreated()
+    await until(() => status(server).phase === (phase === 'Failed' ? 'Failed' : 'Stopped'))
+    server.remove(claims, 'default', 'root-web')
+    const config = server.find(configs, 'default', 'web')!
+    server.put(configs, { ...config, metadata: { ...config.metadata, annotations: { 'virtset.io/restored-at': 'a' } } })
+    await untilCreated()
+    expect(server.find(claims, 'default', 'root-web')).toMatchObject({ spec: claimTemplates[0]?.spec })
+  })
+
   test.each(['claims', 'a restart'])('%s that were refused are not tried again when labels change', async (what) => {
     const { clock, server, requestRestart, start } = await setUp()
     const found = server.find(configs, 'default', 'web')!

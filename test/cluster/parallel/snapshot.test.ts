@@ -189,6 +189,9 @@ test('kubectl vm restores and clones a config whose claims have grown', async ()
   await vm('stop', 'linux', '--wait')
   const restored = await vm('restore', 'linux', snapshot)
   for (const name of ['data-linux', 'file-linux']) expect(restored).toContain(`persistentvolumeclaim/${name} deleted`)
+  // From now on, the external-snapshotter keeps the VolumeSnapshots.
+  expect(await read('.spec.dataSource.name', 'pvc', 'data-linux')).toBe(`${snapshot}-data`)
+  expect(await read('.spec.dataSource.name', 'pvc', 'file-linux')).toBe(`${snapshot}-file`)
   await vm('start', 'linux')
   expect(await vm('clone', snapshot, 'cloned')).toBe(
     `virtualmachineconfig.virtset.io/cloned created from ${snapshot}\n`,
