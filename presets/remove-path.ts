@@ -1,4 +1,5 @@
 import { pathKeys } from '../api/path.ts'
+import { virtualMachineStructure } from './structure.ts'
 
 /** A parsed path to remove. */
 export interface RemovePath {
@@ -50,16 +51,43 @@ function bracketStep(text: string): RemoveStep {
   return { kind: 'match', at, path: at.split('.'), value: text.slice(equals + 1) }
 }
 
+/** What a step names. */
+type Place = string | number | typeof anyItem
+const anyItem = Symbol('any item')
+
 /** Whether a path may name what one of these `remove` paths removed: the same keys, and an index for each item. */
 export function canRemove(removes: readonly RemovePath[], path: string): boolean {
   const [root, ...keys] = pathKeys(path)
-  return (
-    root === 'spec' &&
-    removes.some(({ steps }) => steps.length <= keys.length && steps.every((step, index) => isAt(step, keys[index])))
-  )
+  const places = inLists(keys, 0)
+  return root === 'spec' && removes.some((remove) => isBelow(placesOf(remove), places))
 }
 
-function isAt(step: RemoveStep, key: string | number | undefined): boolean {
-  if (step.kind === 'key') return String(key) === step.key
-  return typeof key === 'number' && (step.kind === 'match' || key === step.index)
+const isBelow = (removed: readonly Place[], places: readonly Place[]): boolean =>
+  removed.length <= places.length && removed.every((place, index) => isAt(place, places[index]))
+
+const isAt = (removed: Place, place: Place | undefined): boolean =>
+  removed === anyItem ? typeof place === 'number' : removed === place || removed === String(place)
+
+const placesOfPaths = new WeakMap<RemovePath, readonly Place[]>()
+
+function placesOf(remove: RemovePath): readonly Place[] {
+  const known = placesOfPaths.get(remove)
+  if (known !== undefined) return known
+  const places = remove.steps.map((step) =>
+    step.kind === 'key' ? step.key : step.kind === 'index' ? step.index : anyItem,
+  )
+  const made = inLists(places, anyItem)
+  placesOfPaths.set(remove, made)
+  return made
+}
+
+/** With each short key as its list and an item. */
+function inLists(places: readonly Place[], item: Place): readonly Place[] {
+  let at = virtualMachineStructure().field('spec')
+  return places.flatMap((place) => {
+    const list = at?.kind === 'object' ? at.singles.get(String(place)) : undefined
+    if (at?.kind === 'object') at = at.field(String(place))
+    else at = at?.kind === 'list' ? at.item : undefined
+    return list === undefined ? [place] : [list, item]
+  })
 }

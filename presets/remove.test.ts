@@ -100,6 +100,52 @@ test.each<[string, Given, readonly CompiledPreset[], Given]>([
   ['nothing below a value', { title: 'a' }, [remove('domain.title.b')], { title: 'a' }],
 ])('removes %s', (_, user, presets, expected) => expect(domainOf(injectSmall(vmWith(user), presets))).toEqual(expected))
 
+describe('of a list whose only item has a short key', () => {
+  const evil = { name: 'evil', port: 1 }
+  const good = { name: 'good', port: 2 }
+  const network = (source: Given) =>
+    disks({ type: 'network', target: { dev: 'vda' }, source: { name: 'n', ...source } })
+  const at = 'domain.devices.disks[0].source'
+
+  test.each<[string, Given, Given]>([
+    [`${at}.hosts`, { host: evil }, {}],
+    [`${at}.hosts[0]`, { host: evil }, {}],
+    [`${at}.hosts[1]`, { host: evil }, { host: evil }],
+    [`${at}.hosts[name=evil]`, { host: evil }, {}],
+    [`${at}.hosts[name=good]`, { host: evil }, { host: evil }],
+    [`${at}.hosts[0].port`, { host: evil }, { host: { name: 'evil' } }],
+    [`${at}.host`, { host: evil }, {}],
+    [`${at}.host`, { hosts: [good, evil] }, {}],
+    [`${at}.host.port`, { hosts: [good, evil] }, { hosts: [{ name: 'good' }, { name: 'evil' }] }],
+  ])('%s of %j leaves %j', (path, source, left) => {
+    expect(domainOf(injectSmall(vmWith(network(source)), [remove(path)]))).toEqual(network(left))
+  })
+
+  test.each<[Given]>([[{ host: evil }], [{ hosts: [evil] }], [{ hosts: [good, evil] }]])(
+    'an item is found by a value in %j',
+    (source) => {
+      const path = 'domain.devices.disks[source.host.name=evil]'
+      expect(domainOf(injectSmall(vmWith(network(source)), [remove(path)]))).toEqual({})
+    },
+  )
+
+  test('no item is found by another value', () => {
+    const sent = network({ hosts: [good, evil] })
+    const path = 'domain.devices.disks[source.host.name=other]'
+    expect(domainOf(injectSmall(vmWith(sent), [remove(path)]))).toEqual(sent)
+  })
+
+  test('the record names it as the user wrote it', () => {
+    const { removed } = injectSmall(vmWith(network({ host: evil })), [remove(`${at}.hosts`)])
+    expect([...removed.keys()]).toEqual(['spec.domain.devices.disks[0].source.host'])
+  })
+
+  test('what a stronger preset sets in it remains', () => {
+    const presets = [byCluster(network({ host: { port: 1 } })), remove(`${at}.hosts`)]
+    expect(domainOf(injectSmall(vmWith(network({ host: evil })), presets))).toEqual(network({ host: { port: 1 } }))
+  })
+})
+
 describe('what a stronger preset sets in an item', () => {
   const enforced = { alias: { name: 'ua-lan' }, model: { type: 'virtio' } }
   const address = '52:54:00:00:00:01'

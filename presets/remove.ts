@@ -7,7 +7,7 @@ import type { Conflict } from './merge.ts'
 import type { Path } from '../api/path.ts'
 import type { MatchStep, RemoveStep } from './remove-path.ts'
 import type { Source } from './source.ts'
-import type { ListStructure, Structure } from './structure.ts'
+import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 import type { ListItem, LeafNode, Node } from './tree.ts'
 import { emit, open } from './tree.ts'
@@ -23,9 +23,12 @@ export interface Removed {
   readonly removed: readonly Removal[]
 }
 
+/** A step of a path, or every item of a list. */
+type Step = RemoveStep | { readonly kind: 'every' }
+
 /** A path from the root, and the preset that removes it. */
 export interface Target {
-  readonly steps: readonly RemoveStep[]
+  readonly steps: readonly Step[]
   readonly preset: CompiledPreset
 }
 
@@ -34,7 +37,7 @@ interface Work {
   readonly conflicts: Conflict[]
   readonly removed: Removal[]
   /** What the value in a step means, by the step: it is compared with each item of its list. */
-  readonly meanings: WeakMap<RemoveStep, string>
+  readonly meanings: WeakMap<Step, string>
 }
 
 /**
@@ -76,14 +79,51 @@ function removeInObject(
   work: Work,
 ): Node | undefined {
   work.steps.spend(targets.length)
-  const byKey = Map.groupBy(targets, ({ steps: [step] }) => (step?.kind === 'key' ? step.key : undefined))
+  const { structure, path } = node
+  const byKey = Map.groupBy(
+    targets.map((target) => withListKey(structure, target)),
+    ({ steps: [step] }) => (step?.kind === 'key' ? step.key : undefined),
+  )
   const entries = new Map<string, Node>()
   for (const [key, entry] of node.entries) {
-    const inner = (byKey.get(key) ?? []).map(({ steps: [, ...rest], preset }) => ({ steps: rest, preset }))
-    const left = removeIn(entry, node.structure.field(key), { parent: node.path, key }, inner, work)
+    const list = structure.singles.get(key)
+    const inner = (byKey.get(list ?? key) ?? []).map(({ steps: [, ...rest], preset }) => ({ steps: rest, preset }))
+    const at = { parent: path, key }
+    const left =
+      list === undefined
+        ? removeIn(entry, structure.field(key), at, inner, work)
+        : removeInOnlyItem(entry, structure.field(list), at, inner, work)
     if (left !== undefined) entries.set(key, left)
   }
-  return entries.size === 0 && node.entries.size > 0 && !isRoot(node.path) ? undefined : { ...node, entries }
+  return entries.size === 0 && node.entries.size > 0 && !isRoot(path) ? undefined : { ...node, entries }
+}
+
+/** A short key names every item of its list, so that users cannot keep a value by writing it in the other spelling. */
+function withListKey({ singles }: ObjectStructure, { steps: [step, ...rest], preset }: Target): Target {
+  const list = step?.kind === 'key' ? singles.get(step.key) : undefined
+  const own = step === undefined ? rest : [step, ...rest]
+  return { preset, steps: list === undefined ? own : [{ kind: 'key', key: list }, { kind: 'every' }, ...rest] }
+}
+
+/** Removes from the value of a short key what the targets name in its list. */
+function removeInOnlyItem(
+  given: Node,
+  structure: Structure | undefined,
+  path: Path,
+  targets: readonly Target[],
+  work: Work,
+): Node | undefined {
+  if (structure?.kind !== 'list') return given
+  // It was merged as a field of its object, so it needs no key of its own.
+  const item: ListItem = { node: given, path, place: 0, createdBy: Infinity }
+  const left = removeIn(
+    { kind: 'list', structure, items: [item], user: undefined, path },
+    structure,
+    path,
+    targets,
+    work,
+  )
+  return left?.kind === 'list' ? left.items[0]?.node : undefined
 }
 
 /** The VM and its domain remain even if they are empty; so its spec and metadata never are. */
@@ -114,43 +154,58 @@ interface Reading {
 }
 
 /**
- * Reads values of an item, each once: thousands of paths can name one value, and users decide how large it is. Undefined
- * if there is no such value.
+ * Reads values of an item, each once: thousands of paths can name one value, and users decide how large it is. A path
+ * with a short key can have several values, one for each item of its list.
  */
 function readingsOf({ item: structure, keys }: ListStructure, item: ListItem, work: Work) {
   const isKey = (at: string) => keys.some((paths) => paths.some((path) => path.join('.') === at))
   const value = lazy(() => emit(item.node, item.path, work.steps).value)
-  const known = new Map<string, Reading | undefined>()
-  return ({ at, path }: MatchStep): Reading | undefined => {
-    if (known.has(at)) return known.get(at)
+  const known = new Map<string, readonly Reading[]>()
+  return ({ at, path }: MatchStep): readonly Reading[] => {
+    const read = known.get(at)
+    if (read !== undefined) return read
     work.steps.spend(path.length)
     const leaf = structureAt(structure, path)
-    const own = valueAt(value(), path)
+    const own = valuesAt(value(), path, structure)
     // The API server fills in other defaults only where their parents exist, and none for `null`.
-    const found = own === undefined && leaf?.kind === 'leaf' && isKey(at) ? leaf.absent : own
-    if (found !== undefined) work.steps.spend(sizeOf(found))
-    const reading =
-      found === undefined || leaf === undefined
-        ? undefined
-        : { structure: leaf, meaning: meaningOf(leaf, found), json: JSON.stringify(found) }
-    known.set(at, reading)
-    return reading
+    const found = own.length === 0 && leaf?.kind === 'leaf' && isKey(at) ? [leaf.absent] : own
+    const readings = found.flatMap((one): readonly Reading[] => {
+      if (one === undefined || leaf === undefined) return []
+      work.steps.spend(sizeOf(one))
+      return [{ structure: leaf, meaning: meaningOf(leaf, one), json: JSON.stringify(one) }]
+    })
+    known.set(at, readings)
+    return readings
   }
 }
 
+/** The values at a path, in whichever spelling the lists with a short key are. */
+function valuesAt(value: unknown, [key, ...rest]: readonly string[], structure: Structure | undefined): unknown[] {
+  if (key === undefined) return [value]
+  if (structure?.kind !== 'object') return []
+  const list = structure.singles.get(key)
+  const items = list === undefined ? undefined : valueAt(value, [list])
+  const own = valueAt(value, [key])
+  const below = [...(own === undefined ? [] : [own]), ...(Array.isArray(items) ? items : [])]
+  return below.flatMap((one) => valuesAt(one, rest, structure.field(key)))
+}
+
 function isMeant(
-  step: RemoveStep,
+  step: Step,
   readings: ReturnType<typeof readingsOf>,
   index: number,
-  { meanings }: Work,
+  { meanings, steps }: Work,
 ): boolean {
   if (step.kind === 'key') return false
+  if (step.kind === 'every') return true
   if (step.kind === 'index') return step.index === index
   const found = readings(step)
-  if (found === undefined) return false
-  const meant = meanings.get(step) ?? meaningOf(found.structure, step.value)
-  meanings.set(step, meant)
-  return found.meaning === meant || found.json === step.value
+  steps.spend(found.length)
+  return found.some(({ structure, meaning, json }) => {
+    const meant = meanings.get(step) ?? meaningOf(structure, step.value)
+    meanings.set(step, meant)
+    return meaning === meant || json === step.value
+  })
 }
 
 /** Whether an item still has its key and its union's deciding attribute. Without them it is removed as well. */
