@@ -152,6 +152,16 @@ test.each<[string, ReturnType<typeof vm>, Given, Given]>([
   expect({ domain: {}, ...expected }).toEqual(result.spec)
 })
 
+test('a volume that a stronger preset sets remains when the disk that others gave it is removed', () => {
+  const data = spec([using('data', 'vda')], volume('data'))
+  const { vm: result } = injectSmall(vm([using('data', 'vda')], volume('data')), [
+    clusterPreset('c', { strength: 'Enforce', ...spec([], volume('data', '2Gi')) }),
+    preset('p', data),
+    preset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vda]'] }),
+  ])
+  expect(result.spec).toEqual({ domain: {}, ...spec([], volume('data', '2Gi')) })
+})
+
 test.each<[string, readonly ReturnType<typeof preset>[], Given]>([
   ['', [preset('e', { strength: 'Enforce', domain: { title: 'a' } })], { title: 'a' }],
   [

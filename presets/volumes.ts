@@ -149,25 +149,20 @@ function replaceList(value: unknown, path: readonly string[], replace: (item: un
 }
 
 /**
- * After merging: removes the volumes that no device uses any more. A user's volume is removed only if a device of the
- * user used it, a preset's only if a preset's device did. A volume that a preset adds without a device remains.
+ * After merging: removes the volumes that no device uses any more. A volume that the user or a preset states without a
+ * device remains.
  * @param sources the sources before any value was dropped
  */
 export function dropOrphans(root: Node, structure: ObjectStructure, sources: readonly Source[]): Node {
-  const users = sources.filter(isUser)
-  const others = sources.filter((source) => !isUser(source))
-  const takenBy = (some: readonly Source[]) =>
-    new Set(some.flatMap(({ value }) => usersIn(value).flatMap((device) => volumeOf(device) ?? [])))
-  const [byUsers, byOthers] = [takenBy(users), takenBy(others)]
-  const ofUsers = new Set(users.flatMap(({ value }) => volumeNames(value)))
-  const ofOthers = new Set(others.flatMap(({ value }) => volumeNames(value)))
-  const isOrphan = (name: string): boolean => {
-    if (ofOthers.has(name) && !byOthers.has(name)) return false
-    return ofUsers.has(name) ? byUsers.has(name) : byOthers.has(name)
-  }
+  const withoutDevice = new Set(
+    sources.flatMap(({ value }) => {
+      const used = new Set(usersIn(value).map(volumeOf))
+      return volumeNames(value).filter((name) => !used.has(name))
+    }),
+  )
   const taken = new Set(userPaths.flatMap((path) => listAt(emitAt(root, path), [])).map(volumeOf))
   const left = listAt(emitAt(root, volumesPath), []).flatMap((volume) => nameOf(volume) ?? [])
-  const orphans = new Set(left.filter((name) => !taken.has(name) && isOrphan(name)))
+  const orphans = new Set(left.filter((name) => !taken.has(name) && !withoutDevice.has(name)))
   return orphans.size === 0 ? root : filterVolumes(root, structure, rootPath, volumesPath, orphans)
 }
 
