@@ -329,6 +329,22 @@ const filledAgain: readonly string[] = [
   'domain.currentMemory',
 ]
 
+/** Fields of items that libvirt fills in. `remove` is applied before. */
+const filledInItems: readonly string[] = Object.entries({
+  channels: ['type'],
+  consoles: ['type', 'target.type'],
+  controllers: ['index', 'model'],
+  disks: ['device', 'target.bus', 'driver.name', 'driver.type'],
+  filesystems: ['accessmode', 'driver.type'],
+  inputs: ['bus'],
+  interfaces: ['type', 'model.type', 'backend.type'],
+  panics: ['model'],
+  parallels: ['type'],
+  serials: ['type', 'target.type'],
+  videos: ['model.type'],
+  watchdogs: ['action'],
+}).flatMap(([list, fields]) => fields.map((field) => `domain.devices.${list}[${field}`))
+
 function warningsOf({ kind, spec }: Preset): string[] {
   const { selector, remove = [] } = spec
   const isForAll = [selector.matchLabels ?? {}, selector.matchExpressions ?? []].every(
@@ -344,7 +360,15 @@ function warningsOf({ kind, spec }: Preset): string[] {
     ),
     ...remove.flatMap((text, index) => {
       const plain = text.replaceAll(/\[[^\]]*\]/g, '')
-      return filledAgain.includes(plain) ? [`spec.remove[${index}]: libvirt sets ${plain} again if it is absent`] : []
+      const matched = text.replace(/=.*$/, '')
+      return [
+        ...(filledAgain.includes(plain) ? [`spec.remove[${index}]: libvirt sets ${plain} again if it is absent`] : []),
+        ...(filledInItems.includes(matched)
+          ? [
+              `spec.remove[${index}]: does not match a value that libvirt sets because the VM has none; enforce a value instead`,
+            ]
+          : []),
+      ]
     }),
   ]
 }
