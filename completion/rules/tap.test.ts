@@ -26,6 +26,17 @@ testRule('tap-interface', [
   },
 ])
 
+testRule('tap-once', [
+  {
+    taps,
+    refused: vm(tapped('tap2'), tapped('tap0'), tapped('tap2')),
+    causes: [
+      'spec.domain.devices.interfaces[2].target.dev: Duplicate value: "tap2": is already the target of devices.interfaces[0]',
+    ],
+    accepted: vm(tapped('tap2'), tapped('tap0'), tapped('tap9'), tapped('tap9')),
+  },
+])
+
 testRule('tap-routed', [
   {
     taps,

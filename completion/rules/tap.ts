@@ -1,6 +1,6 @@
 import { podPlugins, redirectPlugin, routedPlugin } from '../../api/tap.ts'
 import { list } from './device.ts'
-import { forbidden, invalid, required } from './finding.ts'
+import { duplicate, forbidden, invalid, required } from './finding.ts'
 import type { Rule } from './rule.ts'
 
 const ethernet = (dev: string) => ({ type: 'ethernet', target: { dev, managed: false } }) as const
@@ -29,6 +29,28 @@ export const tapInterface: Rule = {
       domain: { devices: { interfaces: [{ type: 'ethernet', target: { dev: 'tap0', managed: true } }] } },
       taps: [routed('tap0')],
     },
+    holds: { domain: { devices: { interfaces: [ethernet('tap0')] } }, taps: [routed('tap0')] },
+  },
+}
+
+export const tapOnce: Rule = {
+  id: 'tap-once',
+  description: 'Each of the `taps` of the VM must be the `target.dev` of at most one interface: it is one device.',
+  *check({ spec: { taps = [] }, domain }) {
+    const users = new Map<string, number>()
+    for (const [index, { target }] of list(domain, 'interfaces').entries()) {
+      const dev = taps.find((tap) => tap.dev === target?.dev)?.dev
+      if (dev === undefined) continue
+      const other = users.get(dev)
+      if (other === undefined) users.set(dev, index)
+      else {
+        const message = `is already the target of devices.interfaces[${other}]`
+        yield duplicate(`spec.domain.devices.interfaces[${index}].target.dev`, dev, message)
+      }
+    }
+  },
+  example: {
+    breaks: { domain: { devices: { interfaces: [ethernet('tap0'), ethernet('tap0')] } }, taps: [routed('tap0')] },
     holds: { domain: { devices: { interfaces: [ethernet('tap0')] } }, taps: [routed('tap0')] },
   },
 }
@@ -86,4 +108,4 @@ export const tapNetwork: Rule = {
 
 const other = `for another network, set the plugin ${redirectPlugin}`
 
-export const tapRules: readonly Rule[] = [tapInterface, tapRouted, tapNetwork]
+export const tapRules: readonly Rule[] = [tapInterface, tapOnce, tapRouted, tapNetwork]
