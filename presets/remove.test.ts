@@ -184,6 +184,22 @@ describe('outside the domain', () => {
   })
 })
 
+test.each(['domain.devices', 'domain.devices.videos', 'domain.devices.videos[0]'])(
+  'what a weaker preset leaves when it removes %s, a stronger one can remove',
+  (above) => {
+    const vga = { devices: { videos: [{ model: { type: 'vga' } }, { model: { type: 'qxl' } }] } }
+    const presets = [
+      preset('p', { strength: 'Enforce', priority: 1, domain: vga }),
+      remove(above),
+      clusterPreset('c', {
+        strength: 'Enforce',
+        remove: ['domain.devices.videos[0].model', 'domain.devices.videos[model.type=qxl].model'],
+      }),
+    ]
+    expect(domainOf(injectSmall(vmWith({}), presets))).toEqual({})
+  },
+)
+
 describe('records what it removed', () => {
   test('of a preset and of the user', () => {
     const { removed } = injectSmall(vmWith({ type: 'kvm', features: { acpi: {} } }), [

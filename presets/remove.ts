@@ -66,8 +66,22 @@ function removeIn(
   const [strongest] = targets
     .filter(({ steps }) => steps.length === 0)
     .toSorted((one, other) => other.preset.rank - one.preset.rank)
-  if (strongest !== undefined) return strip(given, path, strongest.preset, work)
-  if (targets.length === 0) return given
+    .map(({ preset }) => preset)
+  // What one preset leaves here because it is weaker than the source, a stronger one can remove.
+  const below = targets.filter(
+    ({ steps, preset }) => steps.length > 0 && (strongest === undefined || preset.rank > strongest.rank),
+  )
+  const left = below.length === 0 ? given : removeBelow(given, structure, path, below, work)
+  return strongest === undefined || left === undefined ? left : strip(left, path, strongest, work)
+}
+
+function removeBelow(
+  given: Node,
+  structure: Structure | undefined,
+  path: Path,
+  targets: readonly Target[],
+  work: Work,
+): Node | undefined {
   const node = open(given, structure, path)
   if (node.kind === 'object') return removeInObject(node, targets, work)
   return node.kind === 'list' ? removeInList(node, targets, work) : given
