@@ -15,7 +15,7 @@ import {
   type Structure,
   type UnionStructure,
 } from './structure.ts'
-import type { ListItem, Node } from './tree.ts'
+import type { LeafNode, ListItem, Node } from './tree.ts'
 import { unchanged } from './tree.ts'
 
 /** Sources of one rank that set one leaf to different values, with no stronger source for it. */
@@ -180,7 +180,14 @@ function mergeObject(structure: ObjectStructure, given: readonly Source[], path:
     if (node !== undefined) entries.set(key, withUsersSpelling(structure, key, node, user?.value))
   }
   if (entries.size === 0) return presence(sources)
-  return { kind: 'object', structure, entries, user: isRecord(user?.value) ? user.value : undefined, path }
+  return {
+    kind: 'object',
+    structure,
+    entries,
+    user: isRecord(user?.value) ? user.value : undefined,
+    path,
+    presence: presence(objects),
+  }
 }
 
 /** All sources' values for each key that a preset states. One pass: many sources may have one key each. */
@@ -217,7 +224,7 @@ function withUsersSpelling(structure: ObjectStructure, key: string, node: Node, 
 }
 
 /** An empty object means that the element exists (`acpi: {}`), so it is a value. */
-function presence(sources: readonly ObjectSource[]): Node | undefined {
+function presence(sources: readonly ObjectSource[]): LeafNode | undefined {
   const present = sources.filter(({ value }) => Object.keys(value).length === 0)
   const credited = present.find(isUser) ?? present[0]
   if (credited === undefined) return undefined

@@ -168,6 +168,20 @@ describe('what a stronger preset sets in an item', () => {
     expect(domainOf(injectSmall(vmWith(disks(disk('vda'))), presets))).toEqual({})
   })
 
+  test.each(['domain.clock', 'domain.clock.offset'])('remains if it is only that there is one, of %s', (path) => {
+    const presets = [byCluster({ clock: {} }), remove(path)]
+    expect(domainOf(injectSmall(vmWith({ clock: { offset: 'utc' } }), presets))).toEqual({ clock: {} })
+  })
+
+  test('is in conflict with one of its rank that removes it, even if the user states more of it', () => {
+    const presets = [preset('p', { strength: 'Enforce', domain: { clock: {} } }), remove('domain.clock')]
+    const outcomes = [{}, { clock: { offset: 'utc' } }].map((user) => injectSmall(vmWith(user), presets).causes)
+    expect(outcomes.map((causes) => causes.map(({ field }) => field))).toEqual([
+      ['spec.domain.clock'],
+      ['spec.domain.clock'],
+    ])
+  })
+
   test('does not remain if a stronger one removes its key', () => {
     const presets = [
       preset('d', { strength: 'Enforce', domain: interfaces({ mac: { address }, model: { type: 'virtio' } }) }),

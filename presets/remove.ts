@@ -6,10 +6,10 @@ import { lazy } from './lazy.ts'
 import type { Conflict } from './merge.ts'
 import type { Path } from '../api/path.ts'
 import type { MatchStep, RemoveStep } from './remove-path.ts'
-import type { Source } from './source.ts'
+import { lowestRank, type Source } from './source.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
-import type { ListItem, LeafNode, Node } from './tree.ts'
+import type { ListItem, LeafNode, Node, ObjectNode } from './tree.ts'
 import { emit, open } from './tree.ts'
 
 export interface Removal {
@@ -87,11 +87,7 @@ function removeBelow(
   return node.kind === 'list' ? removeInList(node, targets, work) : given
 }
 
-function removeInObject(
-  node: Extract<Node, { kind: 'object' }>,
-  targets: readonly Target[],
-  work: Work,
-): Node | undefined {
+function removeInObject(node: ObjectNode, targets: readonly Target[], work: Work): Node | undefined {
   work.steps.spend(targets.length)
   const { structure, path } = node
   const byKey = Map.groupBy(
@@ -109,8 +105,12 @@ function removeInObject(
         : removeInOnlyItem(entry, structure.field(list), at, inner, work)
     if (left !== undefined) entries.set(key, left)
   }
-  return entries.size === 0 && node.entries.size > 0 && !isRoot(path) ? undefined : { ...node, entries }
+  if (entries.size > 0 || node.entries.size === 0 || isRoot(path)) return { ...node, entries }
+  return targets.every(({ preset }) => isHeld(node, preset)) ? node.presence : undefined
 }
+
+/** Whether a preset that is not weaker states the object, even if it has no field. */
+const isHeld = ({ presence }: ObjectNode, { rank }: CompiledPreset): boolean => (presence?.rank ?? lowestRank) >= rank
 
 /** A short key names every item of its list, so that users cannot keep a value by writing it in the other spelling. */
 function withListKey({ singles }: ObjectStructure, { steps: [step, ...rest], preset }: Target): Target {
@@ -154,8 +154,9 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
     if (left === undefined) continue
     // A stronger preset would have created the item without this key.
-    const isHeld = inner.some(({ preset }) => preset.rank < item.createdBy)
-    if (inner.length === 0 || isHeld || isWhole(node.structure, left, item, work)) items.push({ ...item, node: left })
+    const isCreated = inner.some(({ preset }) => preset.rank < item.createdBy)
+    if (inner.length === 0 || isCreated || isWhole(node.structure, left, item, work))
+      items.push({ ...item, node: left })
   }
   return items.length === 0 && node.items.length > 0 ? undefined : { ...node, items }
 }
@@ -246,7 +247,9 @@ function strip(given: Node, path: Path, preset: CompiledPreset, work: Work): Nod
         const node = strip(entry, { parent: path, key }, preset, work)
         return node === undefined ? [] : [[key, node] as const]
       })
-      return left.length === 0 ? undefined : { ...given, entries: new Map(left) }
+      if (left.length > 0) return { ...given, entries: new Map(left) }
+      const { presence } = given
+      return presence !== undefined && isHeld(given, preset) ? stripLeaf(presence, path, preset, work) : undefined
     }
     case 'list': {
       const left = given.items.flatMap((item) => {

@@ -36,6 +36,8 @@ export interface ObjectNode {
   /** The user's own object, if any. It is returned as is if nothing in it changed. */
   readonly user: { readonly [key: string]: unknown } | undefined
   readonly path: Path
+  /** The empty object that presets state, which is there without any field. */
+  readonly presence?: LeafNode | undefined
 }
 
 export interface ListNode {
