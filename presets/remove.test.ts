@@ -168,6 +168,11 @@ describe('what a stronger preset sets in an item', () => {
     expect(domainOf(injectSmall(vmWith(disks(disk('vda'))), presets))).toEqual({})
   })
 
+  test('remains if the same preset removes another key of it', () => {
+    const both = { strength: 'Enforce', domain: interfaces(enforced), remove: ['domain.devices.interfaces[0].mac'] }
+    expect(domainOf(injectSmall(vmWith(interfaces(sent)), [preset('b', both)]))).toEqual(interfaces(enforced))
+  })
+
   test.each(['domain.clock', 'domain.clock.offset'])('remains if it is only that there is one, of %s', (path) => {
     const presets = [byCluster({ clock: {} }), remove(path)]
     expect(domainOf(injectSmall(vmWith({ clock: { offset: 'utc' } }), presets))).toEqual({ clock: {} })

@@ -153,8 +153,8 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
     if (left === undefined) continue
-    // A stronger preset would have created the item without this key.
-    const isCreated = inner.some(({ preset }) => preset.rank < item.createdBy)
+    // A preset that is not weaker would have created the item without this key.
+    const isCreated = inner.some(({ preset }) => preset.rank <= item.createdBy)
     if (inner.length === 0 || isCreated || isWhole(node.structure, left, item, work))
       items.push({ ...item, node: left })
   }
