@@ -187,12 +187,19 @@ describe('what a stronger preset sets in an item', () => {
     ])
   })
 
-  test('does not remain if a stronger one removes its key', () => {
+  test.each([
+    ['', []],
+    [', whatever a weaker one removes of it', [remove('domain.devices.interfaces[0].alias')]],
+  ])('does not remain if a stronger one removes its key%s', (_, others) => {
     const presets = [
-      preset('d', { strength: 'Enforce', domain: interfaces({ mac: { address }, model: { type: 'virtio' } }) }),
+      preset('d', {
+        strength: 'Enforce',
+        priority: 1,
+        domain: interfaces({ mac: { address }, model: { type: 'virtio' } }),
+      }),
       clusterPreset('r', { strength: 'Enforce', remove: ['domain.devices.interfaces[0].mac'] }),
     ]
-    expect(domainOf(injectSmall(vmWith(interfaces({ mac: { address } })), presets))).toEqual({})
+    expect(domainOf(injectSmall(vmWith(interfaces({ mac: { address } })), [...presets, ...others]))).toEqual({})
   })
 })
 

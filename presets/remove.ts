@@ -6,7 +6,7 @@ import { lazy } from './lazy.ts'
 import type { Conflict } from './merge.ts'
 import type { Path } from '../api/path.ts'
 import type { MatchStep, RemoveStep } from './remove-path.ts'
-import { lowestRank, type Source } from './source.ts'
+import type { Source } from './source.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 import type { ListItem, LeafNode, Node, ObjectNode } from './tree.ts'
@@ -105,12 +105,8 @@ function removeInObject(node: ObjectNode, targets: readonly Target[], work: Work
         : removeInOnlyItem(entry, structure.field(list), at, inner, work)
     if (left !== undefined) entries.set(key, left)
   }
-  if (entries.size > 0 || node.entries.size === 0 || isRoot(path)) return { ...node, entries }
-  return targets.every(({ preset }) => isHeld(node, preset)) ? node.presence : undefined
+  return entries.size > 0 || node.entries.size === 0 || isRoot(path) ? { ...node, entries } : node.presence
 }
-
-/** Whether a preset that is not weaker states the object, even if it has no field. */
-const isHeld = ({ presence }: ObjectNode, { rank }: CompiledPreset): boolean => (presence?.rank ?? lowestRank) >= rank
 
 /** A short key names every item of its list, so that users cannot keep a value by writing it in the other spelling. */
 function withListKey({ singles }: ObjectStructure, { steps: [step, ...rest], preset }: Target): Target {
@@ -153,13 +149,19 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
     if (left === undefined) continue
-    // A preset that is not weaker would have created the item without this key.
-    const isCreated = inner.some(({ preset }) => preset.rank <= item.createdBy)
-    if (inner.length === 0 || isCreated || isWhole(node.structure, left, item, work))
-      items.push({ ...item, node: left })
+    // Another preset would have created the item without the key that a weaker one, or itself, removes.
+    const stronger = inner.filter(({ preset }) => preset.rank > item.createdBy)
+    const ofStronger = stronger.length === inner.length ? left : removeAside(item, node.structure.item, stronger, work)
+    if (stronger.length === 0 || isWhole(node.structure, ofStronger, item, work)) items.push({ ...item, node: left })
   }
   return items.length === 0 && node.items.length > 0 ? undefined : { ...node, items }
 }
+
+/** What would be left of an item if only these targets were removed. */
+const removeAside = (item: ListItem, structure: Structure, targets: readonly Target[], work: Work): Node | undefined =>
+  targets.length === 0
+    ? item.node
+    : removeIn(item.node, structure, item.path, targets, { ...work, conflicts: [], removed: [] })
 
 /** A value of an item, in the forms with which a path is compared. */
 interface Reading {
@@ -224,7 +226,13 @@ function isMeant(
 }
 
 /** Whether an item still has its key and its union's deciding attribute. Without them it is removed as well. */
-function isWhole({ item: structure, keys }: ListStructure, left: Node, item: ListItem, { steps }: Work): boolean {
+function isWhole(
+  { item: structure, keys }: ListStructure,
+  left: Node | undefined,
+  item: ListItem,
+  { steps }: Work,
+): boolean {
+  if (left === undefined) return false
   const before = emit(item.node, item.path, steps).value
   const after = emit(left, item.path, steps).value
   const remains = (path: readonly string[]) => valueAt(before, path) === undefined || valueAt(after, path) !== undefined
@@ -249,7 +257,9 @@ function strip(given: Node, path: Path, preset: CompiledPreset, work: Work): Nod
       })
       if (left.length > 0) return { ...given, entries: new Map(left) }
       const { presence } = given
-      return presence !== undefined && isHeld(given, preset) ? stripLeaf(presence, path, preset, work) : undefined
+      return presence !== undefined && presence.rank >= preset.rank
+        ? stripLeaf(presence, path, preset, work)
+        : undefined
     }
     case 'list': {
       const left = given.items.flatMap((item) => {
