@@ -344,14 +344,19 @@ describe('against an API server', () => {
     return annotations[gracePeriodAnnotation]
   }
 
-  test.each([
-    ['refused by a policy', 422, undefined, ['PATCH', 'DELETE', 'PATCH']],
-    ['not known to have failed', 500, '0', ['PATCH', 'DELETE']],
-  ])('a grace period is removed again if the deletion is %s', async (_, code, left, expected) => {
+  test.each<[string, number, boolean, string | undefined, string[]]>([
+    ['is removed again if a policy refuses the deletion', 422, false, undefined, ['PATCH', 'DELETE', 'PATCH']],
+    ['is removed again if a policy fails', 500, false, undefined, ['PATCH', 'DELETE', 'PATCH']],
+    ['remains if the VM is being deleted all the same', 500, true, '0', ['PATCH', 'DELETE']],
+  ])('a grace period %s', async (_, code, isDeleted, left, expected) => {
     const { server, power } = await setUp()
-    put(server, vms, vm('Running'))
+    put(server, vms, vm('Running', { finalizers: ['a/b'] }))
     const body = { kind: 'Status', code, reason: 'Invalid', message: 'no' }
-    server.fault = ({ method }) => (method === 'DELETE' ? { status: code, body } : undefined)
+    server.fault = ({ method }) => {
+      if (method !== 'DELETE') return undefined
+      if (isDeleted) put(server, vms, vm('Running', { ...ending, annotations: { [gracePeriodAnnotation]: '0' } }))
+      return { status: code, body }
+    }
     const error = await power(request('stop', { gracePeriodSeconds: 0 })).catch((thrown: unknown) => thrown)
     expect(error instanceof ApiError && error.status.code).toBe(code)
     expect(graceOf(server)).toBe(left)

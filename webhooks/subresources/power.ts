@@ -4,7 +4,7 @@ import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { templateWithClaims } from '../../api/claim-template.ts'
 import { generateNameFor, gracePeriodAnnotation, isControlledBy, virtualMachineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
-import { isAlreadyExists, isConflict, isRefusal, unlessNotFound } from '../../runtime/api-error.ts'
+import { isAlreadyExists, isConflict, unlessNotFound } from '../../runtime/api-error.ts'
 import { sleep, timestamp } from '../../runtime/clock.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
@@ -181,8 +181,8 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     try {
       await unlessNotFound(kube.delete(virtualMachines, ref, { uid, dryRun }))
     } catch (error) {
-      // After other errors, the VM may be deleted, with this grace period.
-      if (isRefusal(error) && deletionTimestamp === undefined) await write(null)
+      const left = await unlessNotFound(kube.get(vms, ref)).catch(() => undefined)
+      if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined) await write(null)
       throw error
     }
   }
