@@ -327,11 +327,6 @@ test.each<[string, Given, string[]]>([
       'spec.remove[1]: libvirt sets domain.devices.inputs again if it is absent',
     ],
   ],
-  [
-    'that removes items by a value that libvirt fills in',
-    enforce('domain.devices.interfaces[type=user].mac', 'domain.devices.disks[target.dev=vda]'),
-    ['spec.remove[0]: does not match a value that libvirt sets because the VM has none; enforce a value instead'],
-  ],
 ])('a preset %s is accepted with a warning', (_, spec, warnings) => {
   expect(checkPreset(written(spec))).toEqual({ causes: [], warnings })
 })
