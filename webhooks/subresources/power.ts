@@ -182,7 +182,9 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
       await unlessNotFound(kube.delete(virtualMachines, ref, { uid, dryRun }))
     } catch (error) {
       const left = await unlessNotFound(kube.get(vms, ref)).catch(() => undefined)
-      if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined) await write(null)
+      if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined) {
+        await write(null).catch(() => undefined)
+      }
       throw error
     }
   }
