@@ -8,16 +8,17 @@ import { SessionRefusal } from './session-client.ts'
 import type { SessionRequest } from './session-request.ts'
 import { tenantOf } from './tenant.ts'
 
-/** The most sessions of a replica: in total, and of one user, namespace and VM. */
+/** The most sessions of a replica: in total, and of one user, of a namespace, of one user in it, and of a VM. */
 export interface SessionLimits {
   readonly all: number
   readonly perUser: number
   readonly perNamespace: number
+  readonly perMember: number
   readonly perVm: { readonly [pool in SessionPool]: number }
 }
 
-/** A session takes 100 to 200 KiB. One user leaves half of a namespace to the others. */
-const defaultLimits: SessionLimits = { all: 256, perUser: 32, perNamespace: 64, perVm: sessionsPerVm }
+/** A session takes 100 to 200 KiB. One user, who can have all those of a VM, leaves some of a namespace to the others. */
+const defaultLimits: SessionLimits = { all: 256, perUser: 64, perNamespace: 64, perMember: 48, perVm: sessionsPerVm }
 
 /**
  * How fast a user, and a namespace, can open sessions. Opening one takes a request to the API server and a TLS
@@ -49,12 +50,13 @@ export interface SessionPlaces {
  */
 export function createSessionPlaces(
   clock: Pick<Clock, 'monotonic'>,
-  { all, perUser, perNamespace, perVm }: SessionLimits = defaultLimits,
+  { all, perUser, perNamespace, perMember, perVm }: SessionLimits = defaultLimits,
 ): SessionPlaces {
   const replica = createFairLimit(all)
   const shares = {
     user: createShares(perUser),
     namespace: createShares(perNamespace),
+    member: createShares(perMember),
     VM: { ports: createShares(perVm.ports), others: createShares(perVm.others) },
   }
   const attemptsOf = {
@@ -70,13 +72,14 @@ export function createSessionPlaces(
     attempt: (user) => count('user', tenantOf(user)),
     take(user, { namespace, name, target }) {
       count('namespace', namespace)
-      const keys = { user: tenantOf(user), namespace, VM: `${namespace}/${name}` } as const
+      const tenant = tenantOf(user)
+      const keys = { user: tenant, namespace, member: `${namespace}/${tenant}`, VM: `${namespace}/${name}` } as const
       const sharesOf = { ...shares, VM: shares.VM[poolOf(target)] }
       const leaves: (() => void)[] = []
       const leave = () => {
         for (const one of leaves) one()
       }
-      for (const owner of ['VM', 'namespace', 'user'] as const) {
+      for (const owner of ['VM', 'namespace', 'member', 'user'] as const) {
         const one = sharesOf[owner].take(keys[owner])
         if (one === undefined) {
           leave()
@@ -98,9 +101,10 @@ export function createSessionPlaces(
 }
 
 /** For a session that was displaced, or that found no place. */
-export function tooMany(owner: 'VM' | 'namespace' | 'user' | 'replica'): SessionRefusal {
-  const who = owner === 'replica' ? 'this replica of the webhooks' : `the ${owner}`
-  const message = `${who} has too many sessions; close one of them, or try again`
+export function tooMany(owner: 'VM' | 'namespace' | 'member' | 'user' | 'replica'): SessionRefusal {
+  const who = owner === 'replica' ? 'this replica of the webhooks' : `the ${owner === 'member' ? 'user' : owner}`
+  const where = owner === 'member' ? ' in the namespace' : ''
+  const message = `${who} has too many sessions${where}; close one of them, or try again`
   return new SessionRefusal({ code: 429, reason: 'TooManyRequests', message })
 }
 

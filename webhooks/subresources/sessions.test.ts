@@ -227,7 +227,7 @@ test('a refusal of the handler reaches the user, and holds no place', async () =
     reason: 'TooManyRequests',
     message: 'the VM already has 16 sessions',
   })
-  const limits = { all: 1, perUser: 1, perNamespace: 1, perVm: perVm(1) }
+  const limits = { all: 1, perUser: 1, perNamespace: 1, perMember: 9, perVm: perVm(1) }
   const { attach } = await start({ limits, open: () => Promise.reject(refusal) })
   for (let count = 0; count < 3; count++) expect(await attach()).toMatchObject({ code: 429, body: refusal.message })
 })
@@ -235,13 +235,21 @@ test('a refusal of the handler reaches the user, and holds no place', async () =
 test.each([
   ['of a VM', { perVm: perVm(1) }, 'default/web', 'jo', 'default/web', 'the VM has too many sessions'],
   ['of a namespace', { perNamespace: 1 }, 'default/web', 'jo', 'default/db', 'the namespace has too many sessions'],
+  [
+    'of a user in a namespace',
+    { perMember: 1 },
+    'one/web',
+    'jane',
+    'one/db',
+    'the user has too many sessions in the namespace',
+  ],
   ['of a user', { perUser: 1 }, 'one/web', 'jane', 'other/web', 'the user has too many sessions'],
   ['of a replica', { all: 1 }, 'one/web', 'jo', 'other/web', 'this replica of the webhooks has too many sessions'],
 ])(
   'the sessions %s are limited, and a session that ends makes room',
   async (_, limit, first, user, second, message) => {
     const { lines, attach } = await start({
-      limits: { all: 9, perUser: 9, perNamespace: 9, perVm: perVm(9), ...limit },
+      limits: { all: 9, perUser: 9, perNamespace: 9, perMember: 9, perVm: perVm(9), ...limit },
     })
     const { client } = await attach(first)
     expect(await attach(second, user)).toMatchObject({ code: 429, body: expect.stringContaining(message) })
@@ -252,7 +260,7 @@ test.each([
 )
 
 test('a namespace with fewer sessions takes the place of the latest session of another one', async () => {
-  const { attach } = await start({ limits: { all: 2, perUser: 9, perNamespace: 9, perVm: perVm(9) } })
+  const { attach } = await start({ limits: { all: 2, perUser: 9, perNamespace: 9, perMember: 9, perVm: perVm(9) } })
   const first = await attach('one/web')
   const latest = await attach('one/web')
   expect(await attach('one/web')).toMatchObject({ code: 429, body: expect.stringContaining('this replica') })
@@ -350,7 +358,7 @@ test('a session that has ended before it was connected ends', async () => {
 
 test('a log whose client leaves before the guest is connected holds no place', async () => {
   const { state, asked, checked, connections, read, attach } = await start({
-    limits: { all: 9, perUser: 9, perNamespace: 9, perVm: perVm(1) },
+    limits: { all: 9, perUser: 9, perNamespace: 9, perMember: 9, perVm: perVm(1) },
   })
   const opening = Promise.withResolvers<void>()
   state.waits = opening.promise
@@ -453,7 +461,9 @@ test.each([
 })
 
 test('connections to ports count apart from the other sessions of a VM', async () => {
-  const { attach } = await start({ limits: { all: 9, perUser: 9, perNamespace: 9, perVm: { ports: 1, others: 1 } } })
+  const { attach } = await start({
+    limits: { all: 9, perUser: 9, perNamespace: 9, perMember: 9, perVm: { ports: 1, others: 1 } },
+  })
   const kinds = ['portforward', 'vnc', 'portforward', 'console']
   const codes: number[] = []
   for (const kind of kinds) codes.push((await attach('default/web', 'jane', kind)).code)
@@ -516,7 +526,9 @@ test('a screenshot is a PNG without a position, and has a limit', async () => {
 })
 
 test('a request that was refused while its session opened leaves no place and no connection', async () => {
-  const { sessions, guests } = await start({ limits: { all: 1, perUser: 9, perNamespace: 9, perVm: perVm(9) } })
+  const { sessions, guests } = await start({
+    limits: { all: 1, perUser: 9, perNamespace: 9, perMember: 9, perVm: perVm(9) },
+  })
   const wanted = { ...kinds['screenshot']!, resource: 'virtualmachines' as const, namespace: 'default', name: 'web' }
   const refused = async () => {
     const raw = Object.assign(new PassThrough(), { headersSent: true, writeHead: () => raw, flushHeaders() {} })
