@@ -21,8 +21,8 @@ const mostPendingBytes = { handshake: 16 * 1024, caller: 24 * 1024, nothing: 409
 const pieceBytes = 4096
 
 /**
- * The milliseconds that clients that are not proven take, mostly for TLS, of addresses without and with one that is: neither
- * do strangers stop the latter, nor does a client that shares their address stop the process.
+ * The milliseconds that clients that are not proven take, mostly for TLS, of addresses without and with one that is:
+ * neither do strangers stop the latter, nor does a client that shares their address stop the process.
  */
 const budgets = { strangers: { perSecond: 125, burst: 250 }, known: { perSecond: 250, burst: 500 } }
 

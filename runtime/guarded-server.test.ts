@@ -62,3 +62,29 @@ test.each(['content-length: 1', 'transfer-encoding: chunked', 'expect: x'])(
     expect(requests).toBe(0)
   },
 )
+
+test.each([
+  ['', 'host:\r\n'],
+  [' without a Host', ''],
+])('parses at most 4 KiB of requests%s before it closes the connection', async (_, header) => {
+  let parsed = 0
+  const { server } = createGuardedServer({
+    name: 'localhost',
+    minVersion: 'TLSv1.3',
+    limits,
+    clock: systemClock,
+    respond: () => {},
+  })
+  server.on('request', () => parsed++)
+  const port = await listen(server, 0, '127.0.0.1')
+  const client = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
+  onTestFinished(() => {
+    client.destroy()
+    server.close()
+  })
+  await once(client, 'secureConnect')
+  const request = `GET / HTTP/1.1\r\n${header}\r\n`
+  client.write(request.repeat(Math.floor(16_000 / request.length)))
+  await once(client, 'close')
+  expect([parsed > 1, parsed * request.length <= 4096 + request.length]).toEqual([true, true])
+})

@@ -8,6 +8,7 @@ import type { ConnectionLimits } from './connections.ts'
 import { guardConnections } from './guard.ts'
 import { surviveBackpressure } from './paused-parser.ts'
 import { createSelfSigned } from './self-signed.ts'
+import { deliverPiecewise } from './untrusted-response.ts'
 
 /** 15 s for the handshake, the request, and the review of its token, which waits for up to 5 s. */
 const deadlineTurns = 60
@@ -36,7 +37,9 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
   const certificate = createSelfSigned(name, clock.now())
   const proven = new WeakSet<Socket>()
   const responding = new WeakSet<Socket>()
-  const server = createServer({ ...certificate, minVersion }, (request, response) => {
+  /** What lets a connection deliver as much as was read. */
+  const wholes = new WeakMap<Socket, () => void>()
+  const server = createServer({ ...certificate, minVersion, requireHostHeader: false }, (request, response) => {
     const { socket, headers } = request
     // An honest client sends none, and Node would store it while a token is reviewed.
     const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
@@ -51,6 +54,7 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
   })
   // Node would answer it itself, before any of the above.
   server.on('checkExpectation', ({ socket }: IncomingMessage) => socket.destroy())
+  server.on('secureConnection', (socket) => wholes.set(socket, deliverPiecewise(socket)))
   server.headersTimeout = headersTimeoutMs
   server.requestTimeout = headersTimeoutMs
   surviveBackpressure(server)
@@ -66,6 +70,7 @@ export function createGuardedServer({ name, minVersion, limits, clock, respond }
     certificate: certificate.cert,
     prove(socket) {
       proven.add(socket)
+      wholes.get(socket)?.()
       prove(socket)
     },
   }
