@@ -65,26 +65,33 @@ export async function refuseUsed(
   if (restart !== undefined || (phase !== 'Stopped' && phase !== 'Failed')) throw new Usage(ownVm)
   const claims = new Set(volumes.map(({ claimName }) => claimName))
   for await (const page of pages(kube, vmVolumes, namespace, signal)) {
-    for (const vm of page.filter((each) => !isFinished(each))) {
+    for (const vm of page) {
       // The status of the config can be older than its VM.
-      if (vm.metadata.name === name) throw new Usage(ownVm)
+      if (vm.metadata.name === name && !isFinished(vm)) throw new Usage(ownVm)
       const used = claimsUsedBy(vm).find((claimName) => claims.has(claimName))
       if (used === undefined) continue
-      throw new Usage(`the VM ${vm.metadata.name} uses the claim ${used}: stop it or detach the volume first`)
+      const other = `the VM ${vm.metadata.name}`
+      if (!isFinished(vm)) throw new Usage(`${other} uses the claim ${used}: stop it or detach the volume first`)
+      const remedy = `delete it first with \`kubectl delete vm ${vm.metadata.name}\``
+      throw new Usage(`${other} has ended, but its pod, which has its log, keeps the claim ${used}: ${remedy}`)
     }
   }
 }
 
-/** Also those that are being detached, and those that others are filled from. */
-function claimsUsedBy({ spec, status }: VirtualMachine): readonly string[] {
-  return [
-    ...(spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => [
-      claim?.claimName,
-      claim?.source?.claim?.claimName,
-    ]),
-    ...(spec.attachedVolumes ?? []).map(({ persistentVolumeClaim: claim }) => claim.claimName),
-    ...(status?.attachedVolumes ?? []).map(({ claimName }) => claimName),
-  ].filter((claimName) => claimName !== undefined)
+/**
+ * Also those that are being detached, and those that others are filled from. Attached volumes of a finished VM are free;
+ * its own are kept by Kubernetes for its pod, which stays.
+ */
+function claimsUsedBy(vm: VirtualMachine): readonly string[] {
+  const own = (vm.spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => [
+    claim?.claimName,
+    claim?.source?.claim?.claimName,
+  ])
+  const attached = [
+    ...(vm.spec.attachedVolumes ?? []).map(({ persistentVolumeClaim: claim }) => claim.claimName),
+    ...(vm.status?.attachedVolumes ?? []).map(({ claimName }) => claimName),
+  ]
+  return [...own, ...(isFinished(vm) ? [] : attached)].filter((claimName) => claimName !== undefined)
 }
 
 /** Of the snapshots of a namespace. */

@@ -72,7 +72,7 @@ const putVolumeSnapshot = (name: string, { metadata = {}, status = {}, claim = `
 const own = { 'virtset.io/config': 'db' }
 const putClaim = (name: string, labels: { readonly [key: string]: string }, spec: object = {}, metadata: object = {}) =>
   server.put(claims, { metadata: { namespace: 'default', name, labels, ...metadata }, spec })
-const putVm = (phase: string) => put(`${api}/virtualmachines`, 'db', { spec: {}, status: { phase } })
+const putVm = (phase: string, spec: object = {}) => put(`${api}/virtualmachines`, 'db', { spec, status: { phase } })
 const putOtherVm = (spec: object, status: object = { phase: 'Running' }) =>
   put(`${api}/virtualmachines`, 'other', { spec, status })
 const attachedVolumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'root-db' } }]
@@ -307,20 +307,23 @@ describe('kubectl vm restore', () => {
   })
 
   test.each([
-    ['that is finished', { attachedVolumes }, { phase: 'Succeeded' }],
+    ['that had it as an attached volume and is finished', { attachedVolumes }, { phase: 'Succeeded' }],
     ['with other claims', { volumes: [{ name: 'a', persistentVolumeClaim: { claimName: 'log-db' } }, { name: 'b' }] }],
   ])('does not wait for another VM %s', async (_, spec, status?: object) => {
     putOtherVm(spec, status)
     expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
   })
 
-  test.each(['Succeeded', 'Failed'])(
-    'replaces the claims of a VM that is %s, which cannot be stopped',
-    async (phase) => {
-      putVm(phase)
-      expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
-    },
-  )
+  test.each([
+    ['db', 'Succeeded', (volumes: object) => putVm('Succeeded', volumes)],
+    ['db', 'Failed', (volumes: object) => putVm('Failed', volumes)],
+    ['other', 'Failed', (volumes: object) => putOtherVm(volumes, { phase: 'Failed' })],
+  ])('refuses a claim of the VM %s that is %s: its pod keeps it', async (name, _, put) => {
+    put({ volumes: [{ name: 'root', persistentVolumeClaim: { claimName: 'root-db' } }] })
+    const { code, err } = await vm('restore', 'db', 'nightly')
+    expect([code, err]).toEqual([2, expect.stringContaining(`delete it first with \`kubectl delete vm ${name}\``)])
+    expect(writes()).toEqual([])
+  })
 
   /** While the command waits for the controller, after it has changed the templates. */
   const onSecondLook = (meanwhile: () => void) => {

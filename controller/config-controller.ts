@@ -1,6 +1,5 @@
 import { claimsOfVm, templateWithClaims } from '../api/claim-template.ts'
 import { controllerOf, gracePeriodAnnotation, isOwning, virtualMachineOf } from '../api/template.ts'
-import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { isAlreadyExists, isRefusal, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
@@ -130,10 +129,10 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     return { config, vm, revision: config.revision ?? revisionOf(config.spec?.template), now: timestamp(clock) }
   }
 
-  /** The config as a whole if its claims may be missing. A VM that has its pod has its claims, until it is finished. */
+  /** The config as a whole if its claims may be missing. A VM that has its pod has its claims. */
   const ownerOfClaims = async ({ config, vm }: ObservedConfig) => {
     if (config.hasClaims !== true && config.spec?.claimTemplates === undefined) return undefined
-    if (vm !== undefined && !isFinished(vm) && (vm.status?.phase ?? 'Pending') !== 'Pending') return undefined
+    if (vm !== undefined && (vm.status?.phase ?? 'Pending') !== 'Pending') return undefined
     if (vm?.metadata.deletionTimestamp !== undefined) return undefined
     const ref = refOf(keyOf(config.metadata))
     const whole = config.spec === undefined ? await unlessNotFound(kube.get(cachedConfigs, ref)) : config
