@@ -250,7 +250,11 @@ export function replaceClaims(
     }
     if (!isRequested) await requestClaims()
     isRequested = true
-    return { state: 'in progress', words: `waiting for the controller to create ${namesOf(missing)}` }
+    const events = `kubectl describe vmc ${name}`
+    return {
+      state: 'in progress',
+      words: `waiting for the controller to create ${namesOf(missing)} (events: ${events})`,
+    }
   }
 
   return async () => {

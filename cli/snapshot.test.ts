@@ -184,7 +184,7 @@ const nightlyRoot = 'error: the VolumeSnapshot nightly-root of the volume "root"
 
 const runAgain = 'the restore of db is not complete: run the command again\n'
 const waiting = 'db: waiting for the controller to read the claim templates\n'
-const untilCreated = 'db: waiting for the controller to create root-db\n'
+const untilCreated = 'db: waiting for the controller to create root-db (events: kubectl describe vmc db)\n'
 const unfilledRoot =
   'db: each claim is from the snapshot. Not filled yet: root-db; keep the snapshot until db has started\n'
 const unchangedRoot = 'root-db is unchanged. Start db as it is, or restore it from another snapshot\n'
