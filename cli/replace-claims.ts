@@ -66,14 +66,15 @@ export async function refuseUsed(
   const claims = new Set(volumes.map(({ claimName }) => claimName))
   for await (const page of pages(kube, vmVolumes, namespace, signal)) {
     for (const vm of page) {
+      const isOwn = vm.metadata.name === name
       // The status of the config can be older than its VM.
-      if (vm.metadata.name === name && !isFinished(vm)) throw new Usage(ownVm)
+      if (isOwn && !isFinished(vm)) throw new Usage(ownVm)
       const used = claimsUsedBy(vm).find((claimName) => claims.has(claimName))
-      if (used === undefined) continue
-      const other = `the VM ${vm.metadata.name}`
-      if (!isFinished(vm)) throw new Usage(`${other} uses the claim ${used}: stop it or detach the volume first`)
+      if (used === undefined && !isOwn) continue
+      const which = `the VM ${vm.metadata.name}`
+      if (!isFinished(vm)) throw new Usage(`${which} uses the claim ${used}: stop it or detach the volume first`)
       const remedy = `delete it first with \`kubectl delete vm ${vm.metadata.name}\``
-      throw new Usage(`${other} has ended, but its pod, which has its log, keeps the claim ${used}: ${remedy}`)
+      throw new Usage(`${which} has ended, but its pod, which has its log, keeps its claims: ${remedy}`)
     }
   }
 }

@@ -72,7 +72,7 @@ const putVolumeSnapshot = (name: string, { metadata = {}, status = {}, claim = `
 const own = { 'virtset.io/config': 'db' }
 const putClaim = (name: string, labels: { readonly [key: string]: string }, spec: object = {}, metadata: object = {}) =>
   server.put(claims, { metadata: { namespace: 'default', name, labels, ...metadata }, spec })
-const putVm = (phase: string, spec: object = {}) => put(`${api}/virtualmachines`, 'db', { spec, status: { phase } })
+const putVm = (phase: string) => put(`${api}/virtualmachines`, 'db', { spec: {}, status: { phase } })
 const putOtherVm = (spec: object, status: object = { phase: 'Running' }) =>
   put(`${api}/virtualmachines`, 'other', { spec, status })
 const attachedVolumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'root-db' } }]
@@ -315,8 +315,8 @@ describe('kubectl vm restore', () => {
   })
 
   test.each([
-    ['db', 'Succeeded', (volumes: object) => putVm('Succeeded', volumes)],
-    ['db', 'Failed', (volumes: object) => putVm('Failed', volumes)],
+    ['db', 'Succeeded', () => putVm('Succeeded')],
+    ['db', 'Failed', () => putVm('Failed')],
     ['other', 'Failed', (volumes: object) => putOtherVm(volumes, { phase: 'Failed' })],
   ])('refuses a claim of the VM %s that is %s: its pod keeps it', async (name, _, put) => {
     put({ volumes: [{ name: 'root', persistentVolumeClaim: { claimName: 'root-db' } }] })
