@@ -799,6 +799,9 @@ describe('while its updates have no turn, a large VM', () => {
     let before = -1
     while (before < writes()) {
       before = writes()
+      const { reads } = launcher
+      launcher.become({ message: 'another' })
+      await until(() => launcher!.reads > reads)
       await delay(500)
     }
     launcher.isFickle = false
