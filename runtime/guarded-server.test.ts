@@ -1,10 +1,12 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { connect } from 'node:tls'
 import { onTestFinished, expect, test } from 'vitest'
 import { until } from '../test/until.ts'
 import { systemClock } from './clock.ts'
+import { refuseEarlyBytes } from './early-bytes.ts'
 import { createGuardedServer } from './guarded-server.ts'
 import { listen } from './listen.ts'
 
@@ -87,4 +89,30 @@ test.each([
   client.write(request.repeat(Math.floor(16_000 / request.length)))
   await once(client, 'close')
   expect([parsed > 1, parsed * request.length <= 4096 + request.length]).toEqual([true, true])
+})
+
+test('closes a connection whose client sends bytes behind an upgrade that fills a piece', async () => {
+  const { server } = createGuardedServer({
+    name: 'localhost',
+    minVersion: 'TLSv1.3',
+    limits,
+    clock: systemClock,
+    respond: () => {},
+  })
+  let upgraded: Duplex | undefined
+  server.on('upgrade', (_, socket, head) => {
+    upgraded = socket.on('error', () => {})
+    refuseEarlyBytes(socket, head)
+  })
+  const port = await listen(server, 0, '127.0.0.1')
+  const client = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {})
+  onTestFinished(() => {
+    client.destroy()
+    server.close()
+  })
+  await once(client, 'secureConnect')
+  const head = 'GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: virtset\r\nx: '
+  client.write(`${head.padEnd(4092, 'x')}\r\n\r\n${'y'.repeat(12_000)}`)
+  // Before its deadline.
+  await expect(until(() => upgraded?.destroyed, undefined, { deadlineMs: 5000 })).resolves.toBe(true)
 })

@@ -18,7 +18,9 @@ export function deliverPiecewise(socket: Socket): () => void {
     let acceptsMore = true
     for (let start = 0; start < chunk.length && !socket.destroyed;) {
       const end = isPiecewise ? start + pieceBytes : chunk.length
-      acceptsMore = push(chunk.subarray(start, end))
+      const piece = chunk.subarray(start, end)
+      // A listener for the first piece may have taken over what arrives.
+      acceptsMore = start === 0 ? push(piece) : socket.push(piece)
       start = end
     }
     return acceptsMore

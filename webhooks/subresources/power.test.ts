@@ -363,6 +363,20 @@ describe('against an API server', () => {
     expect(writes(server)).toEqual(expected.map((method) => `${method} virtualmachines/web`))
   })
 
+  test('the refusal of a deletion is the answer even if the grace period cannot be removed', async () => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running', { finalizers: ['a/b'] }))
+    let isRefused = false
+    server.fault = ({ method }) => {
+      isRefused ||= method === 'DELETE'
+      const code = method === 'DELETE' ? 422 : 403
+      const isFault = isRefused && ['DELETE', 'PATCH'].includes(method)
+      return isFault ? { status: code, body: { kind: 'Status', code, reason: 'Invalid', message: 'no' } } : undefined
+    }
+    const error = await power(request('stop', { gracePeriodSeconds: 0 })).catch((thrown: unknown) => thrown)
+    expect(error instanceof ApiError && error.status.code).toBe(422)
+  })
+
   test.each<[string, ObjectMeta, string | undefined, string[]]>([
     ['removes the grace period of a stop that failed', {}, undefined, ['PATCH', 'DELETE']],
     ['keeps that of a VM that is being deleted', ending, '0', ['DELETE']],
