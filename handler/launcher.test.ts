@@ -1,7 +1,8 @@
 import { pbkdf2 } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
-import { createServer, IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer, IncomingMessage, Server, type RequestListener, type ServerResponse } from 'node:http'
+import { createServer as createTCPServer, type Server as TCPServer, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,24 +33,24 @@ const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
 const report: DomainReport = { vmUID: 'vm-1', phase: 'Running', reason: 'booted', observedAt: '2026-01-02T03:04:05Z' }
 
 let root: string
-let server: Server | undefined
+let server: TCPServer | undefined
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'kubelet-'))
 })
 
 afterEach(async () => {
-  server?.closeAllConnections()
+  if (server instanceof Server) server.closeAllConnections()
   server?.close()
   server = undefined
   await rm(root, { recursive: true })
 })
 
-async function serve(answer: RequestListener): Promise<void> {
+async function serve(answer: RequestListener | TCPServer): Promise<void> {
   const directory = join(root, 'pods', uid, 'volumes/kubernetes.io~empty-dir/sockets')
   await mkdir(directory, { recursive: true })
   const handle = await open(directory, constants.O_DIRECTORY)
-  server = createServer(answer).listen(`${pathOf(handle)}/launcher.sock`)
+  server = (typeof answer === 'function' ? createServer(answer) : answer).listen(`${pathOf(handle)}/launcher.sock`)
   await once(server, 'listening')
   await handle.close()
 }
@@ -232,6 +233,24 @@ test('counts a request towards the limit of the node until it has ended', async 
   await expect(
     launcher(limit).put({ apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata: {}, spec: { domain } }),
   ).rejects.toThrow(/bytes of its response were pending/)
+})
+
+test('a launcher that answers without reading the request does not keep what it has not read', async () => {
+  const launchers: Socket[] = []
+  await serve(
+    createTCPServer({ pauseOnConnect: true }, (socket) => {
+      launchers.push(socket)
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}')
+    }),
+  )
+  const text = 'x'.repeat(4 * 1024 * 1024)
+  await launcher().putCapabilities(text)
+  const [socket] = launchers
+  let received = 0
+  socket?.on('data', (chunk: Buffer) => (received += chunk.length)).on('error', () => {})
+  await Promise.all([socket && once(socket, 'close'), socket?.resume()])
+  expect(received).toBeGreaterThan(0)
+  expect(received).toBeLessThan(text.length)
 })
 
 test('charges responses by the byte, and each chunk as at least 1 KiB', async () => {

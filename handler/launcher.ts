@@ -218,8 +218,13 @@ async function send<T>(
   const sent = request({ createConnection, method, path, signal, ...json })
   const isConnected = new Promise((resolve) => sent.once('response', resolve).once('close', resolve))
   sent.end(body)
-  const [value] = await Promise.all([responseTo(sent, read), isConnected.then(() => handle.close())])
-  return value
+  try {
+    const [value] = await Promise.all([responseTo(sent, read), isConnected.then(() => handle.close())])
+    return value
+  } finally {
+    // After a response Node goes on sending the rest of the request, for as long as the launcher does not read it.
+    socket.destroy()
+  }
 }
 
 const json = { headers: { 'content-type': 'application/json' } }
