@@ -164,8 +164,10 @@ describe('what a stronger preset sets in an item', () => {
     ['of every item', { target: { dev: '*' }, driver: { cache: 'none' } }],
     ['without the deciding attribute', { target: { dev: 'vda' }, driver: { cache: 'none' } }],
   ])('does not remain if it is set %s, which does not create one', (_, stated) => {
-    const presets = [byCluster(disks(stated)), remove('domain.devices.disks[target.dev=vda]')]
-    expect(domainOf(injectSmall(vmWith(disks(disk('vda'))), presets))).toEqual({})
+    const left = ['domain.devices.disks[target.dev=vda]', 'domain.devices.disks', 'domain.devices'].map((path) =>
+      domainOf(injectSmall(vmWith(disks(disk('vda'))), [byCluster(disks(stated)), remove(path)])),
+    )
+    expect(left).toEqual([{}, {}, {}])
   })
 
   test('remains if the same preset removes another key of it', () => {

@@ -264,7 +264,9 @@ function strip(given: Node, path: Path, preset: CompiledPreset, work: Work): Nod
     case 'list': {
       const left = given.items.flatMap((item) => {
         const node = strip(item.node, item.path, preset, work)
-        return node === undefined ? [] : [{ ...item, node }]
+        // What a stronger preset sets of every item creates none.
+        const isLost = preset.rank > item.createdBy && !isWhole(given.structure, node, item, work)
+        return node === undefined || isLost ? [] : [{ ...item, node }]
       })
       return left.length === 0 ? undefined : { ...given, items: left }
     }
