@@ -88,6 +88,30 @@ test('completing a VM again, in the same request or another one, changes nothing
   expect(completed(once, [serial], 'request-2').vm).toEqual(once)
 })
 
+describe('what the user wrote as an empty object, and completion filled,', () => {
+  const bridged = { alias: { name: '*' }, type: 'bridge', source: { bridge: 'br0' } } as const
+  const isNew = { name: 'new', expression: 'object.spec.domain.devices.interfaces.all(i, !has(i.type))' }
+  test.each<[string, NonNullable<VirtualMachineSpec['domain']['devices']>, Partial<PresetSpec>]>([
+    [
+      'fulfils the conditions of a grant as before',
+      { interfaces: [{}] },
+      { matchConditions: [isNew], domain: { devices: { interfaces: [bridged] } } },
+    ],
+    [
+      'does not become what a preset removes',
+      { interfaces: [{}] },
+      { strength: 'Enforce', remove: ['domain.devices.interfaces[type=user]'] },
+    ],
+    ['is not what a preset states', {}, { domain: { devices: {} } }],
+  ])('%s when the VM is completed again', (_, devices, spec) => {
+    const presets = [preset('site', spec)]
+    const once = completed(vmWith({ devices }), presets).vm
+    expect(once.spec.domain.devices).not.toEqual(devices)
+    expect(completed(once, presets, 'request-2').vm).toEqual(once)
+    expect(ungrantedReach(once, optionsOf(presets, 'request-3'))).toEqual([])
+  })
+})
+
 describe('a VM whose variable store is named after it', () => {
   type Called = Pick<VirtualMachine['metadata'], 'name' | 'generateName'>
   const called = ({ metadata, spec }: VirtualMachine, names: Called): VirtualMachine => {

@@ -13,7 +13,7 @@ import type { LostValue } from '../presets/origins.ts'
 import { canRemove } from '../presets/remove-path.ts'
 import { byUser } from '../presets/source.ts'
 import { parentPath, relatedTo } from '../api/path.ts'
-import { inOrderOf, reproduce } from './reproduce.ts'
+import { filledObjects, inOrderOf, reproduce } from './reproduce.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import { domainName, mayBeDrawn } from './defaults/identity.ts'
@@ -173,6 +173,8 @@ function takeClaim(vm: VirtualMachine): {
 /** A VM with its presets and defaults, before the rules. */
 interface Draft {
   readonly vm: VirtualMachine
+  /** Without presets and defaults. */
+  readonly sent: VirtualMachine
   readonly injection: Injection
   readonly provided: Provided
   readonly added: Added
@@ -182,22 +184,23 @@ function draft(vm: VirtualMachine, options: CompleteOptions): Draft {
   const injection = inject(vm, options)
   options.onPhase?.('presets')
   const provided = providedFor(injection.vm.spec, options)
-  const made = withDefaults(injection, provided, provided.capabilities, options)
+  const made = withDefaults(vm, injection, provided, provided.capabilities, options)
   options.onPhase?.('defaults')
   return made
 }
 
 function withDefaults(
+  sent: VirtualMachine,
   injection: Injection,
   provided: Provided,
   capabilities: Capabilities,
   options: CompleteOptions,
 ): Draft {
   const { spec, added } = fill(injection.vm, capabilities, options)
-  return { vm: { ...injection.vm, spec }, injection, provided, added }
+  return { vm: { ...injection.vm, spec }, sent, injection, provided, added }
 }
 
-function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
+function reproduceDraft(vm: VirtualMachine, claim: DecodedProvenance, given: CompleteOptions): Draft {
   const { name, uuid, devices: { interfaces = [] } = {} } = vm.spec.domain
   // Another address is the user's, whatever the claim says, so conditions see it.
   const macs = interfaces.map(({ mac }) => (mayBeDrawn(mac?.address) ? mac?.address : undefined))
@@ -211,7 +214,7 @@ function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOp
     const { injection, provided } = first
     const others = everKnown(injection.vm.spec, options)
     others.delete(provided.capabilities)
-    for (const one of others) yield withDefaults(injection, provided, one, options)
+    for (const one of others) yield withDefaults(input, injection, provided, one, options)
   })
 }
 
@@ -219,7 +222,7 @@ function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOp
  * The claim, in which a name that the VM would not give to its domain is the user's: that of a VM of which this one is
  * a copy, for example. Other values follow from the name, such as the path of the variable store.
  */
-function withForeignName({ metadata, spec: { domain } }: VirtualMachine, claim: Provenance): Provenance {
+function withForeignName({ metadata, spec: { domain } }: VirtualMachine, claim: DecodedProvenance): DecodedProvenance {
   if (domain.name === domainName(metadata, domain.uuid, domain.name)) return claim
   return { ...claim, origins: new Map([...claim.origins, ['spec.domain.name', byUser]]) }
 }
@@ -266,7 +269,8 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
 
   const { overridden, removed } = provenance
   const { enforced, warnings: unprotected } = enforcedValues(vm, participants, removed, options.steps ?? unmetered)
-  const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced })
+  const filled = filledObjects(made.sent, made.vm)
+  const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced, filled })
   const oversize = [...objectSizeCauses(annotated), ...labelsSizeCauses(vm.metadata.labels)]
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }
   options.onPhase?.('provenance')

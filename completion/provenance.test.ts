@@ -168,9 +168,11 @@ test.each([
   ['longer than the limit', `{"v":1,"by":["${'x'.repeat(32 * 1024)}"]}`, undefined],
   ['nested deeper than any VM', `{"v":1,"by":["=r"],"at":${'{"a":'.repeat(5000)}0${'}'.repeat(5000)}}`, nothing],
 ])('one that is %s claims nothing', (_, text, decoded) => {
-  expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, enforced: new Map(), shortened: new Map(), left: 0 })
+  expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, enforced: new Map(), ...noPaths, left: 0 })
 })
 
+/** What is empty in most. */
+const noPaths = { shortened: new Map(), filled: new Set() }
 const listed = { ...nothing, shortened: new Map([['spec.a', { length: 1, missing: new Map() }]]) }
 
 test.each([
@@ -181,16 +183,17 @@ test.each([
 ])('a claim that %s expands to little or nothing', (_, key, expected) => {
   const below = Object.fromEntries(Array.from({ length: 200 }, (_item, index) => [`k${index}`, 0]))
   const text = JSON.stringify({ v: 1, by: ['=r'], at: { spec: { [key]: below } }, less: [['spec.a', 1]] })
-  expect(decodeProvenance(text)).toEqual({ enforced: new Map(), shortened: new Map(), left: 0, ...expected })
+  expect(decodeProvenance(text)).toEqual({ enforced: new Map(), ...noPaths, left: 0, ...expected })
 })
 
 test('invalid parts of an annotation are ignored', () => {
   const text =
-    '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":[7,{},[],["a"],["b","x"],[7,7],["e",2,7,[1],["0","0123456789abcdef"],[0,"d"],[-1,"0123456789abcdef"],[0.5,"0123456789abcdef"],[1e400,"0123456789abcdef"],[1,"0123456789abcdef"]],["f",1e400],["g",-1]]}'
+    '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]],"less":[7,{},[],["a"],["b","x"],[7,7],["e",2,7,[1],["0","0123456789abcdef"],[0,"d"],[-1,"0123456789abcdef"],[0.5,"0123456789abcdef"],[1e400,"0123456789abcdef"],[1,"0123456789abcdef"]],["f",1e400],["g",-1]],"full":[7,{},"spec.a"]}'
   expect(decodeProvenance(text)).toEqual({
     ...nothing,
     enforced: new Map(),
     shortened: new Map([['e', { length: 2, missing: new Map([[1, '0123456789abcdef']]) }]]),
+    filled: new Set(['spec.a']),
     origins: new Map([
       ['spec.c', { by: 'default', rule: 'r' }],
       ['spec.__proto__', { by: 'default', rule: 'r' }],

@@ -28,7 +28,8 @@ export const maxProvenanceBytes = 32 * 1024
  * and removed values, `lock` for labels, annotations and media that presets enforce, and `skip` is a list of [by, path,
  * reason]. `over` also holds the user's value if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it. `less` is a
  * list of the lists that lost items of the user: `["spec.volumes", 3, [1, "0f1e…"]]` if the second of three. It is not a
- * tree, because an item of such a list can contain another.
+ * tree, because an item of such a list can contain another. `full` is a list of the paths of empty objects of the user
+ * that are filled now.
  */
 interface Encoded {
   readonly v: 1
@@ -38,6 +39,7 @@ interface Encoded {
   readonly gone?: Tree
   readonly lock?: Tree
   readonly less?: readonly (readonly [string, number, ...(readonly [number, string])[]])[]
+  readonly full?: readonly string[]
   readonly skip?: readonly (readonly [number, string, string])[]
   /** The number of entries omitted because of the size limit. */
   readonly more?: number
@@ -56,6 +58,8 @@ export interface Attribution extends Provenance {
   readonly enforced?: Origins
   /** Lists that lost items of the user. */
   readonly shortened?: ReadonlyMap<string, Shortened>
+  /** Empty objects of the user that presets or defaults filled. */
+  readonly filled?: ReadonlySet<string>
 }
 
 export interface EncodedProvenance {
@@ -78,15 +82,16 @@ export function encodeProvenance(
   object: Subject,
   maxBytes = maxProvenanceBytes,
 ): EncodedProvenance {
-  const extras = provenance.overridden.size + provenance.removed.size + (provenance.shortened?.size ?? 0)
-  const empty = { overridden: new Map(), removed: new Map(), shortened: new Map(), skipped: [] }
+  const { shortened = noPaths, filled = noPaths } = provenance
+  const extras = provenance.overridden.size + provenance.removed.size + shortened.size + filled.size
+  const empty = { overridden: noPaths, removed: noPaths, shortened: noPaths, filled: new Set<string>(), skipped: [] }
   const withoutLong = { ...provenance, overridden: withoutValues(provenance.overridden) }
   const shorter = [
     { stored: withoutLong, left: 0 },
     { stored: { ...withoutLong, skipped: [] }, left: provenance.skipped.length },
     {
       stored: { ...withoutLong, skipped: [], shortened: empty.shortened },
-      left: provenance.skipped.length + (provenance.shortened?.size ?? 0),
+      left: provenance.skipped.length + shortened.size,
     },
     { stored: { ...provenance, ...empty }, left: provenance.skipped.length + extras },
   ]
@@ -110,6 +115,8 @@ function sizeOf(text: string): number {
     Math.max(bytes, (keys / mostKeys) * maxProvenanceBytes, (characters / mostCharacters) * maxProvenanceBytes),
   )
 }
+
+const noPaths = new Map<string, never>()
 
 const withoutValues = (overridden: Provenance['overridden']): Provenance['overridden'] =>
   new Map([...overridden].map(([path, lost]) => [path, lost.map(({ origin }) => ({ origin, value: undefined }))]))
@@ -189,6 +196,7 @@ function textOf(provenance: Attribution, object: Subject, left: number): string 
   const less = [...(provenance.shortened ?? [])].map(
     ([path, { length, missing }]) => [path, length, ...missing] as const,
   )
+  const full = [...(provenance.filled ?? [])]
   const skip = provenance.skipped.map(({ origin, path, reason }) => [placeOf(origin), path, reason] as const)
   return JSON.stringify({
     v: 1,
@@ -198,6 +206,7 @@ function textOf(provenance: Attribution, object: Subject, left: number): string 
     ...(gone === undefined ? {} : { gone }),
     ...(lock === undefined ? {} : { lock }),
     ...(less.length === 0 ? {} : { less }),
+    ...(full.length === 0 ? {} : { full }),
     ...(skip.length === 0 ? {} : { skip }),
     ...(left === 0 ? {} : { more: left }),
   } satisfies Encoded)
@@ -318,6 +327,8 @@ export interface DecodedProvenance extends Provenance {
   readonly enforced: Origins
   /** Lists that lost items of the user. */
   readonly shortened: ReadonlyMap<string, Shortened>
+  /** Empty objects of the user that presets or defaults filled. */
+  readonly filled: ReadonlySet<string>
 }
 
 /**
@@ -340,7 +351,7 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
           return origin === undefined ? [] : [{ origin, value }]
         })
       : undefined
-  const { at, over, gone, lock, less } = encoded
+  const { at, over, gone, lock, less, full } = encoded
   const isShown = isShort(expansionOf({ at, over, gone }))
   const shown = <T>(tree: unknown, decode: (end: unknown) => T | undefined) => pathsOf(isShown ? tree : {}, decode)
   return {
@@ -349,6 +360,7 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
     removed: shown(gone, one),
     enforced: pathsOf(isShort(expansionOf({ lock })) ? lock : {}, one),
     shortened: isShown ? shortenedOf(less) : new Map(),
+    filled: new Set(Array.isArray(full) ? full.filter((path) => typeof path === 'string') : []),
     skipped: skipsOf(encoded['skip'], one),
     left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
   }

@@ -8,9 +8,10 @@ const bus: Origin = { by: 'default', rule: 'disk-bus' }
 const user: Origin = { by: 'user' }
 
 const disk = (dev: string) => ({ target: { dev, bus: 'virtio' } })
-const claim = (origins: Record<string, Origin>, lost: Record<string, unknown> = {}) => ({
+const claim = (origins: Record<string, Origin>, lost: Record<string, unknown> = {}, filled: string[] = []) => ({
   origins: new Map(Object.entries(origins)),
   overridden: new Map(Object.entries(lost).map(([path, value]) => [path, [{ origin: user, value }]])),
+  filled: new Set(filled),
 })
 
 describe('restores from the provenance what the user sent', () => {
@@ -41,6 +42,11 @@ describe('restores from the provenance what the user sent', () => {
       'with the whole item if a later one is the user’s, whose index would change otherwise',
       claim({ 'spec.domain.devices.disks[0]': small }),
       vm,
+    ],
+    [
+      'with an empty object that was filled',
+      claim({ 'spec.domain.devices': small, 'spec.domain.cpu': small }, {}, ['spec.domain.devices.disks[0]']),
+      vmWith({ type, title, devices: { disks: [{}] } }, { labels }),
     ],
     ['with its spec and domain, even if empty', claim({ spec: small }), vmWith({}, { labels })],
   ])('%s', (_, given, sent) => {
@@ -112,7 +118,7 @@ test('what is the user’s is not searched value by value, however deeply it is 
   }
   const { input } = reproduce(
     vmWith({ devices: { disks } }),
-    { origins: new ReadOrigins(added), overridden: new Map() },
+    { origins: new ReadOrigins(added), overridden: new Map(), filled: new Set() },
     complete,
   )
   expect(input).toEqual(

@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
 import { parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
-import { joinPath, parentPath, relatedTo, withPathsAbove } from '../api/path.ts'
+import { joinPath, parentPath, pathText, relatedTo, rootPath, withPathsAbove, type Path } from '../api/path.ts'
 import { isHolder } from './defaults/apply.ts'
 import { originOf } from './origins.ts'
-import type { Origins, Provenance } from './provenance.ts'
+import type { DecodedProvenance, Origins, Provenance } from './provenance.ts'
 
 /** The part of a provenance that records what the user of a VM sent. */
-type Claim = Pick<Provenance, 'origins' | 'overridden'>
+type Claim = Pick<Provenance, 'origins' | 'overridden'> & Pick<DecodedProvenance, 'filled'>
 
 /**
  * Restores the VM that its user sent, according to a provenance: without what presets and defaults added, and with what
@@ -18,7 +18,7 @@ export function asSent(vm: VirtualMachine, claim: Claim): VirtualMachine {
   const lost = lostByUser(claim)
   const isLost = relatedTo(lost.keys())
   const isClaimed = (path: string): boolean => originOf(claim.origins, path).by !== 'user' && !isLost(path)
-  return withValues(withoutLeaves(vm, isClaimed), lost)
+  return withValues(withoutLeaves(vm, isClaimed, claim.filled), lost)
 }
 
 /**
@@ -40,7 +40,7 @@ export function reproduce<T extends { readonly vm: VirtualMachine }>(
   const lost = lostFrom(vm, claim, withClaimed, claimed)
   for (let round = 0; round < maxRounds && claimed.size > 0; round += 1) {
     let unmet: readonly string[] | undefined
-    for (const outcome of complete(inputOf(vm, claimed, lost, isAbove))) {
+    for (const outcome of complete(inputOf(vm, claimed, claim.filled, lost, isAbove))) {
       const made = leavesOf(outcome.vm, isAbove)
       const missing = [...claimed].filter((path) => !isDeepStrictEqual(made.get(path), leaves.get(path)))
       if (missing.length === 0) return outcome
@@ -83,18 +83,19 @@ const maxRounds = 3
 function inputOf(
   vm: VirtualMachine,
   claimed: ReadonlySet<string>,
+  filled: ReadonlySet<string>,
   lost: ReadonlyMap<string, unknown>,
   isAbove: (path: string) => boolean,
 ): VirtualMachine {
   if (lost.size > 0) {
     const isLost = relatedTo(lost.keys())
     const input = withValues(
-      withoutLeaves(vm, (path) => claimed.has(path) && !isLost(path), isAbove),
+      withoutLeaves(vm, (path) => claimed.has(path) && !isLost(path), filled, isAbove),
       lost,
     )
     if ('vm' in parseVirtualMachine(input)) return input
   }
-  return withoutLeaves(vm, (path) => claimed.has(path), isAbove)
+  return withoutLeaves(vm, (path) => claimed.has(path), filled, isAbove)
 }
 
 /** The overridden values at and above claimed leaves. A value and its unit are overridden together. */
@@ -166,11 +167,13 @@ function eachMember(holder: object, path: string, visit: (member: unknown, path:
 /**
  * Removes some leaves of a VM, and objects and lists that become empty. Completion appends to lists, so an item before
  * one that remains is left whole: no item changes its index.
+ * @param kept objects that remain even if they are empty
  * @param isAbove whether such leaves can be at or below a path; without it, all are visited
  */
 export function withoutLeaves(
   vm: VirtualMachine,
   isLeft: (path: string) => boolean,
+  kept: ReadonlySet<string> = roots,
   isAbove: (path: string) => boolean = () => true,
 ): VirtualMachine {
   const visit = (value: unknown, path: string): unknown => {
@@ -185,10 +188,28 @@ export function withoutLeaves(
       const left = visit(member, joinPath(path, key))
       return left === undefined ? [] : [[key, left] as const]
     })
-    return members.length === 0 && !roots.has(path) ? undefined : Object.fromEntries(members)
+    return members.length === 0 && !roots.has(path) && !kept.has(path) ? undefined : Object.fromEntries(members)
   }
   // Only parts that a user may omit were removed.
   return visit(vm, '') as VirtualMachine
+}
+
+/** The paths of empty objects of the user that completion filled. */
+export function filledObjects(sent: VirtualMachine, made: VirtualMachine): ReadonlySet<string> {
+  const found = new Set<string>()
+  const visit = (one: unknown, other: unknown, path: Path): void => {
+    if (one === other || !isHolder(other)) return
+    if (!isHolder(one)) {
+      if (isRecord(one)) found.add(pathText(path))
+      return
+    }
+    for (const key of Object.keys(one)) {
+      const at = { parent: path, key: Array.isArray(one) ? Number(key) : key }
+      visit(Reflect.get(one, key), Reflect.get(other, key), at)
+    }
+  }
+  visit(sent.spec, made.spec, { parent: rootPath, key: 'spec' })
+  return found
 }
 
 /** Parts of a VM that are always present, even if empty. */
