@@ -18,6 +18,12 @@ const interfaces = (...list: unknown[]) => ({ devices: { interfaces: list } })
 
 test.each<[string, Given, readonly CompiledPreset[], Given]>([
   ['nothing of an empty object', { features: {} }, [remove('domain.features.acpi')], { features: {} }],
+  [
+    'of an empty object only what a preset added to it',
+    { features: {} },
+    [byDefault({ features: { acpi: {} } }), remove('domain.features.acpi')],
+    { features: {} },
+  ],
   ['nothing of an empty list', disks(), [remove('domain.devices.disks[0]')], disks()],
   [
     'an object with what presets added to it',
@@ -229,6 +235,35 @@ test.each(['domain.devices', 'domain.devices.videos', 'domain.devices.videos[0]'
 )
 
 describe('records what it removed', () => {
+  const below = clusterPreset('c', {
+    strength: 'Enforce',
+    remove: ['domain.features.acpi', 'domain.devices.interfaces[type=bridge]'],
+  })
+  test.each<[string, Given, string, CompiledPreset[]]>([
+    ['an empty object', { features: {} }, 'features', []],
+    ['an empty object, which a stronger preset does not remove', { features: {} }, 'features', [below]],
+    ['an empty object that a preset filled', { features: {} }, 'features', [byDefault({ features: { apic: {} } })]],
+    ['an empty list', interfaces(), 'devices.interfaces', []],
+    ['an empty list, which a stronger preset does not remove', interfaces(), 'devices.interfaces', [below]],
+  ])('%s', (_, given, path, others) => {
+    const { vm, removed } = injectSmall(vmWith(given), [...others, remove(`domain.${path}`)])
+    expect(vm.spec.domain).toEqual({})
+    expect(removed.get(`spec.domain.${path}`)).toMatchObject({ name: 'r' })
+  })
+
+  test('by its index before, even if another preset removes more of an item', () => {
+    const hosts = ['h0', 'h1', 'h2', 'h3'].map((name) => ({ name }))
+    const from = (more: Given) => ({ type: 'network', source: { name: 'n', ...more }, target: { dev: 'vda' } })
+    const at = 'domain.devices.disks[0].source.hosts'
+    const { removed } = injectSmall(vmWith(disks(from({ hosts }))), [
+      clusterPreset('s', { strength: 'Enforce', remove: [`${at}[name=h0]`] }),
+      preset('creator', { strength: 'Enforce', priority: 5, domain: disks(from({})) }),
+      preset('d', { domain: disks({ source: { hosts: [{ name: 'h9' }] }, target: { dev: 'vda' } }) }),
+      remove(`${at}[name=h3]`),
+    ])
+    expect([...removed.keys()]).toEqual([`spec.${at}[0]`, `spec.${at}[3]`])
+  })
+
   test('of a preset and of the user', () => {
     const { removed } = injectSmall(vmWith({ type: 'kvm', features: { acpi: {} } }), [
       byDefault({ title: 'a', features: { apic: {} } }),

@@ -10,7 +10,7 @@ import type { Source } from './source.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 import type { ListItem, LeafNode, Node, ObjectNode } from './tree.ts'
-import { emit, open } from './tree.ts'
+import { open, valueOf } from './tree.ts'
 
 export interface Removal {
   readonly path: Path
@@ -105,7 +105,7 @@ function removeInObject(node: ObjectNode, targets: readonly Target[], work: Work
         : removeInOnlyItem(entry, structure.field(list), at, inner, work)
     if (left !== undefined) entries.set(key, left)
   }
-  return entries.size > 0 || node.entries.size === 0 || isRoot(path) ? { ...node, entries } : node.presence
+  return entries.size > 0 || isRoot(path) ? { ...node, entries } : node.presence
 }
 
 /** A short key names every item of its list, so that users cannot keep a value by writing it in the other spelling. */
@@ -176,7 +176,7 @@ interface Reading {
  */
 function readingsOf({ item: structure, keys }: ListStructure, item: ListItem, work: Work) {
   const isKey = (at: string) => keys.some((paths) => paths.some((path) => path.join('.') === at))
-  const value = lazy(() => emit(item.node, item.path, work.steps).value)
+  const value = lazy(() => valueOf(item.node, item.path, work.steps))
   const known = new Map<string, readonly Reading[]>()
   return ({ at, path }: MatchStep): readonly Reading[] => {
     const read = known.get(at)
@@ -233,8 +233,8 @@ function isWhole(
   { steps }: Work,
 ): boolean {
   if (left === undefined) return false
-  const before = emit(item.node, item.path, steps).value
-  const after = emit(left, item.path, steps).value
+  const before = valueOf(item.node, item.path, steps)
+  const after = valueOf(left, item.path, steps)
   const remains = (path: readonly string[]) => valueAt(before, path) === undefined || valueAt(after, path) !== undefined
   if (!keys.flat().every(remains)) return false
   const union = structure.kind === 'object' ? structure.union : undefined
@@ -257,9 +257,7 @@ function strip(given: Node, path: Path, preset: CompiledPreset, work: Work): Nod
       })
       if (left.length > 0) return { ...given, entries: new Map(left) }
       const { presence } = given
-      return presence !== undefined && presence.rank >= preset.rank
-        ? stripLeaf(presence, path, preset, work)
-        : undefined
+      return presence && stripLeaf(presence, path, preset, work)
     }
     case 'list': {
       const left = given.items.flatMap((item) => {

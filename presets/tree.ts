@@ -71,15 +71,15 @@ const userLeaf = (value: unknown): LeafNode => ({
   lost: [],
 })
 
-/** Expands a user's value by one level, so that something in it can be changed. */
+/** Expands a user's value by one level, so that something in it can be changed. An empty value is a leaf. */
 export function open(node: Node, structure: Structure | undefined, path: Path): Node {
   if (node.kind !== 'unchanged') return node
   const { value } = node
-  if (structure?.kind === 'object' && isRecord(value)) {
+  if (structure?.kind === 'object' && isRecord(value) && Object.keys(value).length > 0) {
     const entries = new Map(Object.entries(value).map(([key, member]) => [key, unchanged(member)]))
     return { kind: 'object', structure, entries, user: value, path }
   }
-  if (structure?.kind === 'list' && Array.isArray(value)) {
+  if (structure?.kind === 'list' && Array.isArray(value) && value.length > 0) {
     const user: readonly unknown[] = value
     const items = user.map((item, key) => ({
       node: unchanged(item),
@@ -120,10 +120,13 @@ interface Emission {
   readonly lost: Map<string, readonly Source[]>
   readonly shortened: Map<string, ShortenedList>
   readonly steps: Steps
+  /** Whether the paths of items get their indexes in this value. */
+  readonly isFinal: boolean
 }
 
-const emptyEmission = (steps: Steps): Emission => ({
+const emptyEmission = (steps: Steps, isFinal: boolean): Emission => ({
   steps,
+  isFinal,
   origins: new Map(),
   granted: new Map(),
   lost: new Map(),
@@ -132,13 +135,17 @@ const emptyEmission = (steps: Steps): Emission => ({
 
 /** Converts the tree to a plain value. Unchanged parts are the user's own objects, not copies. */
 export function emit(root: Node, path: Path, steps = unmetered): Emitted {
-  const emission = emptyEmission(steps)
+  const emission = emptyEmission(steps, true)
   return { value: emitNode(root, pathText(path), emission), ...emission }
 }
 
+/** The plain value of a subtree, of which the tree may not contain everything any more. */
+export const valueOf = (node: Node, path: Path, steps: Steps): unknown =>
+  emitNode(node, pathText(path), emptyEmission(steps, false))
+
 /** Converts the subtree at a path to a plain value, without creating the rest. */
 export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
-  if (key === undefined) return emitNode(node, '', emptyEmission(unmetered))
+  if (key === undefined) return emitNode(node, '', emptyEmission(unmetered, false))
   if (node.kind === 'unchanged') return valueAt(node.value, [key, ...rest])
   const entry = node.kind === 'object' ? node.entries.get(key) : undefined
   return entry === undefined ? undefined : emitAt(entry, rest)
@@ -248,7 +255,7 @@ function emitList(node: ListNode, path: string, emission: Emission): unknown {
   const { user } = node
   let isChanged = user === undefined || user.length !== node.items.length
   const items = node.items.map((item, index) => {
-    item.path.key = index
+    if (emission.isFinal) item.path.key = index
     const value = emitNode(item.node, `${path}[${index}]`, emission)
     isChanged ||= user?.[index] !== value
     return value
