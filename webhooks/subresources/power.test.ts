@@ -363,6 +363,27 @@ describe('against an API server', () => {
     expect(writes(server)).toEqual(expected.map((method) => `${method} virtualmachines/web`))
   })
 
+  test.each<[string, number | undefined]>([
+    ['fails', 0],
+    ['has no grace period', undefined],
+  ])('a stop that %s does not remove the grace period of another one meanwhile', async (_, gracePeriodSeconds) => {
+    const { server, power } = await setUp()
+    const finalizers = ['a/b']
+    put(server, vms, vm('Running', { finalizers, annotations: { [gracePeriodAnnotation]: '0' } }))
+    let isFailing = gracePeriodSeconds === undefined
+    server.fault = ({ method, body }) => {
+      if (method === 'PATCH' && isFailing && JSON.stringify(body).includes('null')) {
+        isFailing = false
+        put(server, vms, vm('Running', { ...ending, annotations: { [gracePeriodAnnotation]: '600' } }))
+      }
+      if (method !== 'DELETE' || gracePeriodSeconds === undefined) return undefined
+      isFailing = true
+      return { status: 500, body: { kind: 'Status', code: 500, reason: 'InternalError', message: 'no' } }
+    }
+    await power(request('stop', gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds })).catch(() => undefined)
+    expect(graceOf(server)).toBe('600')
+  })
+
   test('the refusal of a deletion is the answer even if the grace period cannot be removed', async () => {
     const { server, power } = await setUp()
     put(server, vms, vm('Running', { finalizers: ['a/b'] }))

@@ -161,7 +161,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
   }
 
   const remove = async (vm: StoredVm, request: PowerRequest, options: Abortable): Promise<void> => {
-    const { uid, name, deletionTimestamp, annotations = {} } = vm.metadata
+    const { uid, name, resourceVersion, deletionTimestamp, annotations = {} } = vm.metadata
     const { namespace, isDryRun: dryRun, gracePeriodSeconds } = request
     const ref = { namespace, name }
     // Of a stop whose deletion failed. That of a VM that is being deleted counts.
@@ -170,20 +170,23 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
       await unlessNotFound(kube.delete(virtualMachines, ref, { ...options, uid, dryRun }))
       return
     }
-    const write = async (value: string | null): Promise<void> => {
-      const body = { metadata: { uid, annotations: { [gracePeriodAnnotation]: value } } }
+    const write = async (value: string | null, version: { readonly resourceVersion?: string }): Promise<void> => {
+      const body = { metadata: { uid, ...version, annotations: { [gracePeriodAnnotation]: value } } }
       await kube.patch(virtualMachines, ref, { type: 'merge', body }, { dryRun })
     }
     options.signal?.throwIfAborted()
     // All without the signal: a VM that is not deleted would keep the grace period, and a later deletion without one
-    // would kill its guest. The UID is that of this VM, so none that is created later is meant.
-    await write(gracePeriodSeconds === undefined ? null : String(gracePeriodSeconds))
+    // would kill its guest. The UID is that of this VM, so none that is created later is meant. Only what was read is
+    // removed, not what another stop has written since.
+    if (gracePeriodSeconds === undefined) await write(null, { resourceVersion })
+    else await write(String(gracePeriodSeconds), {})
     try {
       await unlessNotFound(kube.delete(virtualMachines, ref, { uid, dryRun }))
     } catch (error) {
       const left = await unlessNotFound(kube.get(vms, ref)).catch(() => undefined)
       if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined) {
-        await write(null).catch(() => undefined)
+        const { resourceVersion } = left.metadata
+        await write(null, { resourceVersion }).catch(() => undefined)
       }
       throw error
     }
