@@ -407,9 +407,30 @@ describe('a group', () => {
     expect([new Set(created).size, most()]).toEqual([created.length, 5])
   })
 
-  test('with claims reports a VM of another owner that has the name of one of its VMs', async () => {
+  test.each<[string, object, string]>([
+    [
+      'an orphan',
+      {},
+      'the VM web-0 exists and has no owner; a group with claimTemplates adopts no VM: delete that VM, and the group creates its own, with the claims of this number',
+    ],
+    [
+      'a VM of another owner',
+      {
+        ownerReferences: [
+          { apiVersion: 'virtset.io/v1', kind: 'VirtualMachineConfig', name: 'web-0', uid: 'c', controller: true },
+        ],
+      },
+      'the VM web-0 exists and belongs to VirtualMachineConfig web-0; a group with claimTemplates adopts no VM: delete that VM, and the group creates its own, with the claims of this number',
+    ],
+    [
+      'a VM that is being deleted',
+      { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['virtset.io/vm'] },
+      'the VM web-0 exists and has no owner; it is being deleted, and the group creates its own when it is gone',
+    ],
+  ])('with claims reports %s that has the name of one of its VMs', async (_, over, expected) => {
     const { server, start, clock } = await setUp(0)
-    server.put(vms, { ...JSON.parse(JSON.stringify(storedVm())), metadata: { namespace: 'default', name: 'web-0' } })
+    const metadata = { namespace: 'default', name: 'web-0', labels, ...over }
+    server.put(vms, { ...JSON.parse(JSON.stringify(storedVm())), metadata })
     const found = server.find(groups, 'default', 'web')!
     const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
     server.put(groups, { ...found, spec: { ...spec(1), claimTemplates } })
@@ -419,7 +440,7 @@ describe('a group', () => {
       () => refusal() !== undefined,
       () => clock.advance(100),
     )
-    expect(refusal()).toContain('"web-0" already exists')
+    expect(refusal()).toBe(expected)
   })
 
   test('maintains the budget that it requests, and no other of its name', async () => {

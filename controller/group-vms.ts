@@ -266,7 +266,7 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
         if (isKnown) memory.expectations.resolved(name)
         throw error
       }
-      await adoptName(group, memory, name, isRepeated, error)
+      await adoptName(group, memory, name, isRepeated)
     }
     return true
   }
@@ -313,19 +313,13 @@ export function createGroupVms(options: GroupVmsOptions): GroupVms {
    * leader created, whose labels may have changed since, or, very rarely, another client's VM under a generated name.
    * The number of a VM with claims has only one name.
    */
-  const adoptName = async (
-    group: Group,
-    memory: GroupMemory,
-    name: string,
-    isRepeated: boolean,
-    taken: unknown,
-  ): Promise<void> => {
+  const adoptName = async (group: Group, memory: GroupMemory, name: string, isRepeated: boolean): Promise<void> => {
     const found = await kube.get(virtualMachines, refOf(keyOf({ ...group.metadata, name })))
     memory.expectations.resolved(name)
     const isOwn = isControlledBy(found, { kind: 'VirtualMachineGroup', metadata: group.metadata })
     if (isOwn && isRepeated && found.status?.podUID === undefined) await welcome(group, memory, found)
     else if (isOwn) noteCreated(found, memory)
-    else if ((group.spec.claimTemplates ?? []).length > 0) throw taken
+    else if ((group.spec.claimTemplates ?? []).length > 0) throw nameTaken(found)
   }
 
   const failCreation = (group: Group, memory: GroupMemory, error: unknown): undefined => {
@@ -390,6 +384,19 @@ function slimMember(vm: Vm): Vm {
     spec: { domain: {} },
     ...(status === undefined ? {} : { status: pick(status, 'phase', 'reason', 'message', 'conditions') }),
   }
+}
+
+/** The API server only says that it could not generate a unique name. */
+function nameTaken(vm: Vm): ApiError {
+  const { name, deletionTimestamp } = vm.metadata
+  const owner = controllerOf(vm)
+  const whose = owner === undefined ? 'has no owner' : `belongs to ${owner.kind} ${owner.name}`
+  const remedy =
+    deletionTimestamp === undefined
+      ? 'a group with claimTemplates adopts no VM: delete that VM, and the group creates its own, with the claims of this number'
+      : 'it is being deleted, and the group creates its own when it is gone'
+  const message = `the VM ${name} exists and ${whose}; ${remedy}`
+  return new ApiError(`create ${name}`, { code: 409, reason: 'AlreadyExists', message })
 }
 
 /** Not 500, with which the API server responds for an object that is too large for etcd. */
