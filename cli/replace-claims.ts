@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isClaimOf } from '../api/claim-template.ts'
+import { filledAnnotation } from '../api/claim-volume.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import type { SnapshotVolume, VirtualMachineSnapshot } from '../api/snapshot.ts'
@@ -40,7 +41,7 @@ const persistentVolumeClaims = resource<Claim>({
 const vmVolumes = resource<VirtualMachine>({
   ...virtualMachines,
   read: {
-    metadata: identity,
+    metadata: { ...identity, creationTimestamp: true },
     spec: {
       volumes: { name: true, persistentVolumeClaim: { claimName: true, source: { claim: true } } },
       attachedVolumes: { name: true, persistentVolumeClaim: { claimName: true } },
@@ -69,7 +70,8 @@ export async function refuseUsed(
       const isOwn = vm.metadata.name === name
       // The status of the config can be older than its VM.
       if (isOwn && !isFinished(vm)) throw new Usage(ownVm)
-      const used = claimsUsedBy(vm).find((claimName) => claims.has(claimName))
+      const used =
+        claimsUsedBy(vm).find((claimName) => claims.has(claimName)) ?? (await findSource(vm, claims, kube, signal))
       if (used === undefined && !isOwn) continue
       const which = `the VM ${vm.metadata.name}`
       if (!isFinished(vm)) throw new Usage(`${which} uses the claim ${used}: stop it or detach the volume first`)
@@ -80,19 +82,35 @@ export async function refuseUsed(
 }
 
 /**
- * Also those that are being detached, and those that others are filled from. Attached volumes of a finished VM are free;
- * its own are kept by Kubernetes for its pod, which stays.
+ * Also those that are being detached. Attached volumes of a finished VM are free; its own are kept by Kubernetes for its
+ * pod, which stays.
  */
 function claimsUsedBy(vm: VirtualMachine): readonly string[] {
-  const own = (vm.spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => [
-    claim?.claimName,
-    claim?.source?.claim?.claimName,
-  ])
+  const own = (vm.spec.volumes ?? []).map(({ persistentVolumeClaim: claim }) => claim?.claimName)
   const attached = [
     ...(vm.spec.attachedVolumes ?? []).map(({ persistentVolumeClaim: claim }) => claim.claimName),
     ...(vm.status?.attachedVolumes ?? []).map(({ claimName }) => claimName),
   ]
   return [...own, ...(isFinished(vm) ? [] : attached)].filter((claimName) => claimName !== undefined)
+}
+
+/** One of the claims that another one of the VM is filled from: the pod of a VM that was created afterwards has it not. */
+async function findSource(
+  { metadata, spec }: Persisted<VirtualMachine>,
+  claims: ReadonlySet<string>,
+  kube: KubeClient,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  const { namespace = 'default', creationTimestamp = '' } = metadata
+  for (const { persistentVolumeClaim: claim } of spec.volumes ?? []) {
+    const source = claim?.source?.claim?.claimName
+    if (claim === undefined || source === undefined || !claims.has(source)) continue
+    const options = signal === undefined ? {} : { signal }
+    const filled = await unlessNotFound(kube.get(persistentVolumeClaims, { namespace, name: claim.claimName }, options))
+    const filledAt = Date.parse(filled?.metadata.annotations?.[filledAnnotation] ?? '')
+    if (!(filledAt < Date.parse(creationTimestamp))) return source
+  }
+  return undefined
 }
 
 /** Of the snapshots of a namespace. */

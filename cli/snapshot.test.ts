@@ -75,6 +75,17 @@ const putClaim = (name: string, labels: { readonly [key: string]: string }, spec
 const putVm = (phase: string) => put(`${api}/virtualmachines`, 'db', { spec: {}, status: { phase } })
 const putOtherVm = (spec: object, status: object = { phase: 'Running' }) =>
   put(`${api}/virtualmachines`, 'other', { spec, status })
+/** A VM with a claim that is filled from that of the config, and when that was done. */
+const putFilledVm = (filledAt: string | undefined) => {
+  const annotations = filledAt === undefined ? {} : { 'virtset.io/filled': filledAt }
+  putClaim('copy', {}, {}, { annotations })
+  const source = { claim: { claimName: 'root-db' } }
+  server.put(`${api}/virtualmachines`, {
+    metadata: { namespace: 'default', name: 'other', creationTimestamp: '2030-01-01T00:00:00Z' },
+    spec: { volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'copy', source } }] },
+    status: { phase: 'Running' },
+  })
+}
 const attachedVolumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'root-db' } }]
 const fromNightly = (name: string) => ({
   dataSource: { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: `nightly-${name}` },
@@ -314,6 +325,11 @@ describe('kubectl vm restore', () => {
     expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
   })
 
+  test('does not wait for another VM whose claim was filled before it was created', async () => {
+    putFilledVm('2029-12-31T23:59:59Z')
+    expect(await vm('restore', 'db', 'nightly')).toMatchObject({ code: 0 })
+  })
+
   test.each([
     ['db', 'Succeeded', () => putVm('Succeeded')],
     ['db', 'Failed', () => putVm('Failed')],
@@ -517,14 +533,9 @@ describe('kubectl vm restore', () => {
       () => putOtherVm({ volumes: [{ name: 'a' }, { name: 'data', persistentVolumeClaim: { claimName: 'root-db' } }] }),
       usedByOther,
     ],
-    [
-      'whose claim another VM is filled from',
-      () => {
-        const source = { claim: { claimName: 'root-db' } }
-        putOtherVm({ volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'copy', source } }] }, {})
-      },
-      usedByOther,
-    ],
+    ['whose claim another VM is filled from', () => putFilledVm(undefined), usedByOther],
+    ['whose claim another VM was filled from at this start', () => putFilledVm('2030-01-01T00:00:00Z'), usedByOther],
+    ['whose claim another VM is filled from, as a user states', () => putFilledVm('true'), usedByOther],
     ['whose claim is attached to another VM', () => putOtherVm({ attachedVolumes }), usedByOther],
     [
       'whose claim is being detached from another VM',
