@@ -5,6 +5,7 @@ import { unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { ObjectRef, Persisted } from '../runtime/resource.ts'
 import { pick, slimLabels, slimMetadata } from '../runtime/slim.ts'
+import { awaitedSnapshot } from './lost-snapshot.ts'
 import { persistentVolumeClaims, type Claim } from './pod.ts'
 
 /**
@@ -51,6 +52,7 @@ function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Pers
   const provided = status.capacity?.storage
   // Only whether there is a value is read, and users choose its length.
   const isFilled = metadata.annotations?.[filledAnnotation] !== undefined
+  const snapshot = awaitedSnapshot({ metadata, spec })
   const ownerReferences = (metadata.ownerReferences ?? []).filter(isOurs).slice(0, mostOwners)
   return {
     metadata: {
@@ -61,7 +63,9 @@ function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Pers
     },
     spec: {
       ...pick(spec, 'volumeMode'),
-      ...(spec.dataSource === undefined ? {} : { dataSource: pick(spec.dataSource, 'kind') }),
+      ...(spec.dataSource === undefined
+        ? {}
+        : { dataSource: { ...pick(spec.dataSource, 'kind'), ...(snapshot === undefined ? {} : { name: snapshot }) } }),
       ...(requested === undefined ? {} : { resources: { requests: { storage: requested } } }),
     },
     status: provided === undefined ? {} : { capacity: { storage: provided } },

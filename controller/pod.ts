@@ -102,7 +102,9 @@ export interface Claim {
   readonly spec?: {
     readonly volumeMode?: 'Filesystem' | 'Block'
     readonly resources?: { readonly requests?: { readonly storage?: string } }
-    readonly dataSource?: { readonly kind?: string }
+    readonly dataSource?: { readonly kind?: string; readonly name?: string }
+    /** Set once it has a volume. */
+    readonly volumeName?: string
   }
   readonly status?: { readonly capacity?: { readonly storage?: string } }
 }
@@ -122,7 +124,12 @@ export const persistentVolumeClaims = resource<Claim>({
       annotations: { [filledAnnotation]: true },
       ownerReferences: firstOwners,
     },
-    spec: { volumeMode: true, resources: { requests: { storage: true } }, dataSource: { kind: true } },
+    spec: {
+      volumeMode: true,
+      resources: { requests: { storage: true } },
+      dataSource: { kind: true, name: true },
+      volumeName: true,
+    },
     status: { capacity: { storage: true } },
   },
 })

@@ -506,6 +506,34 @@ describe('controller', () => {
     expect(JSON.stringify(pod(server))).toContain('"devicePath":"/var/run/virtset/block/data"')
   })
 
+  it('names a VolumeSnapshot that is gone, and asks for none of a claim that has its volume', async () => {
+    const { server, clock, start } = await setUp()
+    const names = ['claim1', 'claim2', 'claim3']
+    const putClaim = (name: string, snapshot: string, over: object) =>
+      server.put('/api/v1/persistentvolumeclaims', {
+        metadata: { namespace: 'default', name },
+        spec: { dataSource: { kind: 'VolumeSnapshot', name: snapshot }, ...over },
+      })
+    putClaim('claim1', 'nightly', {})
+    putClaim('claim2', 'weekly', { volumeName: 'pv1' })
+    putClaim('claim3', '..', {})
+    start()
+    const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
+    create(server, { spec: { ...storedVm().spec, volumes } })
+    await until(() => vm(server)?.status !== undefined)
+    expect(conditions(server)['PodScheduled']).toContain(
+      'False VolumeSnapshotNotFound: persistentvolumeclaim "claim1" is made from the VolumeSnapshot "nightly", which does not exist',
+    )
+    const snapshots = '/apis/snapshot.storage.k8s.io/v1/volumesnapshots'
+    server.put(snapshots, { metadata: { namespace: 'default', name: 'nightly' } })
+    await until(
+      () => pod(server) !== undefined,
+      () => clock.advance(5000),
+    )
+    const read = server.requests.filter(({ path }) => path.includes('/volumesnapshots'))
+    expect(new Set(read.map(({ path }) => path.split('/').at(-1)))).toEqual(new Set(['nightly']))
+  })
+
   it('does not use a claim of an earlier VM of its name, which is deleted with that', async () => {
     const { server, clock, start } = await setUp()
     const owner = {

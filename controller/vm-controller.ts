@@ -30,6 +30,7 @@ import {
   vmUidLabel,
 } from './launcher-pod.ts'
 import { gatherMs, isLabelling } from './labelling.ts'
+import { findLostSnapshots } from './lost-snapshot.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createPodFailures } from './pod-failure.ts'
@@ -208,6 +209,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     const elapsed = stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node))
     const overdue = (elapsed.get('creating') ?? 0) < creationOverdueMs ? undefined : creatingPod(vm, found.pods)
     const isStarting = completion.kind === 'done' && vm.status?.podUID === undefined && !isDeleting(vm)
+    const claims = isStarting ? await findClaims(vm) : new Map<string, Claim>()
     return {
       vm,
       ...found,
@@ -216,7 +218,8 @@ export function startVmController(options: VmControllerOptions): VmController {
       completion,
       isFillRecorded: filledVms.has(vm.metadata.uid),
       image,
-      claims: isStarting ? await findClaims(vm) : new Map<string, Claim>(),
+      claims,
+      lostSnapshots: await findLostSnapshots(kube, vm.metadata.namespace ?? 'default', claims),
       failure: overdue && (await findFailure(overdue)),
       node,
       elapsed,

@@ -3,6 +3,7 @@ import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { canFail, type PodFailure } from './pod-failure.ts'
+import type { LostSnapshot } from './lost-snapshot.ts'
 import type { NodeState } from './node.ts'
 import { isTerminal } from './own-pod.ts'
 import type { Claim, Pod } from './pod.ts'
@@ -31,6 +32,8 @@ export interface Observed {
   readonly isFillRecorded: boolean
   /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
   readonly claims: ReadonlyMap<string, Claim>
+  /** VolumeSnapshots that these claims would be made from. */
+  readonly lostSnapshots: readonly LostSnapshot[]
   /**
    * Why the kubelet cannot create the container of the VM's pod. Looked up only when that takes long:
    * `creationOverdueMs`.

@@ -83,6 +83,7 @@ const observed = ({ pod, copies = [], elapsed = {}, vm = fresh, ...over }: Varia
     failure: undefined,
     completion: { kind: 'done', presets: [] },
     claims: new Map(),
+    lostSnapshots: [],
     node: 'ready',
     image: 'launcher:1',
     elapsed: new Map(
@@ -330,6 +331,34 @@ const table: [string, Variation, string[]][] = [
       [`updateStatus Pending ClaimTerminating: ${message}`, 'requeueAfter 5000'],
     ]
   }),
+  [
+    'waits for VolumeSnapshots that do not exist, rather than for those that are being deleted',
+    {
+      vm: withClaim,
+      claims: new Map([['c', { metadata: { name: 'c' } }]]),
+      lostSnapshots: [
+        { claimName: 'c', name: 's', isEnding: false },
+        { claimName: 'd', name: 'u', isEnding: true },
+        { claimName: 'e', name: 't', isEnding: false },
+      ],
+    },
+    [
+      'updateStatus Pending VolumeSnapshotNotFound: persistentvolumeclaim "c" is made from the VolumeSnapshot "s", persistentvolumeclaim "e" is made from the VolumeSnapshot "t", which does not exist: create it; or stop the VM, change the source in the claim template, and delete the claim, which has no data yet',
+      'requeueAfter 5000',
+    ],
+  ],
+  [
+    'waits for a VolumeSnapshot that is being deleted',
+    {
+      vm: withClaim,
+      claims: new Map([['c', { metadata: { name: 'c' } }]]),
+      lostSnapshots: [{ claimName: 'c', name: 's', isEnding: true }],
+    },
+    [
+      'updateStatus Pending VolumeSnapshotTerminating: persistentvolumeclaim "c" is made from the VolumeSnapshot "s", which is being deleted, so the storage does not fill the claim: keep the claim until an administrator has saved what the VolumeSnapshot contains',
+      'requeueAfter 5000',
+    ],
+  ],
   ...(
     [
       ['its own config', ownerOf('VirtualMachineConfig', 'vm1', 'new')],

@@ -20,6 +20,7 @@ import {
   sourceClaimsOf,
   vmUidLabel,
 } from './launcher-pod.ts'
+import { explainLost } from './lost-snapshot.ts'
 import { isTerminal } from './own-pod.ts'
 import { isRelabelled } from './pod-labels.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
@@ -312,6 +313,8 @@ function start(observed: Observed): Action[] {
     const message = `persistentvolumeclaim ${ending.map((name) => `"${name}"`).join(', ')} is being deleted, or will be with the earlier VM, config or group of this name that owns it`
     return wait(observed, 'ClaimTerminating', message)
   }
+  const lost = explainLost(observed.lostSnapshots)
+  if (lost !== undefined) return wait(observed, lost.reason, lost.message)
   return [
     { do: 'createPod', pod: launcherPod(vm, { image, claims }) },
     { do: 'recordEvent', type: 'Normal', reason: 'SuccessfulCreate', message: creationOf(observed) },

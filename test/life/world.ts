@@ -197,6 +197,7 @@ export function createWorld() {
       failure: undefined,
       completion: { kind: 'done', presets: [] },
       claims: new Map(),
+      lostSnapshots: [],
       node,
       image,
       elapsed: controller.stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node)),
