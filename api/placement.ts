@@ -47,7 +47,10 @@ export const placement = {
       effect: string('The effect of the taint; absent: every effect.', {
         enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'],
       }),
+      // Of a larger one, JSON.parse makes one that the API server may refuse on a pod.
       tolerationSeconds: integer('With NoExecute: for how long the taint is tolerated. Absent: forever.', {
+        minimum: Number.MIN_SAFE_INTEGER,
+        maximum: Number.MAX_SAFE_INTEGER,
         format: 'int64',
       }),
     } satisfies SchemasOf<Toleration>),

@@ -61,13 +61,18 @@ describe('parsing a VM', () => {
       ],
     ],
     [
-      'times that Kubernetes stores in 32 bits, and a grace period that no date can follow',
+      'times that Kubernetes stores in 32 bits, and some that no date or number can follow',
       vm({
         domain: {},
+        tolerations: [-(2 ** 53), 1 - 2 ** 53, 2 ** 53 - 1, 2 ** 53].map((tolerationSeconds) => ({
+          tolerationSeconds,
+        })),
         terminationGracePeriodSeconds: 2 ** 53 - 1,
         readinessProbe: { tcpSocket: { port: 80 }, periodSeconds: 2 ** 31, failureThreshold: 1e300 },
       }),
       [
+        'range spec.tolerations[0].tolerationSeconds',
+        'range spec.tolerations[3].tolerationSeconds',
         'range spec.terminationGracePeriodSeconds',
         'range spec.readinessProbe.periodSeconds',
         'range spec.readinessProbe.failureThreshold',

@@ -12,7 +12,6 @@ import { orderedAs } from './key-order.ts'
 import type { ObjectScopes } from './object-scope.ts'
 import type { Output } from './output.ts'
 import { provenanceEntries } from './provenance.ts'
-import { refuseRounded } from './rounded.ts'
 import { causesAt, subjectOf, type Subject } from './subject.ts'
 import type { Scopes } from './scope.ts'
 import type { Streams } from './world.ts'
@@ -78,7 +77,6 @@ export async function completeInput(
     const causes = more?.outcome === 'refused' ? [...parsed.causes, ...more.causes] : parsed.causes
     return { subject, outcome: { outcome: 'refused', causes, warnings: more?.warnings ?? [] } }
   }
-  if (input.kind === 'manifest') refuseRounded(input.object)
   const outcome = await complete(parsed.vm, [])
   return {
     subject,

@@ -1,4 +1,5 @@
 import type { Origin } from '../api/cause.ts'
+import { hasLongInteger } from '../api/long-integer.ts'
 import type { DecodedProvenance, Provenance } from '../completion/provenance.ts'
 import type { Candidates } from '../presets/candidates.ts'
 import type { Considered, ConsideredNow } from './considered.ts'
@@ -22,7 +23,9 @@ export function explanationOfStored(
       outcome: 'deleted',
       why: 'was applied and has been deleted since',
     }))
-  const explanation = explanationOf(stored, provenance, [...current, ...deleted], rankOf, [])
+  const all = explanationOf(stored, provenance, [...current, ...deleted], rankOf, [])
+  const rounded = all.fields.filter(({ value, overridden }) => hasLongInteger([value, overridden]))
+  const explanation = { ...all, warnings: rounded.map(({ path }) => `${path} is beyond 2^53, and shown rounded`) }
   return provenance.left > 0 ? { ...explanation, left: provenance.left } : explanation
 }
 
