@@ -156,9 +156,12 @@ function reviewRoutes(options: AdmissionOptions): FastifyPluginAsync {
     const displaced = Promise.withResolvers<never>()
     // Without a handler, a rejection before anything awaits the promise would end the process.
     displaced.promise.catch(() => {})
+    let isResponding = false
     passOf(http.raw).assign(tenant, () => {
       displaced.reject(new BodyRejected('overloaded'))
       over.abort(ended)
+      // It cannot become a refusal, and would still take memory.
+      if (isResponding && !reply.raw.writableFinished) reply.raw.destroy()
     })
     if (signal.aborted) return displaced.promise
     // Its place is free again, so what it waits for must not remain.
@@ -182,7 +185,8 @@ function reviewRoutes(options: AdmissionOptions): FastifyPluginAsync {
     const review = admissionReviewOf(request, result)
     const { patch, status } = review.response
     const text = patch?.length ?? jsonBytes(status, longestRefusal)
-    if (!passOf(http.raw).respond(copies * text)) throw new BodyRejected('overloaded')
+    isResponding = passOf(http.raw).respond(copies * text)
+    if (!isResponding) throw new BodyRejected('overloaded')
     metrics.handled(path, request, result, durationMs / 1000)
     logResult({ log, limitedLog }, path, http, request, result, durationMs)
     if (patch !== undefined) metrics.patched(patch.length * 0.75)

@@ -64,22 +64,20 @@ test('a request that loses its place makes room for the bodies of others', () =>
   expect(displaced).toEqual(['busy 40', 'busy 35'])
 })
 
-test('large responses share a limit, of which a tenant holds half, and never block small ones', () => {
+test('large responses share a limit, and never block small ones: the tenant with the most loses its largest', () => {
   const gate = createGate({ requests: 9, bytes: 0, responseBytes: 100 })
+  const displaced: string[] = []
   const of = (tenant: string) => {
     const pass = gate.enter()
-    pass?.assign(tenant, () => {})
+    pass?.assign(tenant, () => displaced.push(tenant))
     return pass
   }
-  const [first, second, other, third] = [of('busy'), of('busy'), of('calm'), of('third')]
-  expect([first?.respond(freeBytes + 50), second?.respond(freeBytes + 1), second?.respond(freeBytes)]).toEqual([
-    true,
-    false,
-    true,
-  ])
-  expect([other?.respond(freeBytes + 50), third?.respond(freeBytes + 1)]).toEqual([true, false])
-  first?.leave()
-  expect([third?.respond(freeBytes + 50), second?.respond(freeBytes + 1)]).toEqual([true, false])
-  other?.leave()
-  expect(second?.respond(freeBytes + 50)).toBe(true)
+  const [first, second, accomplice, calm, large] = ['busy', 'busy', 'accomplice', 'calm', 'calm'].map(of)
+  // Nobody reads these.
+  expect([first?.respond(freeBytes + 50), accomplice?.respond(freeBytes + 50)]).toEqual([true, true])
+  expect([second?.respond(freeBytes), calm?.respond(freeBytes + 40), displaced]).toEqual([true, true, ['accomplice']])
+  expect([second?.respond(freeBytes + 20), displaced]).toEqual([true, ['accomplice', 'busy']])
+  expect([large?.respond(freeBytes + 101), displaced]).toEqual([false, ['accomplice', 'busy', 'calm']])
+  calm?.leave()
+  expect([second?.respond(freeBytes + 80), displaced]).toEqual([true, ['accomplice', 'busy', 'calm']])
 })

@@ -1,11 +1,11 @@
-import { createFairLimit } from '../runtime/fair-limit.ts'
+import { createFairLimit, type Held } from '../runtime/fair-limit.ts'
 
 /** How much may be in progress at once. */
 export interface Limits {
   readonly requests: number
   /** Bytes of heap for received bodies, beyond the `freeBytes` of each request. */
   readonly bytes: number
-  /** Bytes of heap for responses, beyond the `freeBytes` of each request. A tenant may hold half of them. */
+  /** Bytes of heap for responses, beyond the `freeBytes` of each request. */
   readonly responseBytes: number
 }
 
@@ -27,7 +27,8 @@ export interface Pass {
   readonly hold: (bytes: number) => boolean
   /**
    * Assigns the request to a tenant once its body has been read.
-   * @param displaced called, possibly synchronously, if the request loses its place to one of a tenant that holds less
+   * @param displaced called, possibly synchronously, if the request loses its place to one of a tenant that holds less,
+   *   also while its response is sent
    */
   readonly assign: (tenant: string, displaced: () => void) => void
   /** Whether `bytes` may be held for the response until the request is over. To be called after `assign`. */
@@ -49,33 +50,24 @@ export interface Gate {
 export function createGate(limits: Limits): Gate {
   const places = createFairLimit(Math.ceil(limits.requests * assignedShare))
   const bodies = createFairLimit(Math.ceil(limits.bytes * assignedShare))
-  const responses = new Map<string, number>()
+  const responses = createFairLimit(limits.responseBytes)
   let requests = 0
   let shared = 0
-  let responding = 0
-  const addResponse = (tenant: string, bytes: number): void => {
-    responding += bytes
-    const all = (responses.get(tenant) ?? 0) + bytes
-    if (all === 0) responses.delete(tenant)
-    else responses.set(tenant, all)
-  }
   return {
     enter() {
       if (requests >= limits.requests) return undefined
       requests++
       let held = 0
       let isInside = true
-      let release = () => {}
-      let of = ''
-      let response = 0
+      let owned: readonly Held[] = []
+      let response: Held | undefined
       const sharedOf = (bytes: number) => Math.max(0, bytes - freeBytes)
       const leave = () => {
         if (!isInside) return
         isInside = false
         requests--
         shared -= sharedOf(held)
-        addResponse(of, -response)
-        release()
+        for (const one of owned) one.release()
       }
       return {
         hold(bytes) {
@@ -86,26 +78,20 @@ export function createGate(limits: Limits): Gate {
           return true
         },
         assign(tenant, displaced) {
-          of = tenant
           const end = () => {
             leave()
             displaced()
           }
           const [place, body] = [places.hold(tenant, end), bodies.hold(tenant, end)]
-          release = () => {
-            place.release()
-            body.release()
-          }
+          response = responses.hold(tenant, end)
+          owned = [place, body, response]
           place.grow(1)
           body.grow(sharedOf(held))
         },
         respond(bytes) {
           const more = sharedOf(bytes)
-          const most = Math.min(limits.responseBytes - responding, limits.responseBytes / 2 - (responses.get(of) ?? 0))
-          if (!isInside || more > most) return more === 0
-          addResponse(of, more)
-          response += more
-          return true
+          response?.grow(more)
+          return isInside || more === 0
         },
         leave,
       }

@@ -224,6 +224,40 @@ describe.each([
     expect([await codes(16 * 1024 * 1024), await codes(1024 * 1024)]).toEqual([200, 429])
   })
 
+  test('ends a response that is not read, of the tenant with the most, for one of another', async () => {
+    const patchOf = (bytes: number) => writePatch([{ op: 'add', path: '/large', value: 'x'.repeat(bytes) }])
+    const small = patchOf(1024 * 1024)
+    // More than the kernel buffers.
+    const patch = patchOf(16 * 1024 * 1024)
+    const handle: AdmissionHandler = ({ namespace }) => ({
+      allowed: true,
+      patch: namespace === 'calm' ? small : patch,
+    })
+    const { server, authority, post } = await start(handle, {
+      ...defaultLimits,
+      responseBytes: 6 * patch.encoded.length,
+    })
+    const agent = new Agent({ allowH2, connect: { ca: authority.pem } })
+    closing.push(() => agent.destroy())
+    const { request: plain, ...review } = JSON.parse(reviewOf({}))
+    const bodyOf = (namespace: string) => JSON.stringify({ ...review, request: { ...plain, namespace } })
+    const send = async (namespace: string) => {
+      const headers = { 'content-type': 'application/json' }
+      const path = `https://localhost:${server.port}/mutate`
+      const response = await request(path, { method: 'POST', body: bodyOf(namespace), headers, dispatcher: agent })
+      expect(response.statusCode).toBe(200)
+      return response.body
+    }
+    const [first, second] = [await send('busy'), await send('accomplice')]
+    expect((await post('/mutate', bodyOf('calm'))).code).toBe(200)
+    const endOf = (body: typeof first) =>
+      body.text().then(
+        () => 'whole',
+        () => 'ended',
+      )
+    expect(await Promise.all([endOf(first), endOf(second)])).toEqual(['whole', 'ended'])
+  })
+
   test('rejects requests beyond the limit at once', async () => {
     const { promise, resolve } = Promise.withResolvers<AdmissionResult>()
     const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024, responseBytes: 0 })
