@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect as connectHttp2, constants } from 'node:http2'
+import { Readable } from 'node:stream'
 import { connect } from 'node:tls'
 import type { FastifyInstance } from 'fastify'
 import { Agent, request } from 'undici'
@@ -113,7 +114,15 @@ const reviewOf = (object: unknown, uid = 'u-1') =>
   JSON.stringify({
     apiVersion: 'admission.k8s.io/v1',
     kind: 'AdmissionReview',
-    request: { uid, kind: { kind: 'VirtualMachine' }, operation: 'CREATE', object },
+    // In the order of the API server.
+    request: {
+      uid,
+      kind: { kind: 'VirtualMachine' },
+      namespace: '',
+      operation: 'CREATE',
+      userInfo: { username: '' },
+      object,
+    },
   })
 
 const allowed = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u-1', allowed: true } }
@@ -489,6 +498,45 @@ describe.each([
     isOver = true
     await flood
     expect(busy).toBeLessThan(most)
+  })
+
+  test('parses a body between those of another namespace that have arrived before', async () => {
+    const handled: string[] = []
+    const handle: AdmissionHandler = ({ namespace }) => {
+      handled.push(namespace)
+      return { allowed: true }
+    }
+    const limits = { ...defaultLimits, bytes: 2 ** 30 }
+    // The deadline of a body does not count here.
+    const { server, authority, post } = await start(handle, limits, { clock: closable(fakeClock()) })
+    const { request: plain, ...review } = JSON.parse(reviewOf({}))
+    const object = Object.fromEntries(Array.from({ length: 4000 }, (_property, index) => [`k${index}`, index]))
+    const end = Promise.withResolvers<void>()
+    let waiting = 0
+    const send = async (namespace: string) => {
+      const body = Buffer.from(JSON.stringify({ ...review, request: { ...plain, namespace, object } }))
+      async function* parts() {
+        yield body.subarray(0, -1)
+        waiting++
+        await end.promise
+        yield body.subarray(-1)
+      }
+      // Each on a connection of its own.
+      const dispatcher = new Agent({ allowH2, connect: { ca: authority.pem } })
+      closing.push(() => dispatcher.close())
+      const path = `https://localhost:${server.port}/mutate?timeout=30s`
+      const headers = { 'content-type': 'application/json' }
+      const response = await request(path, { method: 'POST', body: Readable.from(parts()), headers, dispatcher })
+      await response.body.dump()
+      return response.statusCode
+    }
+    expect((await post('/mutate', reviewOf({}))).code).toBe(200)
+    const namespaces = [...Array.from({ length: 12 }, () => 'busy'), 'other']
+    const codes = namespaces.map(send)
+    await until(() => waiting === namespaces.length)
+    end.resolve()
+    expect(new Set(await Promise.all(codes))).toEqual(new Set([200]))
+    expect(handled.lastIndexOf('busy')).toBeGreaterThan(handled.indexOf('other') + 4)
   })
 
   describe('behind a front proxy', () => {
