@@ -92,7 +92,7 @@ export const namespaceTooLarge = (namespace: string, value: number, kind = 'Virt
 })
 
 /** The conditions of a preset that are valid. One that was stored without the webhooks may have any form. */
-export function validConditions({ matchConditions = [] }: PresetFields): readonly Condition[] {
+export function validConditions({ matchConditions }: { readonly matchConditions?: unknown }): readonly Condition[] {
   const given: readonly unknown[] = Array.isArray(matchConditions) ? matchConditions : []
   return given.flatMap((one) => {
     const { name, expression } = isRecord(one) ? one : {}

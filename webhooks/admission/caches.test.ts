@@ -43,7 +43,7 @@ test('VMs, quotas and limit ranges follow the API server, and the webhooks are r
   api.put('/apis/virtset.io/v1alpha1/virtualmachines', vm('a', '52:54:00:00:00:0B'))
   api.put('/api/v1/limitranges', { metadata: { name: 'r', namespace: 'shop' } })
   await until(() => !isTaken() && quota().length === 2)
-  caches.pendingPresets.expect('shop/p')
+  caches.pendingPresets.expect('shop/p', 0)
   expect(caches.pendingPresets.wait('shop')).toBeInstanceOf(Promise)
   api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', {
     metadata: { name: 'p', namespace: 'shop' },

@@ -75,7 +75,9 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
     clock,
     findWithMac: (address, isWanted) => vms.store.findByIndex('mac', address, isWanted),
   })
-  inventory.onPresetChange((id) => arrivals.arrived(id))
+  inventory.onPresetChange((id, isNewSpec) => {
+    if (isNewSpec) arrivals.arrived(id)
+  })
   const reading = createLanes(namespaceLanes)
   const newNamespaces = createNewNamespaces(
     (name) => inventory.hasNamespace(name),

@@ -123,6 +123,27 @@ describe('the presets of a namespace', () => {
   )
 })
 
+test('presets that are admitted and not stored yet count for their namespace, for as long as they can be stored', async () => {
+  const { engine, caches } = setUp()
+  const large = (name: string, namespace = 'default') =>
+    preset(name, { mode: 'Audit', metadata: { annotations: { a: 'x'.repeat(62_000) } } }, namespace)
+  const admit = (one: Preset) => {
+    const { causes } = engine.checkPreset(one, noPermissions, true)
+    if (causes.length === 0) engine.expectPreset(requestFor(one))
+    return causes.map(({ rule }) => rule)
+  }
+  const names = Array.from({ length: 17 }, (_, index) => `p${index}`)
+  const tooMuch = ['namespace-presets-size']
+  expect(names.map((name) => admit(large(name)))).toEqual([...names.slice(1).map(() => []), tooMuch])
+  // One that is sent again, and that of another namespace.
+  expect([admit(large('p0')), admit(large('p16', 'other')), admit(large('p16'))]).toEqual([[], [], tooMuch])
+  // The cache has it from now on.
+  caches.pendingPresets.arrived('default/p1')
+  expect([admit(large('p16')), admit(large('p17'))]).toEqual([[], tooMuch])
+  await clock.advance(60_000)
+  expect(admit(large('p17'))).toEqual([])
+})
+
 describe('completion', () => {
   const stale = (ageMs: number) => [`presets may be out of date: no contact with the API server for ${ageMs / 1000} s`]
   const refused = { ...vm(), spec: { domain: { ...vm().spec.domain, memory: { unit: 'MiB', value: 0 } } } } as const

@@ -17,7 +17,7 @@ import { claimWarnings } from './claim-use.ts'
 import { createCompletedVms } from './completed-vms.ts'
 import { patchBetween, writePatch, type Patch } from './patch.ts'
 import type { May, MayAccess, Permissions } from './permission.ts'
-import { checkPresetAmong } from './preset-findings.ts'
+import { checkPresetAmong, sizeOfPreset } from './preset-findings.ts'
 import { quotaWarnings } from './quota.ts'
 import type { Audit, AdmissionRequest } from './request.ts'
 
@@ -133,7 +133,7 @@ export function createEngine(
     expectPreset(request) {
       const { kind, name, namespace, isDryRun } = request
       if (isDryRun || name === '' || !presetKinds.includes(kind) || isSpecUnchanged(request)) return
-      caches.pendingPresets.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
+      caches.pendingPresets.expect(keyOf(namespace === '' ? { name } : { namespace, name }), sizeOfPreset(request))
     },
     checkPreset: (preset, permissions, isCompared) => checkPresetAmong(caches, preset, permissions, isCompared),
   }

@@ -288,7 +288,7 @@ describe('with presets of a cluster', () => {
     ['validate', 'that have waited for one preset'],
   ] as const)('VMs to %s %s are read one in each turn', async (path, arrival) => {
     const { handlers, selected, pendingPresets, turn, nextTurn } = setUp()
-    if (arrival.includes('waited')) pendingPresets.expect('default/p')
+    if (arrival.includes('waited')) pendingPresets.expect('default/p', 0)
     const results = Array.from({ length: requests }, async (_, index) =>
       handlers[path](admissionRequest('VirtualMachine', excluding({ app: `a${index}` })), turn),
     )

@@ -17,8 +17,8 @@ test('without pending presets nothing waits', () => {
 test('waits until the watch has reported all presets that were admitted', async () => {
   const clock = fakeClock()
   const pending = createPendingPresets(clock)
-  pending.expect('a')
-  pending.expect('ns/b')
+  pending.expect('a', 0)
+  pending.expect('ns/b', 0)
   const waiting = watched(pending.wait('ns'))
   pending.arrived('a')
   pending.arrived('other')
@@ -32,9 +32,9 @@ test('waits until the watch has reported all presets that were admitted', async 
 test('waits at most 300 ms for a preset that never comes', async () => {
   const clock = fakeClock()
   const pending = createPendingPresets(clock)
-  pending.expect('a')
+  pending.expect('a', 0)
   await clock.advance(200)
-  pending.expect('a')
+  pending.expect('a', 0)
   const waiting = watched(pending.wait('ns'))
   await clock.advance(299)
   expect(waiting.isOver).toBe(false)
@@ -44,12 +44,35 @@ test('waits at most 300 ms for a preset that never comes', async () => {
 
 test('waits for presets of the namespace and of the cluster alone', () => {
   const pending = createPendingPresets(fakeClock())
-  pending.expect('ns/a')
+  pending.expect('ns/a', 0)
   expect([pending.wait('ns'), pending.wait('n'), pending.wait('other')]).toEqual([
     expect.any(Promise),
     undefined,
     undefined,
   ])
-  pending.expect('ns')
+  pending.expect('ns', 0)
   expect([pending.wait('n'), pending.wait('other')]).toEqual([expect.any(Promise), expect.any(Promise)])
+})
+
+test('counts a preset of a namespace until it arrives, or for a minute', async () => {
+  const clock = fakeClock()
+  const pending = createPendingPresets(clock)
+  pending.expect('ns/a', 1)
+  pending.expect('ns/b', 2)
+  pending.expect('other/c', 4)
+  pending.expect('d', 8)
+  pending.arrived('ns/b')
+  await clock.advance(30_000)
+  // Both can be stored last.
+  pending.expect('ns/e', 32)
+  pending.expect('ns/e', 16)
+  expect([pending.sizes('ns'), pending.sizes('n')]).toEqual([
+    new Map([
+      ['ns/a', 1],
+      ['ns/e', 32],
+    ]),
+    new Map(),
+  ])
+  await clock.advance(30_000)
+  expect([pending.sizes('ns'), pending.sizes('other')]).toEqual([new Map([['ns/e', 32]]), new Map()])
 })

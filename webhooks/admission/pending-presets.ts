@@ -9,22 +9,42 @@ import type { Clock } from '../../runtime/clock.ts'
  * decides, within milliseconds.
  */
 export interface PendingPresets {
-  expect(id: string): void
+  /** @param size what the preset counts in its namespace */
+  expect(id: string, size: number): void
   /** The watch reported this preset. */
   arrived(id: string): void
   /** Resolves once no preset that can select a VM of the namespace is pending; undefined if there is none. */
   wait(namespace: string): Promise<void> | undefined
+  /** What the presets of the namespace count that can still be stored, by ID. */
+  sizes(namespace: string): ReadonlyMap<string, number>
 }
 
 /** A limit, because the write may have failed. The watch usually reports a stored preset within 2 to 10 ms. */
 const maxWaitMs = 300
+/**
+ * The API server gives up a request after a minute. A tenant can make the time between admission and storage last for
+ * seconds, for example with thousands of quotas, and send hundreds of presets meanwhile.
+ */
+const longestWriteMs = 60_000
 
 export function createPendingPresets(clock: Clock): PendingPresets {
   const expected = new Map<string, { readonly done: Promise<void>; readonly finish: () => void }>()
   const finish = (id: string) => expected.get(id)?.finish()
+  /** The oldest first. */
+  const sizes = new Map<string, { readonly size: number; readonly untilMs: number }>()
+  const dropOld = () => {
+    for (const [id, { untilMs }] of sizes) {
+      if (untilMs > clock.monotonic()) return
+      sizes.delete(id)
+    }
+  }
   return {
-    expect(id) {
+    expect(id, size) {
       finish(id)
+      dropOld()
+      const before = sizes.get(id)?.size ?? 0
+      sizes.delete(id)
+      sizes.set(id, { size: Math.max(size, before), untilMs: clock.monotonic() + longestWriteMs })
       const { promise, resolve } = Promise.withResolvers<void>()
       const cancel = clock.after(maxWaitMs, () => finish(id))
       expected.set(id, {
@@ -36,11 +56,19 @@ export function createPendingPresets(clock: Clock): PendingPresets {
         },
       })
     },
-    arrived: finish,
+    arrived(id) {
+      finish(id)
+      sizes.delete(id)
+    },
     wait(namespace) {
       const pending = [...expected].filter(([id]) => !id.includes('/') || id.startsWith(`${namespace}/`))
       if (pending.length === 0) return undefined
       return Promise.all(pending.map(([, { done }]) => done)).then(() => {})
+    },
+    sizes(namespace) {
+      dropOld()
+      const own = [...sizes].filter(([id]) => id.startsWith(`${namespace}/`))
+      return new Map(own.map(([id, { size }]) => [id, size]))
     },
   }
 }

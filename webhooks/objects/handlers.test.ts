@@ -418,6 +418,19 @@ describe('a preset for objects', () => {
     expect(await check([...others, stored('last', {}, 'other'), stored('p', last.spec.object)])).toEqual(['allowed'])
   })
 
+  test('must fit into its namespace with those that are admitted and not stored yet', async () => {
+    const { validate, report } = handlers({ entry })
+    const admit = async (name: string) => {
+      const spec = { object: { spec: { parts: [{ name: 'a', options: { x: 'x'.repeat(62_000) } }] } } }
+      return messages(await validate(presetRequest(spec, 'ObjectPreset', { name, object: named(name, spec) })))
+    }
+    const named = (of: string, spec: object) => ({ ...presetObject(spec), metadata: { name: of, namespace: 'team' } })
+    for (let index = 0; index < 16; index++) expect(await admit(`p${index}`)).toEqual(['allowed'])
+    expect(await admit('p16')).toEqual([expect.stringContaining('must count at most 1048576 together')])
+    report('team/p0')
+    expect(await admit('p16')).toEqual(['allowed'])
+  })
+
   test('is checked in turns, also after each wait', async () => {
     const { validate, clock, state } = handlers({ entry: unusable })
     const turns: (() => void)[] = []

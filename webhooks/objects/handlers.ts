@@ -21,7 +21,7 @@ import { isReleased, refuse, unlessTooDeep } from '../admission/kind.ts'
 import type { NewNamespaces } from '../admission/new-namespaces.ts'
 import { createPendingPresets } from '../admission/pending-presets.ts'
 import type { May, MayAccess } from '../admission/permission.ts'
-import { namespaceSizeCauses, overlapWarnings } from '../admission/preset-findings.ts'
+import { namespaceSizeCauses, overlapWarnings, sizeOfPreset } from '../admission/preset-findings.ts'
 import type { AdmissionRequest, AdmissionResult } from '../admission/request.ts'
 import { requesterOf } from '../tenant-requests.ts'
 import { recordAuthor } from './author.ts'
@@ -147,7 +147,8 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
     // Users without the permissions may change labels and annotations.
     const causes = isSpecUnchanged(request) ? [] : await missingPermissions(preset, entry, mayOf(request, signal))
     await turn?.()
-    const tooMuch = namespaceSizeCauses(preset, sizesOf(objects.storedPresets(), preset.metadata.namespace))
+    const stored = sizesOf(objects.storedPresets(), preset.metadata.namespace)
+    const tooMuch = namespaceSizeCauses(preset, stored, pending)
     if (causes.length + tooMuch.length > 0) return refuse([...causes, ...tooMuch], compiled.warnings)
     const overlaps = overlapWarnings(compiled.preset, entry.candidates.all(), entry.kind.structure)
     return { allowed: true, warnings: [...compiled.warnings, ...overlaps] }
@@ -185,7 +186,7 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
       const result = await validatePreset(request, turn, signal)
       const { name, namespace } = request
       if (result.allowed && !request.isDryRun && name !== '' && !isSpecUnchanged(request)) {
-        pending.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
+        pending.expect(keyOf(namespace === '' ? { name } : { namespace, name }), sizeOfPreset(request))
       }
       return result
     },
