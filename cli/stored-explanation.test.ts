@@ -9,6 +9,7 @@ test('says which integers of a stored object are shown rounded', () => {
     skipped: [],
     enforced: new Map(),
     shortened: new Map(),
+    filled: new Set<string>(),
     left: 0,
   }
   const provenance = { ...nothing, overridden: new Map() }
