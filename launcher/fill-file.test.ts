@@ -1,10 +1,10 @@
 import { syncBuiltinESMExports } from 'node:module'
-import fs, { mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import fs, { appendFile, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { prepareAttachedClaim } from './attached-claim.ts'
-import { fillFile, removeUnfinished, sizeInFileSystem } from './fill-file.ts'
+import { fillFile, growFile, removeUnfinished, sizeInFileSystem } from './fill-file.ts'
 
 let directory: string
 beforeEach(async () => void (directory = await mkdtemp(join(tmpdir(), 'claim-'))))
@@ -55,6 +55,32 @@ test('a file that can be neither linked nor renamed is an error', async () => {
   process.env['PATH'] = directory
   await expect(fillFile(undefined, { directory, writer: 'vm-1', bytes: 1n })).rejects.toThrow('could not be renamed')
   expect(await readdir(directory)).toEqual([])
+})
+
+test('a disk that another VM makes larger after a look at its size keeps what that guest has written', async () => {
+  await writeFile(inClaim('disk.img'), 'data')
+  const byOther = async () => {
+    await truncate(inClaim('disk.img'), 8192)
+    await appendFile(inClaim('disk.img'), 'written')
+  }
+  const openFile = open
+  replaceInNode({
+    open: async (...args: Parameters<typeof open>) => {
+      const file = await openFile(...args)
+      const { size } = await file.stat({ bigint: true })
+      return Object.assign(file, { stat: () => byOther().then(() => ({ size })) })
+    },
+  })
+  await growFile(directory, 4096n)
+  const content = await readFile(inClaim('disk.img'))
+  expect([content.length, content.toString().replaceAll('\0', '')]).toEqual([8199, 'datawritten'])
+})
+
+test('a disk without room for another block keeps its size', async () => {
+  await writeFile(inClaim('disk.img'), 'data')
+  // More than any file system allows, as a block that a quota refuses.
+  await growFile(directory, (1n << 63n) - 1n)
+  expect(await readFile(inClaim('disk.img'), 'utf8')).toBe('data')
 })
 
 describe('where 10 MiB are free, the disk has', () => {

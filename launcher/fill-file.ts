@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { constants } from 'node:fs'
 import { type FileHandle, link, lstat, open, opendir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -139,15 +140,25 @@ const storedBytes = (path: string): Promise<bigint | undefined> =>
 export const bytesOf = async (file: FileHandle | undefined): Promise<bigint> =>
   file === undefined ? 0n : (await file.stat({ bigint: true })).blocks * 512n
 
-/** Lets an existing `disk.img` grow to `bytes`; it never shrinks. */
+/**
+ * Lets an existing `disk.img` grow to `bytes`; it never shrinks, even if another VM makes it grow meanwhile: to truncate
+ * it to a larger size would then cut off what that guest has written. A disk for which the claim has no block left (a
+ * quota does not show in its free space) stays as it is.
+ */
 export async function growFile(directory: string, bytes: bigint): Promise<void> {
   const file = await open(join(directory, diskName), constants.O_RDWR | constants.O_NOFOLLOW)
   try {
     const { size } = await file.stat({ bigint: true })
     if (bytes <= size) return
-    await file.truncate(Number(bytes))
+    await allocateByte(file, bytes - 1n)
     await file.sync()
   } finally {
     await file.close()
   }
+}
+
+/** posix_fallocate(3), which Node does not have. It keeps what is in the file, and what is larger. */
+async function allocateByte(file: FileHandle, offset: bigint): Promise<void> {
+  const args = ['--posix', '--offset', String(offset), '--length', '1', '/proc/self/fd/3']
+  await once(spawn('fallocate', args, { stdio: ['ignore', 'ignore', 'ignore', file.fd] }), 'close')
 }
