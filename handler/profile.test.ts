@@ -260,6 +260,18 @@ describe('a handler', () => {
       expect([reads(), writes()]).toEqual([1, count])
     })
 
+    test('reads it again after ten minutes if its role does not allow that yet', async () => {
+      store({ ...whole, sessionEndpoint: before })
+      api.fault = ({ method }) => (method === 'GET' && reads() === 1 ? { status: 403, body: {} } : undefined)
+      await restart(now)
+      put({ uid: 'u' })
+      await later(() => reads() > 0)
+      for (let passed = 0; passed < 58; passed++) await clock.advance(10_000)
+      expect([reads(), writes()]).toEqual([1, 0])
+      await later(() => writes() === 1)
+      expect(content().spec).toEqual({ ...whole, sessionEndpoint: now })
+    })
+
     test('creates no profile', async () => {
       await restart(now)
       put({ uid: 'u' })

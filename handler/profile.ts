@@ -99,7 +99,7 @@ export function publishProfile(options: {
    */
   async function publishEndpoint({ metadata: { uid } }: Persisted<Node>): Promise<void> {
     if (endpointCheckedAtMs !== undefined && clock.monotonic() - endpointCheckedAtMs < repairMs) return
-    const stored = await unlessNotFound(kube.get(nodeProfiles, { name: nodeName }))
+    const stored = await unlessNotFound(kube.get(nodeProfiles, { name: nodeName })).catch(unlessForbidden)
     const isOfNode = stored?.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true
     if (isOfNode && !isDeepStrictEqual(stored.spec.sessionEndpoint, sessionEndpoint)) {
       // With its uid and version: no other profile is changed, and none is created.
@@ -120,11 +120,7 @@ export function publishProfile(options: {
   /** The set with exactly these capabilities, if the controller has created one. */
   async function findSet(capabilities: Capabilities): Promise<string | undefined> {
     const name = capabilitySetName(capabilities)
-    const set = await unlessNotFound(kube.get(nodeCapabilitySets, { name })).catch((error: unknown) => {
-      // During an upgrade, the permission may come after the handler.
-      if (isForbidden(error)) return undefined
-      throw error
-    })
+    const set = await unlessNotFound(kube.get(nodeCapabilitySets, { name })).catch(unlessForbidden)
     if (set === undefined || set.spec.retired === true) return undefined
     return isDeepStrictEqual(set.spec.capabilities, capabilities) ? name : undefined
   }
@@ -145,6 +141,11 @@ export function publishProfile(options: {
       await queue.drain()
     },
   }
+}
+
+/** During an upgrade, the permission may come after the handler; what it cannot read counts as absent until it looks again. */
+function unlessForbidden(error: unknown): undefined {
+  if (!isForbidden(error)) throw error
 }
 
 /** The profile of a node. The Node owns it. */
