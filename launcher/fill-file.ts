@@ -105,7 +105,8 @@ async function renameUnlessExists(path: string, name: string): Promise<'renamed'
   throw new Error(`${path} could not be renamed to ${name}`, { cause: failure })
 }
 
-async function synchronize(directory: string): Promise<void> {
+/** What has a name in the directory has it after a power failure. */
+export async function synchronize(directory: string): Promise<void> {
   const handle = await open(directory)
   try {
     await handle.sync()

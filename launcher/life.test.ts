@@ -28,6 +28,8 @@ let reports: DomainReport[]
 let drift: SpecDrift[]
 /** When QEMU has started and the guest does not run yet. */
 let onPrepared: () => Promise<void>
+/** How often QEMU was started, and its guest, when TPMs were begun and finished. */
+let tpms: string[]
 let exit: string | undefined
 let prepareFailure: Error | undefined
 let oomKills: () => number
@@ -46,6 +48,7 @@ beforeEach(() => {
   reports = []
   drift = []
   onPrepared = async () => {}
+  tpms = []
   exit = undefined
   prepareFailure = undefined
   oomKills = () => 0
@@ -89,6 +92,8 @@ function makeLife(vmUID?: string): void {
       onChange: () => life.hint(),
     }),
     onPrepared: () => onPrepared(),
+    beginTpms: async () => void tpms.push(`begun ${starts()}`),
+    finishTpms: async () => void tpms.push(`finished ${starts()}`),
     hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
     renderDisks: ({ domain }) => domain.devices?.disks ?? [],
     attachedVolumes: noAttachedVolumes,
@@ -151,6 +156,8 @@ async function start(vm: VirtualMachine): Promise<DomainReport> {
 const standings = () =>
   reports.map(({ phase, reason, exit: ended }) => [phase, reason, ended].filter(Boolean).join(' '))
 const count = (procedure: string) => fake.calls.filter((call) => call === procedure).length
+
+const starts = () => `${count('domain_create_with_flags')}/${count('domain_resume')}`
 
 /** The error of a promise. Allows it to reject while the test awaits something else. */
 const rejection = (promise: Promise<unknown>): Promise<unknown> =>
@@ -239,6 +246,25 @@ describe('a VM', () => {
     await settle()
     expect(await life.report()).toMatchObject({ phase: 'Running' })
   })
+
+  test.each<[string, () => void, string[]]>([
+    ['starts', () => {}, ['begun 0/0', 'finished 1/0']],
+    [
+      'is refused',
+      () => fake.refuseNext('domain_create_with_flags', new LibvirtError('no', 1, 10)),
+      ['begun 0/0', 'finished 1/0'],
+    ],
+    ['is not confirmed', () => fake.breakAfterNext('domain_create_with_flags'), ['begun 0/0', 'finished 1/0']],
+  ])(
+    'has whole TPMs before its guest runs, once libvirtd has responded, if its start %s',
+    async (_, arrange, steps) => {
+      arrange()
+      life.accept(vm('idle'))
+      await clock.advance(60_000)
+      await settle()
+      expect(tpms).toEqual(steps)
+    },
+  )
 
   test('whose QEMU ends before the guest runs reports that', async () => {
     onPrepared = async () => fake.killGuests({ hasEvent: false })

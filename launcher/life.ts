@@ -72,6 +72,9 @@ interface LifeOptions {
    * @throws Refused
    */
   readonly prepare: (spec: VirtualMachineSpec, identity: Identity, onProgress: OnProgress) => Promise<Domain>
+  /** Called before QEMU starts; `finishTpms` when libvirt has made the TPMs, before the guest runs. */
+  readonly beginTpms: (domain: Domain) => Promise<void>
+  readonly finishTpms: (domain: Domain) => Promise<void>
   /** Called when QEMU has started, and awaited before the guest runs. Must not reject. */
   readonly onPrepared: () => Promise<void>
   readonly readMemoryUse: () => Promise<MemoryUse>
@@ -323,7 +326,7 @@ export class Life {
     if (this.#specDrift !== undefined && this.#specDrift.length > 0) {
       log.warn({ specDrift: this.#specDrift }, 'the domain differs from the spec')
     }
-    await this.#start(this.#dom)
+    await this.#start(this.#dom, domain)
   }
 
   #resync(): void {
@@ -350,18 +353,20 @@ export class Life {
    * deadline, the domain may have run and ended since, or QEMU may still start or wait for the guest to be resumed.
    * @throws Error if it is to be tried again
    */
-  async #start(dom: DomainRef): Promise<void> {
+  async #start(dom: DomainRef, domain: Domain): Promise<void> {
     const state = await readState(this.#options.client, dom)
     if (state?.state === 'paused' && state.reason === 'startingUp') throw new Error('QEMU is still starting')
-    if (state?.state === 'shutoff' && state.reason === 'unknown') await this.#startPaused(dom)
+    if (state?.state === 'shutoff' && state.reason === 'unknown') await this.#startPaused(dom, domain)
     else if (state?.state !== 'paused' || state.reason !== 'user') return this.#started()
+    await this.#options.finishTpms(domain)
     await this.#options.onPrepared()
     await this.#startGuest(dom)
     this.#started()
   }
 
   /** Starts QEMU, but not the guest. */
-  async #startPaused(dom: DomainRef): Promise<void> {
+  async #startPaused(dom: DomainRef, domain: Domain): Promise<void> {
+    await this.#options.beginTpms(domain)
     this.#oomKillsBefore = (await this.#options.readMemoryUse()).oomKills
     const cancel = this.#options.clock.after(slowStartMs, () => {
       this.#trouble = 'QEMU is still starting; if the VM has network disks, their servers may not respond'
@@ -370,6 +375,8 @@ export class Life {
     try {
       await refusedAs('StartFailed', () => startDomain(this.#options.client, dom, { isPaused: true }))
     } catch (error) {
+      // libvirt has removed what it has half made.
+      if (error instanceof Refused) await this.#options.finishTpms(domain)
       const message = await this.#outOfMemory()
       if (message !== undefined) throw new Refused('OOMKilled', message, { cause: error })
       const locked = error instanceof Refused ? lockedDiskMessage(error.message, this.#vm?.spec ?? {}) : undefined

@@ -50,6 +50,7 @@ import { askAgent, readMounts } from './libvirt/guest-info.ts'
 import { consoleAlias } from './live-domain.ts'
 import { Media } from './media.ts'
 import { readMemoryUse } from './out-of-memory.ts'
+import { beginTpms, finishTpms } from './new-tpm.ts'
 import { createPorts } from './port.ts'
 import { Refused } from './refused.ts'
 import { renderDisks, renderDomain, sharedVolumes, volumeUses, type VolumeSource } from './render.ts'
@@ -108,6 +109,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       log,
       onChange,
     }),
+    beginTpms,
+    finishTpms,
     // The first lines of a guest must not be lost, even if this process gets little CPU.
     onPrepared: () => hub.start(),
     attachedVolumes: new AttachedVolumes({

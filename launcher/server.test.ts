@@ -63,6 +63,8 @@ beforeEach(async () => {
     clock,
     log,
     readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
+    beginTpms: () => Promise.resolve(),
+    finishTpms: () => Promise.resolve(),
     onPrepared: () => Promise.resolve(),
     hasRoom: () => Promise.resolve(false),
     readLostFilesystems: () => Promise.resolve([]),

@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { chown, copyFile, cp, mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { afterEach, expect, onTestFinished, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
@@ -129,37 +131,76 @@ test(
   bootMs,
 )
 
+const vmWithTpm = () => {
+  const tpms = [{ model: 'tpm-crb' as const, backend: { type: 'emulator' as const, version: '2.0' as const } }]
+  return completed(
+    {
+      memory: { unit: 'MiB', value: 32 },
+      os: { type: { os: 'hvm', machine: 'pc' } },
+      // SeaBIOS finds the TPM by its ACPI table.
+      features: { acpi: {} },
+      devices: { serials, tpms, disks: [disk('root', 'vda', 1)] },
+    },
+    ['root', 'state'],
+  )
+}
+
+/** Starts a launcher for it, whose claim for the state is a copy of `state`. */
+async function startWithState(state: string | undefined): Promise<void> {
+  launcher = await startLauncher()
+  await fillVolume('root', 'disk.img', (path) => writeFile(path, guestDisk('readTpm')))
+  await mkdir(inState())
+  if (state !== undefined) await cp(state, inState(), { recursive: true })
+  await promisify(execFile)('chown', ['-R', `${launcherUid}:${launcherUid}`, inState()])
+}
+
+const inState = (...names: string[]) => join(launcher.volumes, 'state', ...names)
+
+/** How often the TPM was reset in its life, when its guest has started. */
+async function resets(): Promise<number> {
+  const text = await printed(await vmWithTpm(), /^[0-9A-F]{8} (?!0{64})[0-9A-F]{64}\r?$/m)
+  return parseInt(/^([0-9A-F]{8}) (?!0{64})[0-9A-F]{64}\r?$/m.exec(text)?.[1] ?? '', 16)
+}
+
+/** Returns a copy of the claim, and ends the launcher, as a failure of the node does. */
+async function copiedState(): Promise<string> {
+  const copy = await mkdtemp(join(tmpdir(), 'state-'))
+  onTestFinished(() => rm(copy, { recursive: true }))
+  await cp(inState(), copy, { recursive: true })
+  await launcher.stop()
+  return copy
+}
+
 test(
   'a TPM has measured the firmware, and keeps its state on a claim',
   async () => {
-    const tpms = [{ model: 'tpm-crb' as const, backend: { type: 'emulator' as const, version: '2.0' as const } }]
-    const vm = await completed(
-      {
-        memory: { unit: 'MiB', value: 32 },
-        os: { type: { os: 'hvm', machine: 'pc' } },
-        // SeaBIOS finds the TPM by its ACPI table.
-        features: { acpi: {} },
-        devices: { serials, tpms, disks: [disk('root', 'vda', 1)] },
-      },
-      ['root', 'state'],
-    )
-    /** How often the TPM was reset in its life. */
-    const started = async (state: string | undefined): Promise<number> => {
-      launcher = await startLauncher()
-      await fillVolume('root', 'disk.img', (path) => writeFile(path, guestDisk('readTpm')))
-      await mkdir(join(launcher.volumes, 'state'))
-      if (state !== undefined) await cp(state, join(launcher.volumes, 'state'), { recursive: true })
-      await promisify(execFile)('chown', ['-R', `${launcherUid}:${launcherUid}`, join(launcher.volumes, 'state')])
-      const text = await printed(vm, /^[0-9A-F]{8} (?!0{64})[0-9A-F]{64}\r?$/m)
-      return parseInt(/^([0-9A-F]{8}) (?!0{64})[0-9A-F]{64}\r?$/m.exec(text)?.[1] ?? '', 16)
-    }
-    const first = await started(undefined)
-    expect(await readdir(join(launcher.volumes, 'state'))).toEqual(['testvm_TPM'])
-    const copy = await mkdtemp(join(tmpdir(), 'state-'))
-    onTestFinished(() => rm(copy, { recursive: true }))
-    await cp(join(launcher.volumes, 'state'), copy, { recursive: true })
+    await startWithState(undefined)
+    const first = await resets()
+    expect(await readdir(inState())).toEqual(['testvm_TPM'])
+    await startWithState(await copiedState())
+    expect(await resets()).toBe(first + 1)
+  },
+  bootMs,
+)
+
+test(
+  'a TPM whose first start was killed is made again, with all that a new one has',
+  async () => {
+    const bytes = async () => (await stat(inState('testvm_TPM', 'tpm2-00.permall'))).size
+    await startWithState(undefined)
+    await launcher.ask('PUT', '/vm', await vmWithTpm())
+    while (!existsSync(inState('testvm_TPM', 'tpm2-00.permall'))) await sleep(1)
+    for (const process of ['libvirtd', 'swtpm_setup', 'swtpm']) await launcher.signal(process, 'SIGSTOP')
+    const state = await copiedState()
+    const half = (await stat(join(state, 'testvm_TPM', 'tpm2-00.permall'))).size
+    await startWithState(undefined)
+    const first = await resets()
+    const whole = await bytes()
     await launcher.stop()
-    expect(await started(copy)).toBe(first + 1)
+    await startWithState(state)
+    expect(await resets()).toBe(first)
+    const names = (await readdir(inState())).map((name) => name.replace(/-\w{6}$/, '-X'))
+    expect([names, half < whole, await bytes()]).toEqual([['testvm_TPM', 'testvm_TPM.unfinished-X'], true, whole])
   },
   bootMs,
 )
