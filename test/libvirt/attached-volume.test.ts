@@ -1,7 +1,10 @@
 import { execFile, execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chown, copyFile, link, mkdir, open, readdir, rm, stat, truncate, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { attachmentSocketName } from '../../api/attachment-path.ts'
 import { apiVersion } from '../../api/object.ts'
 import type { VirtualMachine, VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
@@ -125,6 +128,19 @@ test('a claim is attached and detached, also by another libvirtd, and its pod en
   expect(await pod.exitCode).toBe(0)
   // The pod could still serve the claim.
   expect(await readdir(join(dirname(launcher.socket), 'volumes'))).toEqual([`${first}.sock`])
+})
+
+test('a pod serves a second connection of QEMU, which keeps that of an attach during which libvirtd ended', async () => {
+  const pod = await podFor(podUIDs[0] ?? '')
+  await pod.listens()
+  const greetings = []
+  for (let count = 0; count < 2; count += 1) {
+    const client = connect(join(dirname(pod.claim), 'socket', attachmentSocketName))
+    onTestFinished(() => void client.destroy())
+    const [greeting]: Buffer[] = await once(client, 'data')
+    greetings.push(greeting?.toString('latin1', 0, 8))
+  }
+  expect(greetings).toEqual(['NBDMAGIC', 'NBDMAGIC'])
 })
 
 test('what libvirt refuses is reported, and what is not there is waited for', async () => {
