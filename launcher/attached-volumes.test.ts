@@ -24,8 +24,10 @@ let volumes: AttachedVolumes
 let log: string[]
 /** Of the disks that were attached. */
 let serials: string[]
-/** What the guest has, by alias. */
+/** What the guest has, by alias, as far as libvirt knows. */
 let devices: Set<string>
+/** What it has besides. */
+let unknown: Set<string>
 let sockets: Set<string>
 let mounts: readonly string[] | undefined | Error
 let answers: (Error | undefined)[]
@@ -37,6 +39,7 @@ beforeEach(() => {
   log = []
   serials = []
   devices = new Set()
+  unknown = new Set()
   sockets = new Set(['p1', 'p2', 'p3'])
   mounts = undefined
   answers = []
@@ -57,6 +60,7 @@ beforeEach(() => {
       if (releases) devices.delete(alias)
     },
     hasDevice: async (_, alias) => devices.has(alias),
+    isInQemu: async (_, alias) => devices.has(alias) || unknown.has(alias),
     readMounts: async () => {
       if (mounts instanceof Error) throw mounts
       return mounts
@@ -176,6 +180,26 @@ test('a volume whose attempt was lost is detached when it is not requested any m
     ['detach ua-attached-a', 'remove a', 'connect a to p3', 'attach ua-attached-a'],
     ['a p3 Attached'],
   ])
+})
+
+test('a volume of which libvirt does not know, because it ended, is neither attached again nor released', async () => {
+  answers = [new ConnectionLost('libvirtd ended')]
+  await request(a)
+  unknown.add('ua-attached-a')
+  expect(await later(1000)).toEqual([['connect a to p1'], ['a p1 Attached']])
+  expect(await request()).toEqual([[], ['a p1 Detaching GuestHoldsVolume']])
+  unknown.clear()
+  expect(await later(1000)).toEqual([['remove a'], []])
+})
+
+test('a volume that was not attached, because libvirtd ended before, is attached', async () => {
+  answers = [new ConnectionLost('libvirtd ended'), new LibvirtError('no', 1, 10)]
+  await request(a)
+  await later(1000)
+  expect(await later(2000)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+  devices.clear()
+  unknown.add('ua-attached-a')
+  expect(await request()).toEqual([['remove a'], []])
 })
 
 test('a volume that the guest may release, because the answer was lost, is attached again once it has', async () => {

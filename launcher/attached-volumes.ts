@@ -12,8 +12,10 @@ interface AttachedVolumesOptions {
   readonly attach: (dom: DomainRef, xml: string) => Promise<void>
   /** Asks the guest to release the device with this alias. @throws LibvirtError */
   readonly detach: (dom: DomainRef, alias: string) => Promise<void>
-  /** Whether the running guest has a device with this alias. */
+  /** Whether the running guest has a device with this alias, as far as libvirt knows. */
   readonly hasDevice: (dom: DomainRef, alias: string) => Promise<boolean>
+  /** Whether it has one of which libvirt may not know. */
+  readonly isInQemu: (dom: DomainRef, alias: string) => Promise<boolean>
   /**
    * Where the guest has mounted a disk; undefined if it has no agent.
    * @throws AgentBusy if the agent does not tell
@@ -50,6 +52,8 @@ interface Current {
   message?: string | undefined
   /** The guest has been asked to release it, which it can do at any time. */
   isUnplugging: boolean
+  /** The answer to an attempt was lost. If libvirtd ended during that, QEMU can have the disk and libvirt not. */
+  isUncertain: boolean
 }
 
 /** The first and the longest wait before what failed is tried again. */
@@ -157,7 +161,7 @@ export class AttachedVolumes {
 
   /** Its pod may be another one: QEMU connects again, to the new socket. */
   async #attach(dom: DomainRef, request: VolumeRequest): Promise<boolean> {
-    const { attach, hasDevice, sockets, log } = this.#options
+    const { attach, hasDevice, isInQemu, sockets, log } = this.#options
     const { name, podUID } = request
     const before = this.#current.get(name)
     if (before?.isUnplugging === true) return false
@@ -165,7 +169,8 @@ export class AttachedVolumes {
     if (isAttached) Object.assign(before, { phase: 'Attached', reason: undefined, message: undefined })
     if (isAttached && before.request.podUID === podUID) return true
     if (!(await sockets.connect(name, podUID))) return false
-    const current: Current = { request, phase: isAttached ? 'Attached' : 'Attaching', isUnplugging: false }
+    const isUncertain = before?.isUncertain ?? false
+    const current: Current = { request, phase: isAttached ? 'Attached' : 'Attaching', isUnplugging: false, isUncertain }
     // Before libvirt is asked: it can attach the disk although its answer is lost.
     this.#current.set(name, current)
     if (isAttached) {
@@ -175,9 +180,16 @@ export class AttachedVolumes {
     }
     const alias = aliasOf(name)
     try {
-      if (!(await hasDevice(dom, alias))) await attach(dom, diskXml(request, sockets.pathOf(name)))
+      const isKnown = await hasDevice(dom, alias)
+      if (isKnown || !isUncertain || !(await isInQemu(dom, alias))) {
+        if (!isKnown) await attach(dom, diskXml(request, sockets.pathOf(name)))
+        current.isUncertain = false
+      }
     } catch (error) {
-      if (!(error instanceof LibvirtError)) throw error
+      if (!(error instanceof LibvirtError)) {
+        current.isUncertain = true
+        throw error
+      }
       const failure = { reason: 'AttachRefused', message: shorten(error.message, longestMessage) }
       // An earlier attempt, whose answer was lost, may still succeed.
       if (before !== undefined) Object.assign(current, failure)
@@ -194,7 +206,7 @@ export class AttachedVolumes {
   }
 
   async #detach(dom: DomainRef, current: Current): Promise<boolean> {
-    const { detach, hasDevice, sockets, log } = this.#options
+    const { detach, hasDevice, isInQemu, sockets, log } = this.#options
     const { name } = current.request
     const alias = aliasOf(name)
     current.phase = 'Detaching'
@@ -224,6 +236,12 @@ export class AttachedVolumes {
       return refusal === undefined || current.isUnplugging
         ? wait('GuestHoldsVolume', 'the guest has been asked to release the disk, and has not yet')
         : wait('DetachRefused', refusal)
+    }
+    if (current.isUncertain && (await isInQemu(dom, alias))) {
+      return wait(
+        'GuestHoldsVolume',
+        'libvirtd ended while the disk was attached, and cannot detach it now: the guest has it until the VM is stopped',
+      )
     }
     await sockets.remove(name)
     this.#current.delete(name)

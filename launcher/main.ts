@@ -37,6 +37,7 @@ import {
   attachDevice,
   changeMedium,
   detachDevice,
+  hasQemuDevice,
   openConsole,
   openScreenshot,
   readDiskSize,
@@ -117,6 +118,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
       attach: (dom, xml) => attachDevice(client, dom, xml),
       detach: (dom, alias) => detachDevice(client, dom, alias),
       hasDevice: async (dom, alias) => (await readXml(client, dom))?.includes(`<alias name='${alias}'/>`) ?? false,
+      isInQemu: (dom, alias) => hasQemuDevice(client, dom, alias),
       readMounts: (dom, disk) =>
         mountsOf(() => client.apart((connection) => readMounts(connection, dom, disk)), {
           state: agent.report.agent,

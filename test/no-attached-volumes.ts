@@ -7,6 +7,7 @@ export const noAttachedVolumes = new AttachedVolumes({
   attach: () => Promise.reject(new Error('attaches a volume')),
   detach: () => Promise.reject(new Error('detaches a volume')),
   hasDevice: () => Promise.resolve(false),
+  isInQemu: () => Promise.resolve(false),
   readMounts: () => Promise.resolve(undefined),
   sockets: {
     pathOf: (name) => name,

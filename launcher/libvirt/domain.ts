@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import { isRecord } from '../../api/schema.ts'
 import type { Client } from './client.ts'
 import type { LibvirtEvent } from './connection.ts'
 import { LibvirtError, ProtocolError } from './errors.ts'
@@ -150,6 +151,18 @@ export async function attachDevice(client: Client, dom: DomainRef, xml: string):
  */
 export async function detachDevice(client: Client, dom: DomainRef, alias: string): Promise<void> {
   await client.mutate('domain_detach_device_alias', { dom, alias, flags: affectLive }, mediumDeadlineMs)
+}
+
+/**
+ * Whether QEMU itself has the device with an alias. libvirt does not know of one that an earlier libvirtd was attaching
+ * when it ended. Marks the domain as tainted in libvirt's log.
+ */
+export async function hasQemuDevice(client: Client, dom: DomainRef, alias: string): Promise<boolean> {
+  const cmd = JSON.stringify({ execute: 'qom-list', arguments: { path: '/machine/peripheral' } })
+  const { result } = await client.read('qemu_domain_monitor_command', { dom, cmd, flags: 0 })
+  const devices: unknown = JSON.parse(String(result)).return
+  if (!Array.isArray(devices)) throw new Error(`QEMU did not list its devices: ${String(result)}`)
+  return devices.some((device) => isRecord(device) && device['name'] === alias)
 }
 
 /** Continues a paused guest. Operations on disks that failed are repeated. */
