@@ -989,6 +989,14 @@ describe('a launcher pod', () => {
       200,
       '',
     ],
+    [
+      'the controller labels it beside too many labels',
+      true,
+      { labels: Object.fromEntries(Array.from({ length: 2000 }, (_, index) => [`l${index}`, ''])) },
+      controller,
+      403,
+      'a thousand labels',
+    ],
     ['the controller removes a label of it', true, { labels: { app: null } }, controller, 200, ''],
     [
       'the controller labels a pod of a user',
