@@ -88,7 +88,9 @@ test('completing a VM again, in the same request or another one, changes nothing
   expect(completed(once, [serial], 'request-2').vm).toEqual(once)
 })
 
-describe('what the user wrote as an empty object, and completion filled,', () => {
+describe('what the user wrote as an empty object or list, and completion filled,', () => {
+  const bridge = { type: 'bridge', source: { bridge: 'br0' } } as const
+  const isEmpty = { name: 'empty', expression: 'object.spec.domain.devices.interfaces.size() == 0' }
   const bridged = { alias: { name: '*' }, type: 'bridge', source: { bridge: 'br0' } } as const
   const isNew = { name: 'new', expression: 'object.spec.domain.devices.interfaces.all(i, !has(i.type))' }
   test.each<[string, NonNullable<VirtualMachineSpec['domain']['devices']>, Partial<PresetSpec>]>([
@@ -96,6 +98,21 @@ describe('what the user wrote as an empty object, and completion filled,', () =>
       'fulfils the conditions of a grant as before',
       { interfaces: [{}] },
       { matchConditions: [isNew], domain: { devices: { interfaces: [bridged] } } },
+    ],
+    [
+      'fulfils them as a list',
+      { interfaces: [] },
+      { matchConditions: [isEmpty], domain: { devices: { interfaces: [bridge] } } },
+    ],
+    [
+      'fulfils them after an item that is removed',
+      { interfaces: [{ model: { type: 'e1000' } }, {}] },
+      {
+        matchConditions: [isNew],
+        strength: 'Enforce',
+        domain: { devices: { vsock: { cid: { auto: true } } } },
+        remove: ['domain.devices.interfaces[model.type=e1000]'],
+      },
     ],
     [
       'does not become what a preset removes',

@@ -269,7 +269,7 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
 
   const { overridden, removed } = provenance
   const { enforced, warnings: unprotected } = enforcedValues(vm, participants, removed, options.steps ?? unmetered)
-  const filled = filledObjects(made.sent, made.vm)
+  const filled = filledObjects(made.sent, made.vm, injection.shortened)
   const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced, filled })
   const oversize = [...objectSizeCauses(annotated), ...labelsSizeCauses(vm.metadata.labels)]
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }

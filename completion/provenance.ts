@@ -28,8 +28,8 @@ export const maxProvenanceBytes = 32 * 1024
  * and removed values, `lock` for labels, annotations and media that presets enforce, and `skip` is a list of [by, path,
  * reason]. `over` also holds the user's value if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it. `less` is a
  * list of the lists that lost items of the user: `["spec.volumes", 3, [1, "0f1e…"]]` if the second of three. It is not a
- * tree, because an item of such a list can contain another. `full` is a list of the paths of empty objects of the user
- * that are filled now.
+ * tree, because an item of such a list can contain another. `full` is a list of the paths of empty objects and lists of
+ * the user that are filled now.
  */
 interface Encoded {
   readonly v: 1
@@ -58,7 +58,7 @@ export interface Attribution extends Provenance {
   readonly enforced?: Origins
   /** Lists that lost items of the user. */
   readonly shortened?: ReadonlyMap<string, Shortened>
-  /** Empty objects of the user that presets or defaults filled. */
+  /** Empty objects and lists of the user that presets or defaults filled. */
   readonly filled?: ReadonlySet<string>
 }
 
@@ -327,7 +327,7 @@ export interface DecodedProvenance extends Provenance {
   readonly enforced: Origins
   /** Lists that lost items of the user. */
   readonly shortened: ReadonlyMap<string, Shortened>
-  /** Empty objects of the user that presets or defaults filled. */
+  /** Empty objects and lists of the user that presets or defaults filled. */
   readonly filled: ReadonlySet<string>
 }
 

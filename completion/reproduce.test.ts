@@ -48,6 +48,11 @@ describe('restores from the provenance what the user sent', () => {
       claim({ 'spec.domain.devices': small, 'spec.domain.cpu': small }, {}, ['spec.domain.devices.disks[0]']),
       vmWith({ type, title, devices: { disks: [{}] } }, { labels }),
     ],
+    [
+      'with an empty list that was filled',
+      claim({ 'spec.domain.devices': small, 'spec.domain.cpu': small }, {}, ['spec.domain.devices.disks']),
+      vmWith({ type, title, devices: { disks: [] } }, { labels }),
+    ],
     ['with its spec and domain, even if empty', claim({ spec: small }), vmWith({}, { labels })],
   ])('%s', (_, given, sent) => {
     expect(asSent(vm, given)).toEqual(sent)

@@ -3,6 +3,7 @@ import type { Origin } from '../api/cause.ts'
 import { parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
 import { joinPath, parentPath, pathText, relatedTo, rootPath, withPathsAbove, type Path } from '../api/path.ts'
+import type { Shortened } from '../presets/origins.ts'
 import { isHolder } from './defaults/apply.ts'
 import { originOf } from './origins.ts'
 import type { DecodedProvenance, Origins, Provenance } from './provenance.ts'
@@ -167,7 +168,7 @@ function eachMember(holder: object, path: string, visit: (member: unknown, path:
 /**
  * Removes some leaves of a VM, and objects and lists that become empty. Completion appends to lists, so an item before
  * one that remains is left whole: no item changes its index.
- * @param kept objects that remain even if they are empty
+ * @param kept objects and lists that remain even if they are empty
  * @param isAbove whether such leaves can be at or below a path; without it, all are visited
  */
 export function withoutLeaves(
@@ -182,7 +183,8 @@ export function withoutLeaves(
     if (Array.isArray(value)) {
       const items = value.map((item, index) => visit(item, joinPath(path, index)))
       const last = items.findLastIndex((item) => item !== undefined)
-      return last === -1 ? undefined : items.slice(0, last + 1).map((item, index) => item ?? value[index])
+      if (last === -1) return kept.has(path) ? [] : undefined
+      return items.slice(0, last + 1).map((item, index) => item ?? value[index])
     }
     const members = Object.entries(value).flatMap(([key, member]) => {
       const left = visit(member, joinPath(path, key))
@@ -194,19 +196,29 @@ export function withoutLeaves(
   return visit(vm, '') as VirtualMachine
 }
 
-/** The paths of empty objects of the user that completion filled. */
-export function filledObjects(sent: VirtualMachine, made: VirtualMachine): ReadonlySet<string> {
+/**
+ * The paths of empty objects and lists of the user that completion filled.
+ * @param shortened lists that lost items, so that others have another index now
+ */
+export function filledObjects(
+  sent: VirtualMachine,
+  made: VirtualMachine,
+  shortened: ReadonlyMap<string, Shortened>,
+): ReadonlySet<string> {
   const found = new Set<string>()
   const visit = (one: unknown, other: unknown, path: Path): void => {
     if (one === other || !isHolder(other)) return
     if (!isHolder(one)) {
-      if (isRecord(one)) found.add(pathText(path))
+      if (isRecord(one) || Array.isArray(one)) found.add(pathText(path))
       return
     }
-    for (const key of Object.keys(one)) {
-      const at = { parent: path, key: Array.isArray(one) ? Number(key) : key }
-      visit(Reflect.get(one, key), Reflect.get(other, key), at)
+    if (!Array.isArray(one)) {
+      for (const key of Object.keys(one)) visit(Reflect.get(one, key), Reflect.get(other, key), { parent: path, key })
+      return
     }
+    const missing = shortened.size === 0 ? undefined : shortened.get(pathText(path))?.missing
+    const left: readonly unknown[] = missing === undefined ? one : one.filter((_, index) => !missing.has(index))
+    for (const [key, item] of left.entries()) visit(item, Reflect.get(other, key), { parent: path, key })
   }
   visit(sent.spec, made.spec, { parent: rootPath, key: 'spec' })
   return found
