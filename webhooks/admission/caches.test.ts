@@ -52,6 +52,39 @@ test('VMs, quotas and limit ranges follow the API server, and the webhooks are r
   await until(() => caches.pendingPresets.wait('shop') === undefined)
 })
 
+test('a preset that was admitted counts until it is stored, also when one of its name is changed or deleted', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const caches = startCaches(kube, createLogger({ process: 'test', level: 'silent' }), systemClock)
+  closing.push(() => caches.stop())
+  await until(() => caches.unready().length === 0)
+  const path = '/apis/virtset.io/v1alpha1/virtualmachinepresets'
+  const { candidates, pendingPresets } = caches
+  const sizeOf = (name: string) => candidates.get(`shop/${name}`)?.size
+  const put = (name: string, value: string) => {
+    const spec = { selector: { matchLabels: { a: 'b' } }, mode: 'Audit', metadata: { annotations: { value } } }
+    api.put(path, {
+      kind: 'VirtualMachinePreset',
+      metadata: { name, namespace: 'shop', generation: value.length },
+      spec,
+    })
+  }
+  put('p', 'x')
+  await until(() => sizeOf('p') !== undefined)
+  // Its creation lasts.
+  pendingPresets.expect('shop/p', 20_000)
+  put('p', 'x'.repeat(2000))
+  await until(() => (sizeOf('p') ?? 0) > 2000)
+  api.remove(path, 'shop', 'p')
+  await until(() => sizeOf('p') === undefined)
+  expect(pendingPresets.sizes('shop')).toEqual(new Map([['shop/p', 20_000]]))
+  put('p', 'x'.repeat(20_000))
+  await until(() => sizeOf('p') !== undefined)
+  expect(pendingPresets.sizes('shop')).toEqual(new Map())
+})
+
 test('of a namespace, sixteen quotas and ranges have their limits cached, until one of them is gone', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())

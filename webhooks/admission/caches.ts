@@ -76,7 +76,8 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
     findWithMac: (address, isWanted) => vms.store.findByIndex('mac', address, isWanted),
   })
   inventory.onPresetChange((id, isNewSpec) => {
-    if (isNewSpec) arrivals.arrived(id)
+    const { candidates, quarantined } = inventory
+    if (isNewSpec) arrivals.arrived(id, () => (candidates.get(id) ?? quarantined.get(id))?.size ?? 0)
   })
   const reading = createLanes(namespaceLanes)
   const newNamespaces = createNewNamespaces(

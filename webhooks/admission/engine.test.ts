@@ -116,7 +116,7 @@ describe('the presets of a namespace', () => {
       const { engine, caches } = setUp()
       engine.expectPreset(requestFor(pending))
       expect(engine.ready('default')).toBeInstanceOf(Promise)
-      caches.pendingPresets.arrived(pending.metadata.namespace === undefined ? 'title' : 'default/p')
+      caches.pendingPresets.arrived(pending.metadata.namespace === undefined ? 'title' : 'default/p', () => 0)
       await settle()
       expect(engine.ready('default')).toBeUndefined()
     },
@@ -138,7 +138,7 @@ test('presets that are admitted and not stored yet count for their namespace, fo
   // One that is sent again, and that of another namespace.
   expect([admit(large('p0')), admit(large('p16', 'other')), admit(large('p16'))]).toEqual([[], [], tooMuch])
   // The cache has it from now on.
-  caches.pendingPresets.arrived('default/p1')
+  caches.pendingPresets.arrived('default/p1', () => 64_000)
   expect([admit(large('p16')), admit(large('p17'))]).toEqual([[], tooMuch])
   await clock.advance(60_000)
   expect(admit(large('p17'))).toEqual([])

@@ -292,7 +292,7 @@ describe('with presets of a cluster', () => {
     const results = Array.from({ length: requests }, async (_, index) =>
       handlers[path](admissionRequest('VirtualMachine', excluding({ app: `a${index}` })), turn),
     )
-    pendingPresets.arrived('default/p')
+    pendingPresets.arrived('default/p', () => 0)
     const perTurn: number[] = []
     let isOver = false
     while (!isOver) {

@@ -10,6 +10,8 @@ const watched = (waiting: Promise<void> | undefined) => {
   return state
 }
 
+const nothing = () => 0
+
 test('without pending presets nothing waits', () => {
   expect(createPendingPresets(fakeClock()).wait('ns')).toBe(undefined)
 })
@@ -20,11 +22,11 @@ test('waits until the watch has reported all presets that were admitted', async 
   pending.expect('a', 0)
   pending.expect('ns/b', 0)
   const waiting = watched(pending.wait('ns'))
-  pending.arrived('a')
-  pending.arrived('other')
+  pending.arrived('a', nothing)
+  pending.arrived('other', nothing)
   await settle()
   expect(waiting.isOver).toBe(false)
-  pending.arrived('ns/b')
+  pending.arrived('ns/b', nothing)
   await settle()
   expect([waiting.isOver, pending.wait('ns'), clock.pending()]).toEqual([true, undefined, 0])
 })
@@ -61,7 +63,7 @@ test('counts a preset of a namespace until it arrives, or for a minute', async (
   pending.expect('ns/b', 2)
   pending.expect('other/c', 4)
   pending.expect('d', 8)
-  pending.arrived('ns/b')
+  pending.arrived('ns/b', () => 2)
   await clock.advance(30_000)
   // Both can be stored last.
   pending.expect('ns/e', 32)
@@ -75,4 +77,16 @@ test('counts a preset of a namespace until it arrives, or for a minute', async (
   ])
   await clock.advance(30_000)
   expect([pending.sizes('ns'), pending.sizes('other')]).toEqual([new Map([['ns/e', 32]]), new Map()])
+})
+
+test('counts each write of a preset until this one arrives: another can be stored later', () => {
+  const pending = createPendingPresets(fakeClock())
+  const counted = () => pending.sizes('ns').get('ns/a')
+  // The second is refused if the first exists by then, unless that was deleted.
+  for (const size of [64, 64, 1]) pending.expect('ns/a', size)
+  const found = [1, 0, 64, 0, 64].map((size) => {
+    pending.arrived('ns/a', () => size)
+    return counted()
+  })
+  expect(found).toEqual([64, 64, 64, 64, undefined])
 })

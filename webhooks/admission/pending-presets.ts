@@ -11,8 +11,11 @@ import type { Clock } from '../../runtime/clock.ts'
 export interface PendingPresets {
   /** @param size what the preset counts in its namespace */
   expect(id: string, size: number): void
-  /** The watch reported this preset. */
-  arrived(id: string): void
+  /**
+   * The watch reported this preset.
+   * @param size what it counts as it is stored, 0 if it was deleted; called only if the preset is expected
+   */
+  arrived(id: string, size: () => number): void
   /** Resolves once no preset that can select a VM of the namespace is pending; undefined if there is none. */
   wait(namespace: string): Promise<void> | undefined
   /** What the presets of the namespace count that can still be stored, by ID. */
@@ -31,20 +34,18 @@ export function createPendingPresets(clock: Clock): PendingPresets {
   const expected = new Map<string, { readonly done: Promise<void>; readonly finish: () => void }>()
   const finish = (id: string) => expected.get(id)?.finish()
   /** The oldest first. */
-  const sizes = new Map<string, { readonly size: number; readonly untilMs: number }>()
+  const writes = new Set<{ readonly id: string; readonly size: number; readonly untilMs: number }>()
   const dropOld = () => {
-    for (const [id, { untilMs }] of sizes) {
-      if (untilMs > clock.monotonic()) return
-      sizes.delete(id)
+    for (const write of writes) {
+      if (write.untilMs > clock.monotonic()) return
+      writes.delete(write)
     }
   }
   return {
     expect(id, size) {
       finish(id)
       dropOld()
-      const before = sizes.get(id)?.size ?? 0
-      sizes.delete(id)
-      sizes.set(id, { size: Math.max(size, before), untilMs: clock.monotonic() + longestWriteMs })
+      writes.add({ id, size, untilMs: clock.monotonic() + longestWriteMs })
       const { promise, resolve } = Promise.withResolvers<void>()
       const cancel = clock.after(maxWaitMs, () => finish(id))
       expected.set(id, {
@@ -56,9 +57,13 @@ export function createPendingPresets(clock: Clock): PendingPresets {
         },
       })
     },
-    arrived(id) {
+    arrived(id, size) {
       finish(id)
-      sizes.delete(id)
+      // Only this write: another one can still be stored, larger than this, or after the deletion of this.
+      const own = [...writes].filter((write) => write.id === id)
+      const stored = own.length === 0 ? 0 : size()
+      const [largest] = own.filter((write) => write.size <= stored).toSorted((one, other) => other.size - one.size)
+      if (largest !== undefined) writes.delete(largest)
     },
     wait(namespace) {
       const pending = [...expected].filter(([id]) => !id.includes('/') || id.startsWith(`${namespace}/`))
@@ -67,8 +72,10 @@ export function createPendingPresets(clock: Clock): PendingPresets {
     },
     sizes(namespace) {
       dropOld()
-      const own = [...sizes].filter(([id]) => id.startsWith(`${namespace}/`))
-      return new Map(own.map(([id, { size }]) => [id, size]))
+      const sizes = new Map<string, number>()
+      for (const { id, size } of writes)
+        if (id.startsWith(`${namespace}/`)) sizes.set(id, Math.max(size, sizes.get(id) ?? 0))
+      return sizes
     },
   }
 }

@@ -419,15 +419,21 @@ describe('a preset for objects', () => {
   })
 
   test('must fit into its namespace with those that are admitted and not stored yet', async () => {
-    const { validate, report } = handlers({ entry })
-    const admit = async (name: string) => {
-      const spec = { object: { spec: { parts: [{ name: 'a', options: { x: 'x'.repeat(62_000) } }] } } }
-      return messages(await validate(presetRequest(spec, 'ObjectPreset', { name, object: named(name, spec) })))
-    }
-    const named = (of: string, spec: object) => ({ ...presetObject(spec), metadata: { name: of, namespace: 'team' } })
+    const stored: object[] = []
+    const { validate, report } = handlers({ entry, stored })
+    const large = { object: { spec: { parts: [{ name: 'a', options: { x: 'x'.repeat(62_000) } }] } } }
+    const named = (name: string) => ({ ...presetObject(large), metadata: { name, namespace: 'team' } })
+    const admit = async (name: string) =>
+      messages(await validate(presetRequest(large, 'ObjectPreset', { name, object: named(name) })))
     for (let index = 0; index < 16; index++) expect(await admit(`p${index}`)).toEqual(['allowed'])
-    expect(await admit('p16')).toEqual([expect.stringContaining('must count at most 1048576 together')])
+    const tooMuch = [expect.stringContaining('must count at most 1048576 together')]
+    expect(await admit('p16')).toEqual(tooMuch)
+    // One of its name was deleted.
     report('team/p0')
+    expect(await admit('p16')).toEqual(tooMuch)
+    stored.push(named('p0'))
+    report('team/p0')
+    stored.pop()
     expect(await admit('p16')).toEqual(['allowed'])
   })
 

@@ -63,8 +63,12 @@ export function createObjectHandlers(options: ObjectHandlersOptions): ObjectHand
   const { objects, namespaces, mayAccess, clock } = options
   const pending = createPendingPresets(clock)
   const reading = createLanes(schemaLanes)
+  const sizeOfStored = (id: string): number => {
+    const preset = objects.storedPresets().find(({ metadata }) => keyOf(metadata) === id)
+    return preset === undefined ? 0 : storedSize(preset.spec)
+  }
   objects.onChange((id) => {
-    if (id !== undefined) pending.arrived(id)
+    if (id !== undefined) pending.arrived(id, () => sizeOfStored(id))
   })
 
   const mayOf =
