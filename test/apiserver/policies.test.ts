@@ -992,7 +992,7 @@ describe('a launcher pod', () => {
     [
       'the controller labels it beside too many labels',
       true,
-      { labels: Object.fromEntries(Array.from({ length: 2000 }, (_, index) => [`l${index}`, ''])) },
+      { labels: Object.fromEntries(Array.from({ length: 2100 }, (_, index) => [`l${index}`, ''])) },
       controller,
       403,
       'a thousand labels',
