@@ -65,7 +65,13 @@ function slimClaim({ metadata, spec = {}, status = {} }: Persisted<Claim>): Pers
       ...pick(spec, 'volumeMode'),
       ...(spec.dataSource === undefined
         ? {}
-        : { dataSource: { ...pick(spec.dataSource, 'kind'), ...(snapshot === undefined ? {} : { name: snapshot }) } }),
+        : {
+            dataSource: pick(
+              spec.dataSource,
+              'kind',
+              ...(snapshot === undefined ? [] : (['apiGroup', 'name'] as const)),
+            ),
+          }),
       ...(requested === undefined ? {} : { resources: { requests: { storage: requested } } }),
     },
     status: provided === undefined ? {} : { capacity: { storage: provided } },

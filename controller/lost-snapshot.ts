@@ -1,5 +1,5 @@
 import { isDnsSubdomain } from '../api/label.ts'
-import { unlessNotFound } from '../runtime/api-error.ts'
+import { isForbidden, unlessNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { Claim } from './pod.ts'
 import { volumeSnapshots } from './volume-snapshot.ts'
@@ -27,17 +27,23 @@ export async function findLostSnapshots(
   for (const [claimName, claim] of claims) {
     const name = awaitedSnapshot(claim)
     if (name === undefined) continue
-    const found = await unlessNotFound(kube.get(volumeSnapshots, { namespace, name }))
-    const isEnding = found?.metadata.deletionTimestamp !== undefined
-    if (found === undefined || isEnding) lost.push({ claimName, name, isEnding })
+    try {
+      const found = await unlessNotFound(kube.get(volumeSnapshots, { namespace, name }))
+      const isEnding = found?.metadata.deletionTimestamp !== undefined
+      if (found === undefined || isEnding) lost.push({ claimName, name, isEnding })
+    } catch (error) {
+      // Without the right to read it, the pod waits for it.
+      if (!isForbidden(error)) throw error
+    }
   }
   return lost
 }
 
-/** Of a claim, others can have any text as the name. */
+/** Of a claim, others can have any text as the name. Other API groups have kinds of this name. */
 export function awaitedSnapshot({ spec = {} }: Claim): string | undefined {
-  const { volumeName, dataSource: { kind, name = '' } = {} } = spec
-  return volumeName === undefined && kind === 'VolumeSnapshot' && isDnsSubdomain(name) ? name : undefined
+  const { volumeName, dataSource: { apiGroup, kind, name = '' } = {} } = spec
+  const isSnapshot = apiGroup === volumeSnapshots.group && kind === volumeSnapshots.kind
+  return volumeName === undefined && isSnapshot && isDnsSubdomain(name) ? name : undefined
 }
 
 /** Why the VM waits, and what its user can do. */

@@ -102,7 +102,7 @@ export interface Claim {
   readonly spec?: {
     readonly volumeMode?: 'Filesystem' | 'Block'
     readonly resources?: { readonly requests?: { readonly storage?: string } }
-    readonly dataSource?: { readonly kind?: string; readonly name?: string }
+    readonly dataSource?: { readonly apiGroup?: string; readonly kind?: string; readonly name?: string }
     /** Set once it has a volume. */
     readonly volumeName?: string
   }
@@ -127,7 +127,7 @@ export const persistentVolumeClaims = resource<Claim>({
     spec: {
       volumeMode: true,
       resources: { requests: { storage: true } },
-      dataSource: { kind: true, name: true },
+      dataSource: { apiGroup: true, kind: true, name: true },
       volumeName: true,
     },
     status: { capacity: { storage: true } },

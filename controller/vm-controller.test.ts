@@ -508,15 +508,16 @@ describe('controller', () => {
 
   it('names a VolumeSnapshot that is gone, and asks for none of a claim that has its volume', async () => {
     const { server, clock, start } = await setUp()
-    const names = ['claim1', 'claim2', 'claim3']
-    const putClaim = (name: string, snapshot: string, over: object) =>
+    const names = ['claim1', 'claim2', 'claim3', 'claim4']
+    const putClaim = (name: string, snapshot: string, over: object, apiGroup = 'snapshot.storage.k8s.io') =>
       server.put('/api/v1/persistentvolumeclaims', {
         metadata: { namespace: 'default', name },
-        spec: { dataSource: { kind: 'VolumeSnapshot', name: snapshot }, ...over },
+        spec: { dataSource: { apiGroup, kind: 'VolumeSnapshot', name: snapshot }, ...over },
       })
     putClaim('claim1', 'nightly', {})
     putClaim('claim2', 'weekly', { volumeName: 'pv1' })
     putClaim('claim3', '..', {})
+    putClaim('claim4', 'monthly', {}, 'populators.example.com')
     start()
     const volumes = names.map((name) => ({ name, persistentVolumeClaim: { claimName: name } }))
     create(server, { spec: { ...storedVm().spec, volumes } })
@@ -532,6 +533,24 @@ describe('controller', () => {
     )
     const read = server.requests.filter(({ path }) => path.includes('/volumesnapshots'))
     expect(new Set(read.map(({ path }) => path.split('/').at(-1)))).toEqual(new Set(['nightly']))
+  })
+
+  it('starts a VM whose VolumeSnapshot it may not read', async () => {
+    const { server, start } = await setUp()
+    const dataSource = { apiGroup: 'snapshot.storage.k8s.io', kind: 'VolumeSnapshot', name: 'nightly' }
+    server.put('/api/v1/persistentvolumeclaims', {
+      metadata: { namespace: 'default', name: 'claim1' },
+      spec: { dataSource },
+    })
+    server.fault = ({ path }) => {
+      if (!path.includes('/volumesnapshots')) return undefined
+      return { status: 403, body: { kind: 'Status', code: 403, reason: 'Forbidden', message: 'no' } }
+    }
+    start()
+    const volumes = [{ name: 'claim1', persistentVolumeClaim: { claimName: 'claim1' } }]
+    create(server, { spec: { ...storedVm().spec, volumes } })
+    await until(() => pod(server) !== undefined)
+    expect(server.requests.filter(({ path }) => path.includes('/volumesnapshots'))).toHaveLength(1)
   })
 
   it('does not use a claim of an earlier VM of its name, which is deleted with that', async () => {
