@@ -23,12 +23,14 @@ type Injected = Pick<Injection, 'vm' | 'grants' | 'removed'>
 /** Presets grant the values that they state and that existed before the defaults. Defaults need no grant. */
 export function injectedGrants({ vm, grants, removed }: Injected): Grants {
   const isCut = cutBy(removed)
+  const isCutEntry = entryCutBy(removed)
   const isOfOne = grantedAsOne(vm, grants)
   const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
   return {
     isGranted: (path) => {
       const before = valueAtPath(vm, path)
-      return before === undefined ? !isCut(path) : leavesBelow(before, path).every(isStated)
+      if (before === undefined) return !isCut(path)
+      return !isCutEntry(path) && leavesBelow(before, path).every(isStated)
     },
     isStated,
     isCut,
@@ -37,6 +39,8 @@ export function injectedGrants({ vm, grants, removed }: Injected): Grants {
 
 const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices|resourceClaims|taps)\[\d+\]/
 const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.source\b/
+const entryPath = /^(spec\.(?:hostDevices|resourceClaims|taps))\[\d+\]$/
+const partOfEntry = /^((spec\.(?:hostDevices|resourceClaims|taps))\[\d+\])\./
 const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
 
 /**
@@ -48,6 +52,23 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
     origin.by === 'preset' && !path.endsWith(']') && (origin.namespace !== undefined || sourcePath.test(path))
   const lists = new Set([...removed].flatMap(([path, origin]) => (isCutting(path, origin) ? [deviceList(path)] : [])))
   return (path) => lists.size > 0 && lists.has(deviceList(path))
+}
+
+/**
+ * An entry that stands for something of the node is one place (`nodePaths`). A preset of the namespace that removes a
+ * part of one makes it another that nobody states: a tap without its network is in that of the pod. A whole one is
+ * removed with its key.
+ */
+function entryCutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean {
+  const isWhole = (entry: string): boolean => removed.has(`${entry}.dev`) || removed.has(`${entry}.name`)
+  const lists = new Set(
+    [...removed].flatMap(([path, origin]) => {
+      const [, entry, list] = partOfEntry.exec(path) ?? []
+      const isCutting = entry !== undefined && origin.by === 'preset' && origin.namespace !== undefined
+      return isCutting && !isWhole(entry) ? [list] : []
+    }),
+  )
+  return (path) => lists.size > 0 && lists.has(entryPath.exec(path)?.[1] ?? '')
 }
 
 /**
@@ -102,8 +123,9 @@ export function statedGrants(stored: VirtualMachine, { grants, removed }: Inject
   const isStatedIn = grants.isStatedIn(stored)
   const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
   const isStated = (path: string): boolean => isStatedIn(path) && isSameDevice(path, stored, enforced())
+  const isCutEntry = entryCutBy(removed)
   return {
-    isGranted: (path) => leavesBelow(valueAtPath(stored, path), path).every(isStated),
+    isGranted: (path) => !isCutEntry(path) && leavesBelow(valueAtPath(stored, path), path).every(isStated),
     isStated,
     isCut: cutBy(removed),
   }

@@ -614,6 +614,26 @@ describe('half of a device', () => {
     ])
   })
 
+  const lab = { dev: 'tap1', plugin: 'macvtap', network: 'lab' }
+  const taps = cluster('taps', { taps: [lab, { ...lab, dev: 'tap2' }] })
+  const removing = (path: string) => namespaced('cut', { strength: 'Enforce', remove: [path] })
+  const withInterface = vmWith({ devices: { interfaces: [{}] } })
+  test('is not a tap in the network of the pod, by removing its network', () => {
+    const cut = removing('taps[dev=tap1].network')
+    const outcome = run(withInterface, [taps, cut])
+    expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule, field }) => [rule, field])).toEqual([
+      ['host-reach', 'spec.taps[0]'],
+      ['host-reach', 'spec.taps[1]'],
+    ])
+    const { vm } = completed(withInterface, [taps])
+    const { network: _network, ...other } = lab
+    const stored = { ...vm, spec: { ...vm.spec, taps: [other] } }
+    expect(ungrantedReach(stored, options([taps, cut])).map(({ field }) => field)).toContain('spec.taps[0]')
+  })
+  test('is not what remains if a whole tap is removed', () => {
+    expect(completed(withInterface, [taps, removing('taps[dev=tap2]')]).vm.spec.taps).toEqual([lab])
+  })
+
   const mac = { address: '52:54:00:00:00:01' }
   const alias = { name: 'ua-y' }
   const byMac = cluster('by-mac', {
