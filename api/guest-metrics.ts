@@ -40,3 +40,66 @@ export interface NetworkMetrics {
   readonly receivedBytes: number
   readonly sentBytes: number
 }
+
+/**
+ * Metrics as a launcher sent them. A guest that has taken it over can send anything, so only the known fields remain,
+ * and no text that a terminal would interpret.
+ *
+ * @throws Error if they are not metrics
+ */
+export function parseGuestMetrics(value: unknown): GuestMetrics {
+  const { time, cpu, memory, disks, network } = fieldsOf(value)
+  const { usageSeconds, count } = fieldsOf(cpu)
+  const { totalBytes, usedBytes, residentBytes } = fieldsOf(memory)
+  return {
+    kind: 'VirtualMachineMetrics',
+    apiVersion: 'subresources.virtset.io/v1alpha1',
+    time: textOf(time),
+    cpu: { usageSeconds: numberOf(usageSeconds), count: numberOf(count) },
+    memory: {
+      totalBytes: numberOf(totalBytes),
+      ...(usedBytes === undefined ? {} : { usedBytes: numberOf(usedBytes) }),
+      residentBytes: numberOf(residentBytes),
+    },
+    disks: itemsOf(disks).map(({ target, readBytes, writtenBytes, reads, writes }) => ({
+      target: textOf(target),
+      readBytes: numberOf(readBytes),
+      writtenBytes: numberOf(writtenBytes),
+      reads: numberOf(reads),
+      writes: numberOf(writes),
+    })),
+    network: itemsOf(network).map(({ name, receivedBytes, sentBytes }) => ({
+      name: textOf(name),
+      receivedBytes: numberOf(receivedBytes),
+      sentBytes: numberOf(sentBytes),
+    })),
+  }
+}
+
+const notMetrics = 'The VM’s launcher did not send metrics.'
+
+type Fields = Readonly<Record<string, unknown>>
+
+const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+
+function fieldsOf(value: unknown): Fields {
+  if (!isFields(value)) throw new Error(notMetrics)
+  return value
+}
+
+function itemsOf(value: unknown): Fields[] {
+  if (!Array.isArray(value)) throw new Error(notMetrics)
+  return value.map(fieldsOf)
+}
+
+/** JSON has numbers that are infinite once they are parsed. */
+function numberOf(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw new Error(notMetrics)
+  return value
+}
+
+/** A time, or the name of a device: one word of ASCII. */
+function textOf(value: unknown): string {
+  if (typeof value !== 'string' || !/^[!-~]{1,64}$/.test(value)) throw new Error(notMetrics)
+  return value
+}

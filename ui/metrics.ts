@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { GuestMetrics } from '../api/guest-metrics.ts'
+import { parseGuestMetrics, type GuestMetrics } from '../api/guest-metrics.ts'
 import { request, subresourcePath } from './api.ts'
 import { Refused, textOf } from './failure.ts'
 import { html } from './html.ts'
-import { bytesText, guestMetricsOf, linesOf, shareText, withSample, type Sample } from './usage.ts'
+import { bytesText, linesOf, shareText, withSample, type Sample } from './usage.ts'
 
 interface MetricsProps {
   readonly namespace: string
@@ -35,7 +35,7 @@ function useUsage({ namespace, name }: MetricsProps): Usage {
       let nextMs = isFirst ? secondMs : intervalMs
       try {
         if (document.hidden) return
-        const metrics = guestMetricsOf(await request('GET', path))
+        const metrics = parseGuestMetrics(await request('GET', path))
         isFirst = false
         if (!isStopped) {
           setUsage(({ samples, last }) => ({

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { GuestMetrics } from '../api/guest-metrics.ts'
-import { bytesText, guestMetricsOf, linesOf, mostSamples, shareText, withSample, type Sample } from './usage.ts'
+import { bytesText, linesOf, mostSamples, shareText, withSample, type Sample } from './usage.ts'
 
 /** Metrics after so many seconds, in which each counter has grown by 1,000 a second. */
 const after = (seconds: number, memory = {}): GuestMetrics => ({
@@ -28,24 +28,6 @@ const first: Sample = {
   receivedPerSecond: undefined,
   sentPerSecond: undefined,
 }
-
-test('metrics are accepted with and without what the balloon driver reports', () => {
-  for (const metrics of [after(0), after(0, { usedBytes: 700 })]) expect(guestMetricsOf(metrics)).toBe(metrics)
-})
-
-test.each<[string, unknown]>([
-  ['nothing', undefined],
-  ['a text', 'metrics'],
-  ['an empty object', {}],
-  ['no CPU', { ...after(0), cpu: null }],
-  ['a counter that is not a number', { ...after(0), cpu: { usageSeconds: {}, count: 1 } }],
-  ['memory in use that is not a number', after(0, { usedBytes: {} })],
-  ['disks that are not an array', { ...after(0), disks: { length: 1 } }],
-  ['a disk that is null', { ...after(0), disks: [null] }],
-  ['a device without counters', { ...after(0), network: [{ name: 'eth0' }] }],
-])('%s are no metrics', (_, value) => {
-  expect(() => guestMetricsOf(value)).toThrow('The VM’s launcher did not send metrics.')
-})
 
 test('the first sample has no rates', () => {
   expect(withSample([], after(0), undefined)).toEqual([first])

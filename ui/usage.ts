@@ -1,37 +1,5 @@
 import type { GuestMetrics } from '../api/guest-metrics.ts'
 
-/**
- * Metrics as they arrived. They come from the pod of the guest, which can send anything.
- *
- * @throws Error if they are not metrics
- */
-export function guestMetricsOf(value: unknown): GuestMetrics {
-  if (!isGuestMetrics(value)) throw new Error('The VM’s launcher did not send metrics.')
-  return value
-}
-
-function isGuestMetrics(value: unknown): value is GuestMetrics {
-  if (!isRecord(value)) return false
-  const { time, cpu, memory, disks, network } = value
-  return (
-    typeof time === 'string' &&
-    hasNumbers(cpu, 'usageSeconds', 'count') &&
-    hasNumbers(memory, 'totalBytes', 'residentBytes') &&
-    ['undefined', 'number'].includes(typeof memory['usedBytes']) &&
-    Array.isArray(disks) &&
-    disks.every((disk) => hasNumbers(disk, 'readBytes', 'writtenBytes')) &&
-    Array.isArray(network) &&
-    network.every((device) => hasNumbers(device, 'receivedBytes', 'sentBytes'))
-  )
-}
-
-type Fields = Readonly<Record<string, unknown>>
-
-const isRecord = (value: unknown): value is Fields => typeof value === 'object' && value !== null
-
-const hasNumbers = (value: unknown, ...names: readonly string[]): value is Fields =>
-  isRecord(value) && names.every((name) => typeof value[name] === 'number')
-
 /** What a guest uses at one time; rates are undefined in the first sample. */
 export interface Sample {
   /** By the clock of the node. */

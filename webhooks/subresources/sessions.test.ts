@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify from 'fastify'
 import { Registry } from 'prom-client'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
 import { ApiError } from '../../runtime/api-error.ts'
 import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
@@ -551,24 +551,75 @@ test('metrics are JSON, have a limit, and are counted, but not logged', async ()
       .at(-1)
       ?.on('error', () => {})
       .end(bytes)
-    const response = await opening
-    const [body] = await Promise.all([
-      text(response).catch(() => 'cut'),
+    let isDone = false
+    const done = opening.finally(() => (isDone = true))
+    const [response] = await Promise.all([
+      done,
       until(
-        () => response.destroyed || response.complete,
-        () => clock.advance(10),
+        () => isDone,
+        () => clock.advance(1),
       ),
     ])
-    return { type: response.headers['content-type'], body }
+    const body = await text(response)
+    return { code: response.statusCode, type: response.headers['content-type'], body }
   }
-  expect(await take('{"kind":"VirtualMachineMetrics"}')).toEqual({
-    type: 'application/json',
-    body: '{"kind":"VirtualMachineMetrics"}',
+  const used = JSON.stringify({
+    kind: 'VirtualMachineMetrics',
+    apiVersion: 'subresources.virtset.io/v1alpha1',
+    time: '2026-11-25T20:15:04.117Z',
+    cpu: { usageSeconds: 1, count: 1 },
+    memory: { totalBytes: 2, residentBytes: 3 },
+    disks: [],
+    network: [],
   })
+  const json = 'application/json; charset=utf-8'
+  expect(await take(used)).toEqual({ code: 200, type: json, body: used })
   expect(checked).toMatchObject([{ verb: 'get', subresource: 'metrics' }])
-  expect((await take('x'.repeat(maxMetricsBytes + 1))).body).toBe('cut')
-  expect(await registry.metrics()).toContain('virtset_sessions_total{kind="metrics",code="200"} 2')
+  expect(await take(used.replace('{', '{"\u001b[2J":1,'))).toMatchObject({ code: 502 })
+  expect(await take(used.replace('{', '{"secret":1,'))).toEqual({ code: 200, type: json, body: used })
+  const none = { code: 502, body: 'the launcher of the VM did not send metrics' }
+  for (const body of ['', '\u001b]0;owned\u0007', '{}', used + ' '.repeat(maxMetricsBytes)]) {
+    expect(await take(body)).toMatchObject(none)
+  }
+  expect(await registry.metrics()).toContain('virtset_sessions_total{kind="metrics",code="200"} 7')
   expect(lines).toEqual([])
+})
+
+test.each<[string, number, number | undefined]>([
+  ['metrics', 5000, 502],
+  ['screenshot', 30_000, undefined],
+])('a launcher that begins to send %s and never ends is given up after %i ms', async (kind, totalMs, code) => {
+  const { clock, guests, registry, read } = await start()
+  const opening = read(`${kind}/default/web`)
+  await until(() => guests.length === 1)
+  guests[0]?.on('error', () => {}).write('{')
+  const isOpen = async () => (await registry.metrics()).includes(`virtset_sessions{kind="${kind}"} 1`)
+  await vi.waitFor(async () => expect(await isOpen()).toBe(true))
+  await clock.advance(totalMs - 1)
+  expect(await isOpen()).toBe(true)
+  await clock.advance(1)
+  const response = await opening
+  if (code === undefined) await expect(text(response)).rejects.toThrow('aborted')
+  else expect([response.statusCode, await text(response)]).toEqual([code, expect.stringContaining('did not send')])
+  await vi.waitFor(async () => expect(await isOpen()).toBe(false))
+})
+
+test('metrics whose client disconnects are not read any further', async () => {
+  const { connections, registry, read } = await start()
+  void read('metrics/default/web').catch(() => {})
+  await vi.waitFor(async () => expect(await registry.metrics()).toContain('virtset_sessions{kind="metrics"} 1'))
+  connections[0]?.destroy()
+  await vi.waitFor(async () => expect(await registry.metrics()).toContain('virtset_sessions{kind="metrics"} 0'))
+})
+
+test('metrics that are read while the webhooks restart are refused, to be read again', async () => {
+  const { guests, sessions, registry, read } = await start()
+  const opening = read('metrics/default/web')
+  await until(() => guests.length === 1)
+  await vi.waitFor(async () => expect(await registry.metrics()).toContain('virtset_sessions{kind="metrics"} 1'))
+  sessions.end()
+  const response = await opening
+  expect([response.statusCode, await text(response)]).toEqual([503, 'service restart; connect again'])
 })
 
 test('a console requires a WebSocket, and a log must not be one', async () => {

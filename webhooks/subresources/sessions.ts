@@ -2,12 +2,14 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { WebSocketServer, type WebSocket } from 'ws'
+import { parseGuestMetrics, type GuestMetrics } from '../../api/guest-metrics.ts'
 import type { SessionEndpoint } from '../../api/session-endpoint.ts'
 import { isControlledBy } from '../../api/template.ts'
 import { isFinished, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { unlessNotFound } from '../../runtime/api-error.ts'
 import { readPaced, stalledMs } from '../../runtime/carry.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
+import { joinChunks } from '../../runtime/joined-chunks.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { virtualMachineConfigs, virtualMachines, type Persisted } from '../../runtime/resource.ts'
@@ -223,6 +225,26 @@ export function createSessions(options: SessionOptions): Sessions {
     log[level]({ ...line, ...outcome }, 'a session has ended')
   }
 
+  /** Responds with the metrics of a guest, after all of them were read. */
+  const measure = async (user: User, wanted: SessionRequest, auditID: AuditID, opened: Opened, reply: FastifyReply) => {
+    const { socket } = opened
+    let ending = measured
+    const end = (why: Ending) => {
+      ending = why
+      socket.destroy()
+    }
+    const abandon = () => socket.destroy()
+    reply.raw.once('close', abandon)
+    const reading = readWhole(socket, maxMetricsBytes, clock)
+    const running = reading.then(({ bytes }) => ({ ...ending, toGuest: 0, fromGuest: bytes }))
+    await follow(user, wanted, auditID, opened, end, running)
+    reply.raw.off('close', abandon)
+    const { text } = await reading
+    if (text === undefined && ending !== measured) throw refusal(503, 'ServiceUnavailable', ending.reason)
+    const body = JSON.stringify(metricsIn(text))
+    return reply.header('x-content-type-options', 'nosniff').type('application/json').send(body)
+  }
+
   /** @param client what closes when the client disconnects */
   const counted = async (
     user: User,
@@ -265,13 +287,15 @@ export function createSessions(options: SessionOptions): Sessions {
       if (content === undefined) throw notWebSocket
       const auditID = auditOf(reply.request.raw)
       const opened = await counted(user, wanted, auditID, reply.raw)
-      reply.hijack()
       // The client has gone meanwhile, and emits no further event, or was refused to make room for others.
       if (dropIfReset(reply.request.raw) || reply.raw.destroyed || reply.raw.headersSent) {
+        reply.hijack()
         opened.place.leave()
         opened.socket.destroy()
         return undefined
       }
+      if (wanted.kind === 'metrics') return measure(user, wanted, auditID, opened, reply)
+      reply.hijack()
       const headers = {
         'content-type': content.type,
         'x-content-type-options': 'nosniff',
@@ -327,11 +351,18 @@ interface Content {
   readonly type: string
   readonly maxBytes: number
   readonly ending: Ending
+  /** The limit for all of it. */
+  readonly totalMs?: number
 }
+
+/** A launcher has as much for a screenshot, from the request. */
+const screenshotMs = 30_000
+/** A launcher has measured before its session begins. */
+const metricsMs = 5000
 
 const contents: { readonly [kind in SessionRequest['kind']]?: Content } = {
   log: { type: 'text/plain; charset=utf-8', maxBytes: Infinity, ending: ended },
-  screenshot: { type: 'image/png', maxBytes: maxScreenshotBytes, ending: pictured },
+  screenshot: { type: 'image/png', maxBytes: maxScreenshotBytes, ending: pictured, totalMs: screenshotMs },
   metrics: { type: 'application/json', maxBytes: maxMetricsBytes, ending: measured },
 }
 
@@ -339,7 +370,7 @@ const contents: { readonly [kind in SessionRequest['kind']]?: Content } = {
 function stream(
   guest: Duplex,
   client: Duplex | FastifyReply['raw'],
-  { maxBytes, ending: usual, clock }: Content & { readonly clock: Clock },
+  { maxBytes, ending: usual, totalMs, clock }: Content & { readonly clock: Clock },
 ) {
   const { promise: running, resolve } = Promise.withResolvers<Bridged>()
   let fromGuest = 0
@@ -353,6 +384,7 @@ function stream(
     cancel()
     if (!isClosed) cancel = clock.after(ms, () => client.destroy())
   }
+  const cancelTotal = totalMs === undefined ? () => {} : clock.after(totalMs, () => client.destroy())
   const end = (why: Ending) => {
     ending = why
     lastMs = closeMs
@@ -387,10 +419,55 @@ function stream(
   client.once('close', () => {
     isClosed = true
     cancel()
+    cancelTotal()
     guest.destroy()
     resolve({ ...ending, toGuest: 0, fromGuest })
   })
   return { running, end }
+}
+
+/** Reads a session to its end; without a text if it is too long, takes too long, or breaks off. */
+async function readWhole(
+  guest: Duplex,
+  maxBytes: number,
+  clock: Pick<Clock, 'after'>,
+): Promise<{ readonly text: string | undefined; readonly bytes: number }> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const joined = joinChunks()
+  let bytes = 0
+  const cancel = clock.after(metricsMs, () => guest.destroy())
+  readPaced(
+    guest,
+    (ms, run) => clock.after(ms, run),
+    (chunk) => {
+      bytes += chunk.length
+      if (bytes > maxBytes) guest.destroy()
+      else joined.add(chunk)
+      return undefined
+    },
+  )
+  guest
+    .on('error', () => {})
+    .once('end', () => resolve(true))
+    .once('close', () => resolve(false))
+  // The end can arrive together with the response that began the session.
+  if (guest.destroyed || guest.readableEnded) resolve(false)
+  const isWhole = await promise
+  cancel()
+  guest.destroy()
+  return { text: isWhole ? joined.text() : undefined, bytes }
+}
+
+/** @throws SessionRefusal if the text is something else */
+function metricsIn(text: string | undefined): GuestMetrics {
+  try {
+    return parseGuestMetrics(JSON.parse(text ?? ''))
+  } catch (cause) {
+    throw new SessionRefusal(
+      { code: 502, reason: 'BadGateway', message: 'the launcher of the VM did not send metrics' },
+      { cause },
+    )
+  }
 }
 
 const refusal = (code: number, reason: string, message: string): SessionRefusal =>
