@@ -116,7 +116,8 @@ describe('a report is accepted unchanged', () => {
 
 describe('a report is rejected', () => {
   test.each([
-    ['a reason that is a sentence', { ...report, reason: 'shut, down' }, 'reason is not letters'],
+    ['a reason that is a sentence', { ...report, reason: 'shut, down' }, 'reason is not words'],
+    ['a reason that forges columns', { ...report, reason: 'Evicted        kvm' }, 'reason is not words'],
     ['null', null, 'report is not an object'],
     ['a flag that is a text', { ...report, isTerminated: 'yes' }, 'isTerminated is not a boolean'],
     ['a list', [report], 'report is not an object'],

@@ -419,10 +419,12 @@ function parseText(value: Json | undefined, what: string, maxLength: number): st
   return shownLine(value)
 }
 
-/** A word, or the numbers of a state that libvirt has added. */
+/** A word, or the numbers of a state that libvirt has added. More spaces would forge the columns that follow it. */
 function parseReason(value: Json | undefined): string {
   const text = parseText(value, 'reason', 128)
-  if (!/^[A-Za-z0-9 ]*$/.test(text)) throw new InvalidLauncherResponse('reason is not letters, digits and spaces')
+  if (!/^([A-Za-z0-9]+( [A-Za-z0-9]+)*)?$/.test(text)) {
+    throw new InvalidLauncherResponse('reason is not words of letters and digits with a space between them')
+  }
   return text
 }
 
