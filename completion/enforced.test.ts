@@ -113,6 +113,24 @@ test.each<[string, object | undefined, Partial<PresetSpec>, readonly string[]]>(
     [`${medium} site`],
   ],
   ['removed because of another name', {}, { remove: ['domain.devices.disks[source.volume=other].source'] }, []],
+  [
+    'that its drive could get later, and would not have kept',
+    { volume: 'mine' },
+    { remove: ['domain.devices.disks[source.volume=agent].source.volume'] },
+    [`${medium} site`],
+  ],
+  [
+    'with which its drive would have been removed',
+    { volume: 'mine' },
+    { remove: ['domain.devices.disks[source.volume=agent]'] },
+    [`${medium} site`],
+  ],
+  [
+    'of a volume of which another part is removed',
+    { volume: 'mine' },
+    { remove: ['domain.devices.disks[source.volume=agent].serial'] },
+    [],
+  ],
   ['set by the alias of its drive', { volume: 'mine' }, byAlias, [`${medium} site`]],
   ['removed from another drive', {}, { remove: ['domain.devices.disks[target.dev=sdb].source'] }, []],
 ])('records enforced media: %s', (_, source, spec, expected) => {

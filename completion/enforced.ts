@@ -75,7 +75,8 @@ const probe = '?'
 
 /**
  * The media that presets set or remove whatever they are: those that they change once more if each drive has another
- * one. And the drives that are empty because a preset removed what the user had there.
+ * one. And the drives that are empty because a preset removed what the user had there. And all drives if a preset
+ * removes the media, or the drives, with a volume that the VM has: it could be inserted later.
  */
 function enforcedMedia(
   { metadata, spec }: VirtualMachine,
@@ -86,7 +87,8 @@ function enforcedMedia(
   const disks = disksOf(spec)
   const drives = disks.flatMap((disk, index) => (isDisk(disk) && isChangeable(disk) ? [[index, disk] as const] : []))
   const about = presets.flatMap(ofMedia)
-  if (drives.length === 0 || about.length === 0) return []
+  const byName = presets.find(removesOneOf(new Set(spec.volumes?.map(({ name }) => name))))?.origin
+  if (drives.length === 0 || (about.length === 0 && byName === undefined)) return []
   const probing = new Map(
     drives.map(([index, disk]) => [index, { ...disk, source: { ...disk.source, volume: probe } }]),
   )
@@ -101,7 +103,8 @@ function enforcedMedia(
     const path = mediumPath(index)
     const other = after[index]
     const isForced = !isDisk(other) || other.source?.volume !== probe
-    const origin = isForced ? originAt(path) : disk.source?.volume === undefined ? removerOf(removed, path) : undefined
+    const remover = disk.source?.volume === undefined ? removerOf(removed, path) : undefined
+    const origin = isForced ? originAt(path) : (remover ?? byName)
     return origin === undefined ? [] : [[path, origin] as const]
   })
 }
@@ -117,6 +120,19 @@ function ofMedia(preset: CompiledPreset): CompiledPreset[] {
   if (disks.length + removes.length === 0) return []
   return [{ ...preset, content: { spec: { domain: { devices: { disks } } } }, removes }]
 }
+
+/** Whether a preset removes disks, or their media, because of the name of one of these volumes. */
+const removesOneOf =
+  (names: ReadonlySet<string>) =>
+  ({ removes }: CompiledPreset): boolean =>
+    removes.some(({ steps: [domain, devices, disks, match, part] }) => {
+      const isOfDisks = [domain, devices, disks].every(
+        (step, index) => step?.kind === 'key' && step.key === ['domain', 'devices', 'disks'][index],
+      )
+      const isWhole = part === undefined || (part.kind === 'key' && part.key === 'source')
+      const isNamed = match?.kind === 'match' && match.at === 'source.volume' && names.has(match.value)
+      return isOfDisks && isNamed && isWhole
+    })
 
 const isOfSource = ({ steps }: RemovePath): boolean =>
   ['domain', 'devices', 'disks', undefined, 'source'].every((key, index) => {
