@@ -68,10 +68,11 @@ test('the tap has the queues of the interface, and its network the MAC address o
 test('a guest takes no part in the protocols of switches', () => {
   const script = addScript(tap, network)
   const before = script.slice(0, script.indexOf('fwd to "net1"'))
-  expect(before.match(/^ *ether .* drop$/gm)?.map((line) => line.trim())).toEqual([
+  expect(before.match(/^ *(ether|meta) .* drop$/gm)?.map((line) => line.trim())).toEqual([
     'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00 drop',
     'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:20 drop',
     'ether daddr { 01:00:0c:cc:cc:cc, 01:00:0c:cc:cc:cd } drop',
     'ether type { 0x8808, 0x8809, 0x88cc } drop',
+    'meta protocol { 0x8808, 0x8809, 0x88cc } drop',
   ])
 })

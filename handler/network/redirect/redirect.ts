@@ -111,13 +111,15 @@ const serverSteps = (dev: string, server: string, table: number): string[] => [
 /**
  * Frames with which switches agree on their topology and VLANs, wherever they are sent to: a switch can disable the port
  * of a node from which they arrive. IEEE's and those of registration (MVRP), Cisco's (CDP, VTP, UDLD, PVST+), and by
- * their types LLDP, pause frames and link aggregation.
+ * their types LLDP, pause frames and link aggregation. `ether type` is that of a VLAN tag, and `meta protocol` what
+ * follows the tag: to many switches, a frame of VLAN 0 has none.
  */
 const protocolsOfSwitches = [
   'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:00',
   'ether daddr & ff:ff:ff:ff:ff:f0 == 01:80:c2:00:00:20',
   'ether daddr { 01:00:0c:cc:cc:cc, 01:00:0c:cc:cc:cd }',
   'ether type { 0x8808, 0x8809, 0x88cc }',
+  'meta protocol { 0x8808, 0x8809, 0x88cc }',
 ]
 
 /** Declared before they are deleted, so that they can be replaced in one transaction, whether they exist or not. */
