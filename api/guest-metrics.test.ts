@@ -28,7 +28,7 @@ test.each<[string, unknown]>([
   ['an empty object', {}],
   ['no CPU', { ...metrics, cpu: null }],
   ['a counter that is not a number', { ...metrics, cpu: { usageSeconds: {}, count: 1 } }],
-  ['a counter that is infinite', { ...metrics, cpu: { usageSeconds: 1e999, count: 1 } }],
+  ['a counter that is infinite', { ...metrics, cpu: { usageSeconds: Infinity, count: 1 } }],
   ['memory in use that is not a number', { ...metrics, memory: { ...metrics.memory, usedBytes: {} } }],
   ['disks that are not an array', { ...metrics, disks: { length: 1 } }],
   ['a disk that is null', { ...metrics, disks: [null] }],

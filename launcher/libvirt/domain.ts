@@ -160,8 +160,8 @@ export async function detachDevice(client: Client, dom: DomainRef, alias: string
 export async function hasQemuDevice(client: Client, dom: DomainRef, alias: string): Promise<boolean> {
   const cmd = JSON.stringify({ execute: 'qom-list', arguments: { path: '/machine/peripheral' } })
   const { result } = await client.read('qemu_domain_monitor_command', { dom, cmd, flags: 0 })
-  const devices: unknown = JSON.parse(String(result)).return
-  if (!Array.isArray(devices)) throw new Error(`QEMU did not list its devices: ${String(result)}`)
+  const devices: unknown = typeof result === 'string' ? JSON.parse(result).return : undefined
+  if (!Array.isArray(devices)) throw new Error('QEMU did not list its devices')
   return devices.some((device) => isRecord(device) && device['name'] === alias)
 }
 
