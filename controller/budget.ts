@@ -1,6 +1,7 @@
 import type { LabelRequirement, LabelSelector, ObjectMeta } from '../api/object.ts'
 import { controllerOf, isOwning, ownerReference } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
+import { wholeUpTo } from '../runtime/partial-json.ts'
 import { firstOwners, identity, resource } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { pick, slimLabels, slimMetadata } from '../runtime/slim.ts'
@@ -22,6 +23,9 @@ export interface Budget {
 /** On the budgets that the controller maintains; the value is the uid of the group. */
 export const groupUidLabel = 'virtset.io/group-uid'
 
+/** Bytes of JSON. The selector of a group has up to 8 KiB, to which ours adds little. */
+const maxSpec = 16 * 1024
+
 const kind = {
   group: 'policy',
   version: 'v1',
@@ -32,10 +36,10 @@ const kind = {
     apiVersion: true,
     kind: true,
     metadata: { ...identity, labels: { [groupUidLabel]: true }, ownerReferences: firstOwners },
-    spec: true,
   },
 } as const
 
+/** Whether one is ours is read before it is written, and nothing of the response. */
 export const budgets = resource<Budget>(kind)
 
 /** A budget as the controller caches it: users can write some with this label, as large as a request may be. */
@@ -45,7 +49,11 @@ export type CachedBudget = Omit<Budget, 'spec'> & {
   readonly revision?: string
 }
 
-export const cachedBudgets = resource<CachedBudget>(kind)
+/** A larger spec is none of ours: only its size is read, so that its hash differs, and ours replaces it. */
+export const cachedBudgets = resource<CachedBudget>({
+  ...kind,
+  read: { ...kind.read, spec: { [wholeUpTo]: maxSpec } },
+})
 
 /** What a pass over a group reads of its budget. A pass finds it by the group that the label and the owner name. */
 export function slimBudget({ metadata, spec, ...budget }: Persisted<CachedBudget>): Persisted<CachedBudget> {
