@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Resources } from '../../api/launcher-resources.ts'
 import { parserOf } from '../../runtime/partial-json.ts'
 import { limitRanges, quotaWarnings, resourceQuotas, slimQuota, slimRange } from './quota.ts'
-import type { KubeObject, Persisted } from '../../runtime/resource.ts'
+import type { KubeObject, Persisted, Resource } from '../../runtime/resource.ts'
 import type { LimitRange, ResourceQuota } from './quota.ts'
 
 /** 1 GiB, two virtual CPUs, with KVM. */
@@ -237,4 +237,36 @@ test.each([
   const parsed = parserOf(read)(Buffer.from(JSON.stringify(whole)))
   expect(parsed).toEqual({ metadata, ...rest })
   expect(slim(parsed as typeof whole)).toEqual(slim(whole))
+})
+
+describe('one with thousands of names', () => {
+  const named = (prefix: string) =>
+    Object.fromEntries(Array.from({ length: 2000 }, (_, index) => [`${prefix}example.org/r${index}`, '1']))
+  const metadata = { namespace: 'n', name: 'q', uid: 'u', resourceVersion: '1' }
+  const parsed = <T extends KubeObject>(of: Resource<T>, object: object): Persisted<T> => {
+    const read = parserOf(of.read)(Buffer.from(JSON.stringify({ metadata, ...object })))
+    if (!of.accepts(read)) throw new Error('it has no identity')
+    expect(JSON.stringify(read).length).toBeLessThan(4096)
+    return read
+  }
+
+  test('a quota: only the usual ones are read', () => {
+    const counts = { pods: '0', 'requests.memory': '1Gi', 'limits.cpu': '1' }
+    const scopes = Array.from({ length: 1000 }, () => 'NotTerminating')
+    const hard = { ...named('requests.'), ...counts }
+    const slim = slimQuota(parsed(resourceQuotas, { spec: { hard, scopes }, status: { hard, used: hard } }))
+    expect([slim.spec?.hard, slim.status]).toEqual([counts, { hard: counts, used: counts }])
+    expect(quotaWarnings({ ranges: [], quotas: [slim] }, () => pod, undefined)).toHaveLength(3)
+  })
+
+  test('a range: only the usual ones are read', () => {
+    const max = { ...named(''), memory: '1Gi' }
+    const limits = [
+      { type: 'Container', max, min: named(''), default: named(''), defaultRequest: named('') },
+      ...Array.from({ length: 1000 }, () => ({ type: 'Other', max: { storage: '1' } })),
+    ]
+    const slim = slimRange(parsed(limitRanges, { spec: { limits } }))
+    expect(slim.spec).toEqual({ limits: [{ type: 'Container', max: { memory: '1Gi' }, min: {}, default: {} }] })
+    expect(quotaWarnings({ ranges: [slim], quotas: [] }, () => pod, undefined)).toHaveLength(1)
+  })
 })

@@ -1,5 +1,6 @@
-import type { Resources } from '../../api/launcher-resources.ts'
+import { kvmResource, type Resources } from '../../api/launcher-resources.ts'
 import { quantityNano } from '../../api/quantity.ts'
+import { wholeUpTo } from '../../runtime/partial-json.ts'
 import { identity, resource } from '../../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../../runtime/resource.ts'
 import { pick, slimMetadata } from '../../runtime/slim.ts'
@@ -37,13 +38,43 @@ interface ScopeExpression {
   readonly values?: readonly string[]
 }
 
+/** Entries of one map of a quota or range; usual ones have ten. */
+const maxEntries = 64
+/** Items of a range, and scopes of a quota. */
+const maxItems = 16
+
+/**
+ * Bytes of JSON of a spec or status. Users can make it a megabyte of a hundred thousand names: each replica would take a
+ * tenth of a second to parse every change of it.
+ */
+const maxPart = 16 * 1024
+/** What is read of larger ones: what the pods of most VMs have. */
+const usualResources = ['cpu', 'memory', 'ephemeral-storage', kvmResource]
+const partsOf = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, true]))
+const usualLimits = partsOf(usualResources)
+const usualCounts = partsOf([
+  'pods',
+  'count/pods',
+  'cpu',
+  'memory',
+  ...usualResources.flatMap((name) => [`requests.${name}`, `limits.${name}`]),
+])
+
+const limitMaps = ['max', 'min', 'default', 'maxLimitRequestRatio'] as const
+
 export const limitRanges = resource<LimitRange>({
   group: '',
   version: 'v1',
   plural: 'limitranges',
   kind: 'LimitRange',
   namespaced: true,
-  read: { metadata: identity, spec: { limits: true } },
+  read: {
+    metadata: identity,
+    spec: {
+      [wholeUpTo]: maxPart,
+      limits: [maxItems, { type: true, ...Object.fromEntries(limitMaps.map((key) => [key, usualLimits])) }],
+    },
+  },
 })
 
 export const resourceQuotas = resource<ResourceQuota>({
@@ -54,15 +85,17 @@ export const resourceQuotas = resource<ResourceQuota>({
   namespaced: true,
   read: {
     metadata: identity,
-    spec: { hard: true, scopes: true, scopeSelector: true },
-    status: { hard: true, used: true },
+    spec: {
+      [wholeUpTo]: maxPart,
+      hard: usualCounts,
+      scopes: [maxItems, true],
+      scopeSelector: {
+        matchExpressions: [maxItems, { scopeName: true, operator: true, values: [maxItems, true] }],
+      },
+    },
+    status: { [wholeUpTo]: maxPart, hard: usualCounts, used: usualCounts },
   },
 })
-
-/** Entries of one map of a quota or range; usual ones have ten. */
-const maxEntries = 64
-/** Items of a range, and scopes of a quota. */
-const maxItems = 16
 
 /** Of other kinds of warnings, as many are sent. */
 const mostWarnings = 32
@@ -101,8 +134,6 @@ export function slimRange({ metadata, spec }: Persisted<LimitRange>): Persisted<
   }))
   return { metadata: slimMetadata(metadata), spec: { limits } }
 }
-
-const limitMaps = ['max', 'min', 'default', 'maxLimitRequestRatio'] as const
 
 /** The limits of a namespace for its pods. */
 export interface NamespaceQuota {
