@@ -11,6 +11,7 @@ import { WebSocket } from 'ws'
 import { ApiError } from '../../runtime/api-error.ts'
 import { refuseEarlyBytes } from '../../runtime/early-bytes.ts'
 import { createLogger } from '../../runtime/log.ts'
+import { parserOf } from '../../runtime/partial-json.ts'
 import { maxMetricsBytes, maxScreenshotBytes } from '../../runtime/session-api.ts'
 import { fakeClock, settle } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
@@ -41,6 +42,9 @@ const kinds: { readonly [kind: string]: Pick<SessionRequest, 'kind' | 'target'> 
   metrics: { kind: 'metrics', target: { kind: 'metrics' } },
 }
 
+/** What users add to VMs and configs. */
+const theirs = 'of its user'
+
 /** Sessions behind a plain HTTP server, at `/KIND/NAMESPACE/NAME`; followed by `/config`, of the VM of a config. */
 async function start(given: { readonly limits?: SessionLimits; readonly open?: () => Promise<never> } = {}) {
   const clock = fakeClock()
@@ -60,7 +64,10 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
     hasEnded: boolean
     /** Delays responses about permissions, and opening. */
     waits: Promise<void> | undefined
+    /** What was read of the VM and its config. */
+    read: unknown[]
   } = {
+    read: [],
     waits: undefined,
     hasEnded: false,
     status: running,
@@ -75,9 +82,15 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   const sessions = createSessions({
     // The part of the client that is used; each VM is as in `state`.
     kube: {
-      get: async ({ kind }, { name }): Promise<never> => {
+      get: async ({ kind, read }, { name }): Promise<never> => {
         const namespace = 'default'
-        if (kind === 'VirtualMachineConfig') return { metadata: { name, namespace, uid: 'c1' } } as never
+        const found = (object: object): never => {
+          const parsed = parserOf(read)(Buffer.from(JSON.stringify({ ...object, spec: { text: theirs } })))
+          state.read.push(parsed)
+          return parsed as never
+        }
+        const added = { labels: { theirs }, annotations: { theirs }, finalizers: [theirs] }
+        if (kind === 'VirtualMachineConfig') return found({ metadata: { name, namespace, uid: 'c1', ...added } })
         if (state.status === undefined) {
           throw new ApiError('GET', { code: 404, reason: 'NotFound', message: `vm "${name}" not found` })
         }
@@ -88,8 +101,8 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
           uid: state.ownerUid,
           controller: true,
         }
-        const metadata = { name, namespace, uid: state.uid, resourceVersion: '1', ownerReferences: [owner] }
-        return { metadata, status: state.status } as never
+        const metadata = { name, namespace, uid: state.uid, resourceVersion: '1', ownerReferences: [owner], ...added }
+        return found({ metadata, status: { ...state.status, domain: { title: theirs } } })
       },
     },
     mayAccess: async (_, access, requester) => {
@@ -487,6 +500,12 @@ test('a session with the VM of a config is authorized for the config', async () 
   expect((await attach('default/web/config')).code).toBe(101)
   expect(checked).toMatchObject([{ resource: 'virtualmachineconfigs', subresource: 'console', name: 'web' }])
   expect(asked).toMatchObject([{ podUID: 'p1' }])
+})
+
+test('of a VM and its config, nothing is read that users add', async () => {
+  const { state, attach } = await start()
+  await attach('default/web/config')
+  expect([state.read.length, JSON.stringify(state.read).includes(theirs)]).toEqual([2, false])
 })
 
 test('a permission for a config does not reach a VM that another owner controls', async () => {

@@ -12,7 +12,15 @@ import { sleep, type Clock } from '../../runtime/clock.ts'
 import { joinChunks } from '../../runtime/joined-chunks.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
-import { virtualMachineConfigs, virtualMachines, type Persisted } from '../../runtime/resource.ts'
+import {
+  firstOwners,
+  identity,
+  resource,
+  virtualMachineConfigs,
+  virtualMachines,
+  type KubeObject,
+  type Persisted,
+} from '../../runtime/resource.ts'
 import {
   formatPosition,
   maxMetricsBytes,
@@ -81,6 +89,18 @@ const revoked: Ending = { code: 1008, reason: 'the permission for this session w
 const displaced: Ending = { code: 1013, reason: 'another namespace needed the place of this session; try again' }
 const restarting: Ending = { code: 1012, reason: 'service restart; connect again' }
 
+/** What a session needs to know of them: users add a megabyte to the rest, and ask for sessions as often as they like. */
+const vms = resource<Pick<VirtualMachine, 'metadata' | 'status'>>({
+  ...virtualMachines,
+  read: {
+    metadata: { ...identity, ownerReferences: firstOwners },
+    status: { phase: true, nodeName: true, podUID: true },
+  },
+})
+const configs = resource<KubeObject>({ ...virtualMachineConfigs, read: { metadata: identity } })
+
+type StoredVm = Persisted<Pick<VirtualMachine, 'metadata' | 'status'>>
+
 /** A session whose guest is connected. */
 interface Opened extends EndpointSession {
   readonly uid: string
@@ -103,13 +123,13 @@ export function createSessions(options: SessionOptions): Sessions {
   /** By what ends them. */
   const open = new Set<(ending: Ending) => void>()
 
-  const find = (wanted: SessionRequest, signal?: AbortSignal): Promise<Persisted<VirtualMachine>> => {
+  const find = (wanted: SessionRequest, signal?: AbortSignal): Promise<StoredVm> => {
     const options = signal === undefined ? {} : { signal }
     const run = async () => {
       const { namespace, name } = wanted
-      if (wanted.resource === 'virtualmachines') return kube.get(virtualMachines, { namespace, name }, options)
-      const config = await kube.get(virtualMachineConfigs, { namespace, name }, options)
-      const vm = await unlessNotFound(kube.get(virtualMachines, { namespace, name }, options))
+      if (wanted.resource === 'virtualmachines') return kube.get(vms, { namespace, name }, options)
+      const config = await kube.get(configs, { namespace, name }, options)
+      const vm = await unlessNotFound(kube.get(vms, { namespace, name }, options))
       // A permission for the config must not reach a VM of the same name that another user has created.
       if (vm === undefined || !isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata })) {
         throw noVm(wanted)
