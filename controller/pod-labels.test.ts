@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { copiedLabels, isRelabelled, labelsAnnotation, relabelling } from './pod-labels.ts'
+import type { ObjectMeta } from '../api/object.ts'
+import { labelsSizeCauses } from '../completion/labels-size.ts'
+import { parserOf } from '../runtime/partial-json.ts'
+import { copiedLabels, isRelabelled, labelledPods, labelsAnnotation, relabelling } from './pod-labels.ts'
 
 interface Labels {
   readonly [key: string]: string
@@ -86,6 +89,26 @@ describe('labels of a running VM', () => {
     expect(isRelabelled({ labels: vm }, pod)).toBe(expected !== undefined)
   })
 
+  it('are not changed on a pod with more than are read, of which only the size is', () => {
+    const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`l${index}`, '']))
+    const metadata = { ...podWith({ a: '1', ...many }, { a: '1' }), name: 'p', uid: 'u', resourceVersion: '1' }
+    const found = read({ metadata })
+    expect(found.labels).toEqual({ '#': { bytes: JSON.stringify(metadata.labels).length, values: 10_004 } })
+    expect(relabelling({ labels: { a: '2' } }, found)).toBeUndefined()
+  })
+
+  it('are changed on a pod with as many as a VM can have, read without what nobody copied', () => {
+    const own = Object.fromEntries(Array.from({ length: 250 }, (_, index) => [`l${index}`, 'x'.repeat(60)]))
+    expect(labelsSizeCauses(own)).toEqual([])
+    const given = podWith({ a: '1', ...own }, own)
+    const metadata = { ...given, annotations: { ...given.annotations, other: 'x' }, finalizers: ['other'] }
+    const found = read({ metadata: { ...metadata, name: 'p', uid: 'u', resourceVersion: '1' } })
+    expect(found).toEqual({ ...given, name: 'p', uid: 'u', resourceVersion: '1' })
+    const changed = { ...own, l0: 'other' }
+    expect(relabelling({ labels: changed }, found)).toEqual(relabelling({ labels: changed }, given))
+    expect(relabelling({ labels: changed }, found)?.labels).toEqual({ l0: 'other' })
+  })
+
   it('are recorded on a new pod, without those of virtset', () => {
     const labels = { app: 'a', 'virtset.io/attached-to': 'other' }
     expect(copiedLabels({ labels })).toEqual({ [labelsAnnotation]: '{"app":"a"}' })
@@ -99,3 +122,9 @@ describe('labels of a running VM', () => {
     expect(relabelling({ labels }, podWith({}, {}))).toBeUndefined()
   })
 })
+
+function read(pod: object): ObjectMeta {
+  const found = parserOf(labelledPods.read)(Buffer.from(JSON.stringify(pod)))
+  if (!labelledPods.accepts(found)) throw new Error('it has no identity')
+  return found.metadata
+}

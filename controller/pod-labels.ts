@@ -1,5 +1,8 @@
 import { group, type ObjectMeta } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
+import { wholeUpTo } from '../runtime/partial-json.ts'
+import { identity, resource } from '../runtime/resource.ts'
+import { pods, type Pod } from './pod.ts'
 
 /**
  * On a launcher pod: the labels of its VM that the controller has copied to it, in JSON. Null stands for a label that
@@ -14,6 +17,14 @@ export const labelsAnnotation = 'virtset.io/labels'
  * earlier version admitted them: beyond this, a pod keeps its labels.
  */
 export const maxCopied = 64 * 1024
+
+/** Users add labels to pods, as many as fit into a megabyte. */
+export const labelledPods = resource<Pick<Pod, 'metadata'>>({
+  ...pods,
+  read: {
+    metadata: { ...identity, labels: { [wholeUpTo]: maxCopied }, annotations: { [labelsAnnotation]: true } },
+  },
+})
 
 type Metadata = Pick<ObjectMeta, 'labels' | 'annotations'>
 type Copied = ReadonlyMap<string, string | null>
@@ -44,11 +55,12 @@ export interface Relabelling {
 
 /**
  * What gives the pod the labels that its VM has now; undefined if it has them. Labels that another client has set on the
- * pod remain, whatever the VM states: a user who cannot write pods must not be able to change them.
+ * pod remain, whatever the VM states: a user who cannot write pods must not be able to change them. A pod with more
+ * labels than are read keeps them.
  */
 export function relabelling(vm: Metadata, pod: Metadata): Relabelling | undefined {
   const before = copiedOf(pod)
-  if (before === undefined || !isRelabelled(vm, pod)) return undefined
+  if (before === undefined || pod.labels?.['#'] !== undefined || !isRelabelled(vm, pod)) return undefined
   const after = userLabels(vm)
   const found = new Map(Object.entries(pod.labels ?? {}))
   const isOwn = (key: string) =>

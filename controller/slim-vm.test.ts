@@ -1,13 +1,21 @@
 import { describe, expect, it } from 'vitest'
 import { completedByAnnotation } from '../api/virtual-machine.ts'
 import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { parserOf } from '../runtime/partial-json.ts'
+import type { Persisted } from '../runtime/resource.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import { vmSlimmer } from './slim-vm.ts'
+import { cachedVms, vmSlimmer, type CachedVm } from './slim-vm.ts'
 import { createStartingVms } from './starting-vms.ts'
 
 const used = (name: string) => new Map([[name, 'r1']])
 const startingVms = createStartingVms()
 const slimVm = vmSlimmer(({ metadata }) => used(metadata.annotations?.[completedByAnnotation] ?? ''), startingVms)
+
+const read = (vm: object): Persisted<CachedVm> => {
+  const found = parserOf(cachedVms.read)(Buffer.from(JSON.stringify(vm)))
+  if (!cachedVms.accepts(found)) throw new Error('it has no identity')
+  return found
+}
 
 const conditions = [
   { type: 'Ready', status: 'True', reason: 'A', message: '', lastTransitionTime: '2030-01-01T00:00:00Z' },
@@ -50,6 +58,26 @@ describe('a cached VM', () => {
     expect([slim.isPartial, slim.spec.domain.title, slim.presets]).toEqual([true, undefined, used('default/small')])
     expect(startingVms.get(slim)).toEqual(vm)
     expect(slimVm(slim)).toBe(slim)
+  })
+
+  it('is read without large annotations that are not cached, and then not stored apart', () => {
+    const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`a${index}`, '']))
+    const { metadata, ...rest } = whole()
+    const annotations = { ...metadata.annotations, ...many }
+    const large = { ...rest, metadata: { ...metadata, resourceVersion: '77', annotations } }
+    const found = read(large)
+    const { other: _, ...cached } = metadata.annotations ?? {}
+    const size = { bytes: JSON.stringify(annotations).length, values: 10_005 }
+    expect(found).toEqual({ ...large, metadata: { ...large.metadata, annotations: { ...cached, '#': size } } })
+    const slim = slimVm(found)
+    expect(startingVms.get(slim)).toBeUndefined()
+    expect(slim).toEqual(slimVm(large))
+  })
+
+  it('is read with all that a pass writes', () => {
+    expect(read(whole())).toEqual(whole())
+    const { domain: _, ...status } = running
+    expect(read({ ...whole(running), metadata: { ...whole().metadata, managedFields: [{}] } })).toEqual(whole(status))
   })
 
   it('is small, whatever its user and presets wrote', () => {

@@ -1,10 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import { controllerOf, gracePeriodAnnotation, templateRevisionAnnotation } from '../api/template.ts'
-import { isFinished, launcherPodFinalizer, macsOf } from '../api/virtual-machine.ts'
+import { completedByAnnotation, isFinished, launcherPodFinalizer, macsOf } from '../api/virtual-machine.ts'
 import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { imageOf, type Volume } from '../api/volume.ts'
 import { slimProbes } from '../runtime/probe.ts'
-import type { Persisted } from '../runtime/resource.ts'
+import { wholeUpTo } from '../runtime/partial-json.ts'
+import { resource, virtualMachines, type Persisted } from '../runtime/resource.ts'
 import { pick, slimAnnotations, slimMetadata } from '../runtime/slim.ts'
 import { exclusiveClaimsOf, type ClaimUser } from './claim-rival.ts'
 import type { StartingVms } from './starting-vms.ts'
@@ -19,6 +20,35 @@ export interface CachedVm extends ClaimUser {
   /** A pass needs the whole VM: it awaits its start, or has large finalizers or owners. */
   readonly isPartial?: true
 }
+
+/** Bytes of JSON: as many as a VM has at most that is stored while it awaits its start. */
+const maxAnnotations = 64 * 1024
+
+const { accepts: _accepts, ...kind } = virtualMachines
+/**
+ * Without the live domain, which a launcher reports and which can have a megabyte, and of large annotations only those
+ * that are cached: users can add 60,000. Admission limits labels, and the schema the maps of a spec.
+ */
+export const cachedVms = resource<CachedVm>({
+  ...kind,
+  read: {
+    '*': true,
+    metadata: {
+      '*': true,
+      managedFields: false,
+      annotations: {
+        [wholeUpTo]: maxAnnotations,
+        [templateRevisionAnnotation]: true,
+        [gracePeriodAnnotation]: true,
+        [completedByAnnotation]: true,
+      },
+    },
+    status: { '*': true, domain: false },
+  },
+})
+
+/** Whether all of it was read that a pass writes. */
+const isWhole = ({ metadata }: CachedVm): boolean => metadata.annotations?.['#'] === undefined
 
 /** Whether it can still start: until its status names its pod and its node, passes need the whole VM. */
 export const awaitsStart = (vm: VirtualMachine): boolean =>
@@ -50,7 +80,7 @@ export function vmSlimmer(
   return (vm) => {
     if (vm.isPartial === true) return vm
     const isStarting = awaitsStart(vm)
-    if (isStarting) starting.put(vm)
+    if (isStarting && isWhole(vm)) starting.put(vm)
     const presets = vm.presets ?? presetsOf(vm)
     const { apiVersion, kind, metadata, status = {} } = vm
     const claims = isFinished(vm) ? [] : (vm.exclusiveClaims ?? exclusiveClaimsOf(vm.spec))

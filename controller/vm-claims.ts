@@ -1,13 +1,13 @@
-import { claimNameOf, claimsOfVm, isClaimOf } from '../api/claim-template.ts'
+import { claimNameOf, claimOwnerLabels, claimsOfVm, isClaimOf } from '../api/claim-template.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { OwnerReference } from '../api/object.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
 import { microTimestamp, type Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { withoutManagedFields } from '../runtime/partial-json.ts'
 import {
   apiVersionOf,
+  identity,
   keyOf,
   refOf,
   resource,
@@ -77,8 +77,19 @@ function assertStays(group: Group, vm: string, claim: Persisted<Claim>): void {
   throw new ClaimEnding(`the claim ${claim.metadata.name} is being deleted; the VM ${vm} gets a new one`)
 }
 
-/** With all owners, which a patch replaces. */
-const wholeClaims = resource<Claim>({ ...persistentVolumeClaims, read: withoutManagedFields })
+/** With all owners, which a patch replaces, and without the labels and annotations that others add. */
+const ownedClaims = resource<Claim>({
+  ...persistentVolumeClaims,
+  read: {
+    metadata: {
+      ...identity,
+      deletionTimestamp: true,
+      labels: Object.fromEntries(claimOwnerLabels.map((label) => [label, true])),
+      annotations: { [usedAnnotation]: true },
+      ownerReferences: true,
+    },
+  },
+})
 
 /**
  * Makes a VM the owner of its claims, so that the garbage collector of Kubernetes deletes them after it. If this
@@ -103,7 +114,7 @@ async function bindClaim(
   triesLeft = bindTries,
   before?: Claim,
 ): Promise<void> {
-  const claim = await unlessNotFound(kube.get(wholeClaims, ref))
+  const claim = await unlessNotFound(kube.get(ownedClaims, ref))
   if (claim === undefined || isEndingFor(group, claim) || !isOfGroup(group, claim)) return
   // Another leader has found it for a new VM.
   if (before !== undefined && usedAt(claim) !== usedAt(before)) return

@@ -7,8 +7,7 @@ import { timestamp } from '../runtime/clock.ts'
 import type { DeleteOptions } from '../runtime/kube.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { withoutManagedFields } from '../runtime/partial-json.ts'
-import { keyOf, refOf, resource, unchanged, virtualMachines } from '../runtime/resource.ts'
+import { keyOf, refOf, unchanged, virtualMachines } from '../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
 import { createTurns } from '../runtime/turns.ts'
@@ -37,11 +36,11 @@ import { createPodFailures } from './pod-failure.ts'
 import { nodeEvents, nodes, slimNode, stateOf } from './node.ts'
 import type { Node, NodeState } from './node.ts'
 import { isTerminal, sortPods } from './own-pod.ts'
-import { relabelling } from './pod-labels.ts'
+import { labelledPods, relabelling } from './pod-labels.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { isWhole, readPods, slimPod, slimStartingPod } from './slim-pod.ts'
-import { awaitsStart, vmSlimmer } from './slim-vm.ts'
+import { awaitsStart, cachedVms, vmSlimmer } from './slim-vm.ts'
 import type { CachedVm } from './slim-vm.ts'
 import { createRefusedPods } from './refused-pods.ts'
 import { createStartingVms } from './starting-vms.ts'
@@ -83,13 +82,6 @@ interface VmController {
   statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
 }
-
-const { accepts: _accepts, ...kind } = virtualMachines
-/** The live domain, which a launcher reports, can have a megabyte. */
-const cachedVms = resource<CachedVm>({
-  ...kind,
-  read: { ...withoutManagedFields, status: { '*': true, domain: false } },
-})
 
 /** A config records at once that its restart has created a VM. */
 const awaitedMs = 1000
@@ -188,7 +180,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     if (vm === undefined) return
     const observed = await observe(vm)
     if (observed === undefined) return
-    await loop.perform({ resource: virtualMachines, object: vm }, plan(observed), (action) => act(observed, action))
+    await loop.perform({ resource: cachedVms, object: vm }, plan(observed), (action) => act(observed, action))
   }
 
   const wholeOf = async (vm: Vm): Promise<Vm | undefined> => {
@@ -326,7 +318,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     const { vm } = observed
     switch (action.do) {
       case 'completeSpec':
-        loop.noteWrite(await kube.update(virtualMachines, action.vm))
+        loop.noteWrite(await kube.update(cachedVms, action.vm))
         return undefined
       case 'addFinalizer':
         loop.noteWrite(await patchFinalizers(vm, withFinalizer(vm)))
@@ -394,7 +386,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   const relabelPod = async (vm: Vm, pod: Persisted<Pod>): Promise<readonly Action[] | undefined> => {
     const leftMs = refusedLabels.leftMs(vm)
     if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
-    const found = await unlessNotFound(kube.get(pods, namedPod(vm)))
+    const found = await unlessNotFound(kube.get(labelledPods, namedPod(vm)))
     if (found === undefined || found.metadata.uid !== pod.metadata.uid) return undefined
     const changed = relabelling(vm.metadata, found.metadata)
     if (changed === undefined) return undefined
@@ -402,7 +394,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     loop.assertLeading()
     try {
       const body = { metadata: { uid, resourceVersion, ...changed } }
-      await unlessNotFound(kube.patch(pods, namedPod(vm), { type: 'merge', body }))
+      await unlessNotFound(kube.patch(labelledPods, namedPod(vm), { type: 'merge', body }))
       return undefined
     } catch (error) {
       if (!isRefusal(error)) throw error
@@ -414,7 +406,7 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   const patchFinalizers = (vm: Vm, finalizers: readonly string[]): Promise<Vm> => {
     const body = [...unchanged(vm), { op: 'add', path: '/metadata/finalizers', value: finalizers }]
-    return kube.patch(virtualMachines, refOf(keyOf(vm.metadata)), { type: 'json', body })
+    return kube.patch(cachedVms, refOf(keyOf(vm.metadata)), { type: 'json', body })
   }
 
   const loop = createLoop<CachedVm>({
