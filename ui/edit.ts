@@ -10,7 +10,7 @@ import { missingPermission, useAllowed, type Access } from './permission.ts'
 import { Problem } from './problem.ts'
 import { ProblemList } from './problem-list.ts'
 import { useSchema } from './schema.ts'
-import { store, type Stored } from './store.ts'
+import { isSame, store, type Stored } from './store.ts'
 import { useRead, type Read } from './text.ts'
 
 /** A text, and what the local server answers about it. */
@@ -86,14 +86,14 @@ function Edited<T extends Read>({ plural, path, aside, hrefOf, loaded, reload }:
   const [outcome, setOutcome] = useState('')
   const object = of === text ? read?.object : undefined
   const stored = loaded.object
-  const isSame = stored !== undefined && (object === undefined || object.metadata.name === stored.metadata.name)
+  const isStored = stored !== undefined && (object === undefined || isSame(object, stored))
   const kind = object === undefined ? plural : (pluralOf(object.kind) ?? plural)
   const access: Access = {
-    verb: isSame ? 'update' : 'create',
+    verb: isStored ? 'update' : 'create',
     group: 'virtset.io',
     resource: kind,
     ...(object?.metadata.namespace === undefined ? {} : { namespace: object.metadata.namespace }),
-    ...(isSame && object?.metadata.name !== undefined ? { name: object.metadata.name } : {}),
+    ...(isStored && object?.metadata.name !== undefined ? { name: object.metadata.name } : {}),
   }
   const isAllowed = useAllowed(access)
   const schema = useSchema(text)
@@ -103,17 +103,17 @@ function Edited<T extends Read>({ plural, path, aside, hrefOf, loaded, reload }:
     setFailure(undefined)
     setOutcome('')
     try {
-      const { metadata } = await store(kind, object, isSame ? stored : undefined)
+      const { metadata } = await store(kind, object, isStored ? stored : undefined)
       const { namespace = '', name = '' } = metadata
       setOutcome(`${name} applied`)
-      if (isSame) reload()
+      if (isStored) reload()
       else location.hash = hrefOf(kind, namespace, name)
     } catch (error) {
       setFailure(failureOf(error))
     }
     setBusy(false)
   }
-  const word = isSame ? 'Apply' : 'Create'
+  const word = isStored ? 'Apply' : 'Create'
   return html`<div class="columns">
     <section class="card" aria-labelledby="text">
       <div class="bar">

@@ -3,7 +3,11 @@ import type { Manifest } from './text.ts'
 
 /** An object as the API server stores it. */
 export interface Stored extends Manifest {
-  readonly metadata: Manifest['metadata'] & { readonly generation?: number; readonly resourceVersion?: string }
+  readonly metadata: Manifest['metadata'] & {
+    readonly uid: string
+    readonly generation?: number
+    readonly resourceVersion?: string
+  }
 }
 
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
@@ -32,9 +36,16 @@ export async function store(plural: string, edited: Manifest, stored: Stored | u
 
 const manager = 'fieldManager=kubectl-vm-ui'
 
-/** Whether someone else has changed what its user edits. The version does not tell: the status changes it as well. */
+/** Whether a text is still that of the object it was made from, not of another that does not exist, or was not shown. */
+export const isSame = ({ kind, metadata }: Manifest, stored: Stored): boolean =>
+  kind === stored.kind && metadata.namespace === stored.metadata.namespace && metadata.name === stored.metadata.name
+
+/**
+ * Whether someone else has changed what its user edits, or replaced the object: new ones all have the generation 1. The
+ * version does not tell: the status changes it as well.
+ */
 function isChanged({ metadata: now }: Stored, { metadata: before }: Stored): boolean {
-  if (now.generation !== before.generation) return true
+  if (now.uid !== before.uid || now.generation !== before.generation) return true
   return isOther(now.labels, before.labels) || isOther(now.annotations, before.annotations)
 }
 
