@@ -1,9 +1,38 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { expect, test } from 'vitest'
+import { PassThrough } from 'node:stream'
+import { afterEach, expect, test, vi } from 'vitest'
 import { ApiError, ApiUnreachable } from '../runtime/api-error.ts'
-import { attach, stream } from './attachment.ts'
+import { createSelfSigned } from '../runtime/self-signed.ts'
+import { attach, refusalText, stream } from './attachment.ts'
+
+afterEach(() => void vi.useRealTimers())
+
+const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+
+/** Runs with a server that speaks TLS, as an API server does. */
+async function withServer(
+  answer: RequestListener,
+  run: (access: Parameters<typeof stream>[0]) => Promise<void>,
+): Promise<void> {
+  const server = createTlsServer(createSelfSigned('test', Date.now()), answer).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  try {
+    await run({
+      server: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      prove: async () => ({ headers: {}, tls: { rejectUnauthorized: false } }),
+    })
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
 
 test('a session without credentials reports why, as requests do', async () => {
   const cause = new Error('the plugin failed')
@@ -36,4 +65,46 @@ test.each([
     (error) => error instanceof ApiError && error.status.message === message,
   )
   server.close()
+})
+
+test.each<[string, RequestListener, boolean]>([
+  ['that is complete', (_, response) => void response.end('abc'), true],
+  [
+    'whose connection is lost',
+    (_, response) => {
+      response.writeHead(200, { 'content-length': 1000 })
+      response.write('abc', () => response.destroy())
+    },
+    false,
+  ],
+  ['that is silent for too long', (_, response) => void response.write('abc'), false],
+])('the end of a stream %s', async (_, answer, expected) => {
+  await withServer(answer, async (access) => {
+    const receiver = { begin: () => {}, receive: () => undefined, silentMs: 200 }
+    const { ended } = await stream(access, '/apis', receiver)
+    expect(await ended).toBe(expected)
+  })
+})
+
+test('a stream that does not begin is given up', async () => {
+  const asked = Promise.withResolvers<void>()
+  await withServer(
+    () => asked.resolve(),
+    async (access) => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      const opening = failureOf(stream(access, '/apis', { begin: () => {}, receive: () => undefined }))
+      await asked.promise
+      vi.advanceTimersByTime(35_000)
+      expect(await opening).toEqual(new ApiUnreachable('GET /apis', { cause: new Error('no response within 35 s') }))
+    },
+  )
+})
+
+test('a refusal that does not end is given up', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const response = new PassThrough()
+  response.write('{')
+  const reading = failureOf(refusalText(response as unknown as IncomingMessage))
+  vi.advanceTimersByTime(30_000)
+  expect(await reading).toEqual(new Error('no response within 30 s'))
 })

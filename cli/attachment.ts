@@ -27,9 +27,15 @@ export interface Receiver {
   begin(position: ConsolePosition | undefined): void
   /** The next chunk is received when the result is resolved. */
   receive(chunk: Buffer): Promise<void> | undefined
+  /** A stream in which nothing arrives for so long is lost; by default it may be silent. */
+  readonly silentMs?: number
 }
 
 const openMs = 30_000
+/** As of other requests: a node has 30 s for a screenshot. */
+const headMs = 35_000
+/** Until a refusal is there as a whole. */
+const refusalMs = 30_000
 /** A Status with the most causes that virtset lists is smaller. */
 const maxRefusalBytes = 1024 * 1024
 /** Beyond that, a sender waits. */
@@ -73,19 +79,29 @@ export async function attach(access: Access, path: string, receiver: Receiver): 
 }
 
 /**
- * Reads a subresource as a stream; resolves when it begins, `ended` when it ends.
+ * Reads a subresource as a stream; resolves when it begins, `ended` when it ends: with false if the connection was lost.
  * @throws ApiError, ApiUnreachable
  */
-export async function stream(access: Access, path: string, receiver: Receiver): Promise<{ ended: Promise<void> }> {
+export async function stream(access: Access, path: string, receiver: Receiver): Promise<{ ended: Promise<boolean> }> {
   const { headers, tls } = await proofOf(access, path)
-  const { promise, resolve, reject } = Promise.withResolvers<{ ended: Promise<void> }>()
-  request(access.server + path, { ...tls, headers: { ...headers, 'user-agent': 'kubectl-vm' }, agent: false })
+  const { promise, resolve, reject } = Promise.withResolvers<{ ended: Promise<boolean> }>()
+  const sent = request(access.server + path, {
+    ...tls,
+    headers: { ...headers, 'user-agent': 'kubectl-vm' },
+    agent: false,
+  })
+  const timer = setTimeout(() => sent.destroy(tooLate(headMs)), headMs)
+  sent
     .on('response', (response) => {
+      clearTimeout(timer)
       if (response.statusCode !== 200) return void refusalOf(path, response).then(reject)
       receiver.begin(positionIn(response))
       resolve({ ended: readAll(response, receiver) })
     })
-    .on('error', (error) => reject(new ApiUnreachable(`GET ${path}`, { cause: error })))
+    .on('error', (error) => {
+      clearTimeout(timer)
+      reject(new ApiUnreachable(`GET ${path}`, { cause: error }))
+    })
     .end()
   return promise
 }
@@ -96,21 +112,32 @@ const proofOf = (access: Access, path: string) =>
     throw new ApiUnreachable(`GET ${path}`, { cause })
   })
 
-/** Also ends if the connection is lost. */
-async function readAll(response: IncomingMessage, receiver: Receiver): Promise<void> {
+const tooLate = (ms: number): Error => new Error(`no response within ${ms / 1000} s`)
+
+/** Whether the response is complete; not if the connection was lost. */
+async function readAll(response: IncomingMessage, receiver: Receiver): Promise<boolean> {
+  const { silentMs } = receiver
+  if (silentMs !== undefined) response.setTimeout(silentMs, () => response.destroy())
   try {
     for await (const chunk of response) if (Buffer.isBuffer(chunk)) await receiver.receive(chunk)
   } catch (error) {
     if (response.complete) throw error
   }
+  return response.complete
 }
 
 const positionIn = ({ headers }: IncomingMessage): ConsolePosition | undefined =>
   parsePosition(String(headers[positionHeader] ?? ''))
 
-/** Its text is left out if it is longer: the cluster can be hostile. @throws Error if the connection is lost */
-export const refusalText = async (response: IncomingMessage): Promise<string> =>
-  (await boundedText(response, maxRefusalBytes)) ?? ''
+/** Its text is left out if it is longer: the cluster can be hostile. @throws Error if it is late, or the connection lost */
+export async function refusalText(response: IncomingMessage): Promise<string> {
+  const timer = setTimeout(() => response.destroy(tooLate(refusalMs)), refusalMs)
+  try {
+    return (await boundedText(response, maxRefusalBytes)) ?? ''
+  } finally {
+    clearTimeout(timer)
+  }
+}
 
 async function refusalOf(path: string, response: IncomingMessage): Promise<Error> {
   try {

@@ -46,7 +46,7 @@ function start(given: { readonly hasConfig?: boolean; readonly isOutTerminal?: b
       },
       close: () => {},
     }),
-    stream: async (path, receiver) => ({ ended: answer(path, receiver).then(() => {}) }),
+    stream: async (path, receiver) => ({ ended: answer(path, receiver).then(({ code }) => code === 1000) }),
   }
   const world = {
     out: (text: string) => void (shown.out += text),
@@ -253,6 +253,13 @@ test('prints the log and ends', async () => {
   one.answers.push(prints('a\r\nb\u001B[2J', 0, ended))
   expect(await one.log({ tail: 7 })).toBe(0)
   expect([one.shown.out, one.paths]).toEqual(['a\r\nb\u001B[2J', [`${subresource}/log?tailBytes=7`]])
+})
+
+test('a log whose connection is lost is an error', async () => {
+  const one = start()
+  one.answers.push(prints('abc', 0, restarted))
+  await expect(one.log()).rejects.toThrow('the log is incomplete, because the connection was lost; try again')
+  expect(one.shown.out).toBe('abc')
 })
 
 test('follows the log over a restart until the VM has ended', async () => {

@@ -3,7 +3,7 @@ import { sleep } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { formatPosition, parsePosition, type ConsolePosition } from '../runtime/session-api.ts'
 import type { Attachment, Receiver } from './attachment.ts'
-import { exitCodes, type ExitCode } from './failure.ts'
+import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import type { Terminal } from './terminal.ts'
 import { isRefusedForever, refused, sessionPath, vmRef } from './vm-session.ts'
 import type { Cluster, World } from './world.ts'
@@ -140,10 +140,12 @@ export async function printLog(
     return cluster.stream(sessionPath(vm, 'log', query), receiverOf(progress, print, world.err))
   }
   try {
-    await (
-      await open()
-    ).ended
-    if (flags.follow !== true) return exitCodes.fine
+    const { ended } = await open()
+    const isComplete = await ended
+    if (flags.follow !== true) {
+      if (!isComplete) throw new Usage('the log is incomplete, because the connection was lost; try again')
+      return exitCodes.fine
+    }
     const backOff = createBackOff({ ...reopening, clock: world.clock, random: () => 0 })
     for (;;) await (await openAgain(open, backOff, world.clock)).ended
   } catch (error) {

@@ -79,7 +79,10 @@ const endedSessions = (serves: () => void): Pick<Cluster, 'attach' | 'stream'> =
       ? new Promise(() => serves())
       : Promise.resolve({ code: 1000, reason: 'the VM has ended' }),
   }),
-  stream: async (_, receiver) => ({ ended: Promise.resolve(receiver.receive(picture)) }),
+  stream: async (_, receiver) => {
+    await receiver.receive(picture)
+    return { ended: Promise.resolve(true) }
+  },
 })
 
 /** Of a config with a claim. */

@@ -13,6 +13,8 @@ export interface ScreenshotFlags {
 /** The last chunk of a PNG: without data, so it is always the same. */
 const pngEnd = Buffer.from('0000000049454e44ae426082', 'hex')
 
+const silentMs = 30_000
+
 /** `kubectl vm screenshot`: writes a picture of the screen of a VM to a file; `-` is standard output. */
 export async function takeScreenshot(
   name: string,
@@ -35,7 +37,7 @@ export async function takeScreenshot(
     return undefined
   }
   try {
-    const { ended } = await cluster.stream(sessionPath(vm, 'screenshot'), { begin: () => {}, receive })
+    const { ended } = await cluster.stream(sessionPath(vm, 'screenshot'), { begin: () => {}, receive, silentMs })
     await ended
   } catch (error) {
     if (error instanceof Usage) throw error

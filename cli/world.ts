@@ -64,7 +64,7 @@ export interface Cluster {
   readonly server: string
   /** Opens a WebSocket; `stream` reads a response that goes on. Both throw ApiError and ApiUnreachable. */
   attach(path: string, receiver: Receiver): Promise<Attachment>
-  stream(path: string, receiver: Receiver): Promise<{ readonly ended: Promise<void> }>
+  stream(path: string, receiver: Receiver): Promise<{ readonly ended: Promise<boolean> }>
   /** The namespace of the context. */
   readonly namespace?: string
 }

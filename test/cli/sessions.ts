@@ -54,7 +54,8 @@ export function sessionCluster(
   const stream = async (_: string, receiver: Receiver) => {
     refuse()
     receiver.begin(undefined)
-    return { ended: Promise.resolve(receiver.receive(given.picture ?? Buffer.alloc(0))) }
+    await receiver.receive(given.picture ?? Buffer.alloc(0))
+    return { ended: Promise.resolve(true) }
   }
   return {
     cluster: { ...noSessions, kube: kube as KubeClient, server: 'https://cluster', namespace: 'team', attach, stream },
