@@ -14,7 +14,10 @@ beforeEach(async () => {
     { device: 'disk', source: { volume: 'root' }, target: { dev: 'vda' } },
     { device: 'cdrom', type: 'volume', source: { volume: 'seed' }, target: { dev: 'sda' } },
   ]
-  server.put(vms, { metadata: { namespace: 'default', name: 'web' }, spec: { domain: { devices: { disks } } } })
+  server.put(vms, {
+    metadata: { namespace: 'default', name: 'web', uid: 'first' },
+    spec: { domain: { devices: { disks } } },
+  })
   server.put(vms, { metadata: { namespace: 'default', name: 'bare' }, spec: { domain: {} } })
 })
 afterEach(async () => {
@@ -26,6 +29,7 @@ const vm = (...words: readonly string[]) =>
   runVm(words, { cluster: async () => ({ ...noSessions, kube, server: server.url }), now: () => performance.now() })
 const written = () => server.requests.filter(({ method }) => method !== 'GET').map(({ body }) => body)
 const patch = (source: object) => [
+  { op: 'test', path: '/metadata/uid', value: 'first' },
   { op: 'test', path: '/spec/domain/devices/disks/1/target/dev', value: 'sda' },
   { op: 'add', path: '/spec/domain/devices/disks/1/source', value: source },
 ]
@@ -44,6 +48,21 @@ test('ejects', async () => {
     out: 'virtualmachine.virtset.io/web: sda ejected (dry run)\n',
   })
   expect(written()).toEqual([patch({})])
+})
+
+test('changes no other VM of the name, which was created meanwhile', async () => {
+  const disks = [{ device: 'disk' }, { device: 'disk', source: { volume: 'data' }, target: { dev: 'sda' } }]
+  const second = {
+    metadata: { namespace: 'default', name: 'web', uid: 'second' },
+    spec: { domain: { devices: { disks } } },
+  }
+  server.fault = ({ method }) => {
+    if (method === 'PATCH') server.put(vms, second)
+    return undefined
+  }
+  const { code, out } = await vm('media', 'web', 'sda', '--eject')
+  expect([code, out]).not.toEqual([0, expect.anything()])
+  expect(server.find(vms, 'default', 'web')).toMatchObject(second)
 })
 
 test('fails if a preset keeps the medium', async () => {

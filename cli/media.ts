@@ -29,6 +29,8 @@ export async function changeMedium(
     const index = driveOf(vm, name, dev)
     const at = `/spec/domain/devices/disks/${index}`
     const body = [
+      // Not of another VM of this name, which was created meanwhile.
+      { op: 'test', path: '/metadata/uid', value: vm.metadata.uid },
       { op: 'test', path: `${at}/target/dev`, value: dev },
       // An empty source, unlike an absent one, also replaces a medium that a preset has set.
       { op: 'add', path: `${at}/source`, value: volume === undefined ? {} : { volume } },
