@@ -98,9 +98,15 @@ export function statusOf(code: number, body: unknown): Status {
     code: typeof body['code'] === 'number' ? body['code'] : code,
     reason: typeof body['reason'] === 'string' && body['reason'] ? body['reason'] : reason,
     message: typeof body['message'] === 'string' ? body['message'] : reason,
-    ...(details ? { details } : {}),
+    ...(details ? { details: { ...details, causes: causesIn(details['causes']) } } : {}),
   }
 }
+
+/** Webhooks of others, and proxies, choose them. */
+const causesIn = (causes: unknown): readonly object[] =>
+  (Array.isArray(causes) ? causes : [])
+    .filter(isRecord)
+    .map((cause) => Object.fromEntries(Object.entries(cause).filter(([, text]) => typeof text === 'string')))
 
 /** A conflict means that another client has written since; the watch delivers that, and queues another round. */
 export function unlessOutdated(reconcile: (key: string) => Promise<void>): (key: string) => Promise<void> {
