@@ -327,7 +327,7 @@ test('a user with virtset-view reads the metrics of a guest', async () => {
     const answer = await read()
     return answer[0] === 200 ? answer : undefined
   })
-  expect([type, JSON.parse(body)]).toEqual(['application/json', used(reads)])
+  expect([type, JSON.parse(body)]).toEqual(['application/json; charset=utf-8', used(reads)])
   const stranger = await readPlain('web', 'stranger', 'metrics')
   stranger.resume()
   expect(stranger.statusCode).toBe(403)
