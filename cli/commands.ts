@@ -331,6 +331,7 @@ const powerEntry = (name: Verb): Entry => ({
     new Option('-n, --namespace <name>', 'namespace of the config (default: that of the context)'),
     ...clusterFlags,
   ],
+  writes: true,
   async run([config = ''], flags: Flags & PowerFlags, world) {
     const { power } = await import('./power.ts')
     return withCluster(flags, world, (cluster) => power(name, config, flags, cluster, world))
@@ -352,6 +353,7 @@ const media: Entry = {
     new Option('-n, --namespace <name>', 'namespace of the VM (default: that of the context)'),
     ...clusterFlags,
   ],
+  writes: true,
   async run([name = '', drive = ''], flags: Flags & MediaFlags, world) {
     const { changeMedium } = await import('./media.ts')
     return withCluster(flags, world, (cluster) => changeMedium([name, drive], flags, cluster, world))
@@ -372,6 +374,7 @@ const attachment = (name: string, description: string, example: string, flags: r
     new Option('-n, --namespace <name>', 'namespace of the VM (default: that of the context)'),
     ...clusterFlags,
   ],
+  writes: true as const,
 })
 
 const attach: Entry = {

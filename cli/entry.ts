@@ -12,6 +12,8 @@ export interface Entry {
   readonly exits?: { readonly code: ExitCode; readonly when: string }
   readonly words: readonly Argument[]
   readonly flags: readonly (Flag | Option)[]
+  /** Whether it changes objects of the cluster: it goes on when nobody reads its output. */
+  readonly writes?: true
   /** Resolves with the exit code. @param flags exactly those of the entry; commander checks users' flags against it */
   run(words: readonly string[], flags: Flags, world: World): Promise<number>
 }

@@ -1,3 +1,5 @@
+import { errorLine } from './error-line.ts'
+import { codeOf, exitCodes } from './failure.ts'
 import { terminalText } from './terminal-text.ts'
 import type { World } from './world.ts'
 
@@ -5,11 +7,14 @@ import type { World } from './world.ts'
 const escape = `\u001B${Math.random()}`
 const shown = terminalText(escape)
 
+let goesOn = false
+
 const world: World = {
   // The name by which it was called; `process.execPath` is the file behind a link.
   plugin: /(?:^|\/)kubectl-preset$/.test(process.argv0) ? 'preset' : 'vm',
   out: (text) => process.stdout.write(shown(text, process.stdout.isTTY)),
   err: (text) => process.stderr.write(shown(text, process.stderr.isTTY)),
+  goOn: () => void (goesOn = true),
   escape,
   stdin: process.stdin,
   environment: process.env,
@@ -75,11 +80,15 @@ const world: World = {
   },
 }
 
-// A reader that closes the pipe early, such as `head`, is not a failure.
 process.stdout.on('error', (error) => {
-  if ('code' in error && error.code === 'EPIPE') process.exit(0)
-  throw error
+  if (goesOn) return
+  // A reader that closes the pipe early, such as `head`, is not a failure.
+  if (codeOf(error) === 'EPIPE') process.exit(exitCodes.fine)
+  world.err(errorLine(`standard output cannot be written: ${error.message}`))
+  process.exit(exitCodes.usage)
 })
+// What a command does counts more than what it says of it. Without a listener, the error would end the program.
+process.stderr.on('error', () => {})
 
 /** The stand-alone executable does not support top-level await. */
 async function main(): Promise<void> {

@@ -60,7 +60,10 @@ function addCommand(program: Command, entry: Entry, world: World, exit: (code: n
     .addHelpText('after', `\nExample:\n  ${program.name()} ${name} ${example}${comment}`)
   for (const word of entry.words) command.addArgument(word)
   for (const flag of entry.flags) command.addOption(optionOf(flag))
-  command.action(async () => exit(await entry.run(command.args, command.opts(), world)))
+  command.action(async () => {
+    if (entry.writes === true) world.goOn()
+    exit(await entry.run(command.args, command.opts(), world))
+  })
 }
 
 /** Runs a command line without the program's name. Returns the exit code; throws errors that are not user errors. */

@@ -26,6 +26,7 @@ const snapshot: Entry = {
     namespace,
     ...clusterFlags,
   ],
+  writes: true,
   async run([name = ''], flags: Flags & SnapshotFlags, world) {
     const { takeSnapshot } = await import('./snapshot.ts')
     return withCluster(flags, world, (cluster) => takeSnapshot(name, flags, cluster, world))
@@ -38,6 +39,7 @@ const restore: Entry = {
   example: 'db nightly',
   words: [new NameArgument('<name>', 'a VirtualMachineConfig', ['virtualMachineConfigs']), snapshotName],
   flags: [timeout('to wait until the claims are replaced'), dryRun, namespace, ...clusterFlags],
+  writes: true,
   async run([name = '', from = ''], flags: Flags & RestoreFlags, world) {
     const { restoreSnapshot } = await import('./snapshot.ts')
     return withCluster(flags, world, (cluster) => restoreSnapshot([name, from], flags, cluster, world))
@@ -50,6 +52,7 @@ const clone: Entry = {
   example: 'nightly db-copy',
   words: [snapshotName, new Argument('<name>', 'the new VirtualMachineConfig')],
   flags: [dryRun, namespace, ...clusterFlags],
+  writes: true,
   async run([from = '', name = ''], flags: Flags & CloneFlags, world) {
     const { cloneSnapshot } = await import('./snapshot.ts')
     return withCluster(flags, world, (cluster) => cloneSnapshot([from, name], flags, cluster, world))

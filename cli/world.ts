@@ -11,6 +11,8 @@ export interface World {
   readonly plugin: 'vm' | 'preset'
   readonly out: (text: string) => void
   readonly err: (text: string) => void
+  /** From now on, output that cannot be written is dropped, and does not end the program. */
+  readonly goOn: () => void
   /**
    * Begins the escape sequences in what this program prints. The streams replace it with ESC, and show an ESC in other
    * people's text as `\u001b`.

@@ -26,6 +26,7 @@ export async function runVm(
     plugin: 'vm',
     out: (text) => (result.out += text),
     err: (text) => (result.err += text),
+    goOn: () => {},
     escape: '\u001B',
     stdin: (async function* () {
       yield input
