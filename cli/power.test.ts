@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { ConfigStatus } from '../api/config.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { noSessions } from '../test/cli/world.ts'
-import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { type FakeApiServer, startFakeApiServer } from '../test/fake-apiserver.ts'
 import { power, progressOf } from './power.ts'
 import type { PowerFlags, Verb } from './power.ts'
 
@@ -10,35 +10,63 @@ const vm = (uid: string) => ({ name: 'web', uid })
 const restart = { uid: 'old', requestedAt: '2030-01-01T00:00:00Z' }
 
 describe('the progress', () => {
-  test.each<[string, Verb, ConfigStatus, string]>([
-    ['a start that the controller has not observed', 'start', { phase: 'Stopped' }, 'in progress'],
-    ['a start that shows the previous, finished VM', 'start', { phase: 'Failed', instance: vm('old') }, 'in progress'],
-    ['a VM that starts', 'start', { phase: 'Starting', instance: vm('u') }, 'in progress'],
-    ['a VM that runs', 'start', { phase: 'Running', instance: vm('u') }, 'done'],
-    ['a VM that failed', 'start', { phase: 'Failed', instance: vm('u') }, 'failed'],
-    ['a VM that stops', 'stop', { phase: 'Stopping', instance: vm('u') }, 'in progress'],
-    ['a deleted VM', 'stop', { phase: 'Stopped' }, 'done'],
-    ['a cancelled restart', 'stop', { phase: 'Stopped', restart: { ...restart, cancelled: true } }, 'in progress'],
-    ['a restart whose old VM ends', 'restart', { phase: 'Stopping', instance: vm('u'), restart }, 'in progress'],
-    ['a restart without any VM', 'restart', { phase: 'Stopped', restart }, 'in progress'],
-    ['a restart that is refused', 'restart', { phase: 'Failed', restart }, 'failed'],
-    ['a restart whose new VM starts', 'restart', { phase: 'Starting', instance: vm('new') }, 'in progress'],
-    ['a restart whose new VM runs', 'restart', { phase: 'Running', instance: vm('new') }, 'done'],
-  ])('%s', (_, verb, status, expected) => {
-    expect(progressOf(verb, 'u', { status }).state).toBe(expected)
+  type Vm = Parameters<typeof progressOf>[3]
+  const deletionTimestamp = '2030-01-01T00:00:00Z'
+  const stored = (uid: string, phase: 'Running' | 'Failed' = 'Running', metadata: object = {}): Vm => ({
+    metadata: { name: 'web', uid, resourceVersion: '1', ...metadata },
+    status: { phase },
+  })
+  const [old, other] = [stored('u', 'Running', { deletionTimestamp }), stored('new')]
+
+  test.each<[string, Verb, ConfigStatus, Vm, string]>([
+    ['a start that the controller has not observed', 'start', { phase: 'Stopped' }, undefined, 'in progress'],
+    [
+      'a start that shows the previous, finished VM',
+      'start',
+      { phase: 'Failed', instance: vm('old') },
+      undefined,
+      'in progress',
+    ],
+    ['a VM that starts', 'start', { phase: 'Starting', instance: vm('u') }, undefined, 'in progress'],
+    ['a VM that runs', 'start', { phase: 'Running', instance: vm('u') }, undefined, 'done'],
+    ['a VM that failed', 'start', { phase: 'Failed', instance: vm('u') }, undefined, 'failed'],
+    ['a VM that stops', 'stop', { phase: 'Stopping', instance: vm('u') }, old, 'in progress'],
+    ['a deleted VM', 'stop', { phase: 'Stopped' }, undefined, 'done'],
+    ['a VM that the controller has not observed', 'stop', { phase: 'Stopped' }, old, 'in progress'],
+    ['a deleted VM that the controller still shows', 'stop', { instance: vm('u') }, undefined, 'done'],
+    ['a VM in whose place another was started', 'stop', { phase: 'Starting' }, other, 'done'],
+    ['a finished VM, which remains', 'stop', { phase: 'Failed' }, stored('u', 'Failed'), 'done'],
+    ['a finished VM that is deleted', 'stop', {}, stored('u', 'Failed', { deletionTimestamp }), 'in progress'],
+    ['a cancelled restart', 'stop', { restart: { ...restart, cancelled: true } }, undefined, 'in progress'],
+    ['the VM of a cancelled restart', 'stop', {}, stored('new', 'Running', { deletionTimestamp }), 'in progress'],
+    ['a restart whose old VM ends', 'restart', { phase: 'Stopping', instance: vm('u'), restart }, old, 'in progress'],
+    ['a restart without any VM', 'restart', { phase: 'Stopped', restart }, undefined, 'in progress'],
+    ['a restart that is refused', 'restart', { phase: 'Failed', restart }, undefined, 'failed'],
+    ['a restart whose new VM starts', 'restart', { phase: 'Starting', instance: vm('new') }, other, 'in progress'],
+    ['a restart whose new VM runs', 'restart', { phase: 'Running', instance: vm('new') }, other, 'done'],
+    ['a restart that shows an earlier VM', 'restart', { phase: 'Running', instance: vm('older') }, old, 'in progress'],
+    ['a restart that shows a former VM', 'restart', { phase: 'Running', instance: vm('older') }, other, 'in progress'],
+  ])('%s', (_, verb, status, now, expected) => {
+    expect(progressOf(verb, 'u', { status }, now).state).toBe(expected)
   })
 })
 
-const configs = '/apis/virtset.io/v1alpha1/virtualmachineconfigs'
+const api = '/apis/virtset.io/v1alpha1'
+const [configs, vms] = [`${api}/virtualmachineconfigs`, `${api}/virtualmachines`]
 
-async function runVm(verb: Verb, flags: Partial<PowerFlags>, answer: { status: number; body: unknown }) {
-  const server = await startFakeApiServer()
-  const put = (status: ConfigStatus) =>
+async function runVm(
+  verb: Verb,
+  flags: Partial<PowerFlags>,
+  answer: { status: number; body: unknown },
+  beforeRead = (server: FakeApiServer): void => {
+    const status = { phase: 'Running', instance: vm('u') }
     server.put(configs, { metadata: { namespace: 'default', name: 'web' }, spec: {}, status })
-  put({ phase: 'Starting', instance: vm('u') })
-  server.fault = ({ method }) => {
+  },
+) {
+  const server = await startFakeApiServer()
+  server.fault = ({ method, path }) => {
     if (method === 'POST') return answer
-    put({ phase: 'Running', instance: vm('u') })
+    if (path.endsWith('/virtualmachineconfigs/web')) beforeRead(server)
     return undefined
   }
   const kube = createKubeClient({ access: server.access, userAgent: 'kubectl-vm' })
@@ -57,7 +85,7 @@ async function runVm(verb: Verb, flags: Partial<PowerFlags>, answer: { status: n
 
 describe('kubectl vm', () => {
   const started = { status: 201, body: { kind: 'VirtualMachine', metadata: { uid: 'u' } } }
-  const accepted = { status: 202, body: { kind: 'Status', details: { uid: 'u' } } }
+  const accepted = { status: 202, body: { kind: 'Status', status: 'Success', details: { uid: 'u' } } }
   const path = '/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/web'
 
   test('start --wait reports when the VM runs', async () => {
@@ -83,6 +111,37 @@ describe('kubectl vm', () => {
       out: 'virtualmachineconfig.virtset.io/web restarting (dry run)\n',
       path: `${path}/restart?dryRun=All`,
     })
+  })
+
+  test('stop --wait waits for the VM, of which the status of the config knows nothing yet', async () => {
+    let reads = 0
+    const { code, err } = await runVm('stop', { wait: true }, accepted, (server) => {
+      const metadata = { namespace: 'default', name: 'web' }
+      server.put(configs, { metadata, spec: {}, status: { phase: 'Stopped' } })
+      if ((reads += 1) > 1) return server.remove(vms, 'default', 'web')
+      const deletionTimestamp = '2030-01-01T00:00:00Z'
+      server.put(vms, {
+        metadata: { ...metadata, uid: 'u', deletionTimestamp, finalizers: ['virtset.io/vm'] },
+        spec: {},
+        status: { phase: 'Running' },
+      })
+    })
+    expect([code, err]).toEqual([0, 'web: Stopping\nweb: Stopped\n'])
+  })
+
+  test.each<[Verb, unknown]>([
+    ['start', null],
+    ['start', {}],
+    ['start', []],
+    ['start', { kind: 'VirtualMachine', metadata: {} }],
+    ['start', { kind: 'Pod', metadata: { uid: 'u' } }],
+    ['stop', {}],
+    ['stop', { kind: 'Status', status: 'Success', details: {} }],
+    ['stop', { kind: 'Status', status: 'Failure', details: { uid: 'u' } }],
+    ['restart', { kind: 'VirtualMachine', metadata: { uid: 'u' } }],
+  ])('%s does not take the response %j for success', async (verb, body) => {
+    const message = `POST ${path}/${verb}: the response is not one of virtset`
+    await expect(runVm(verb, { wait: true }, { status: 200, body })).rejects.toThrow(message)
   })
 
   test('prints every cause of a refusal', async () => {

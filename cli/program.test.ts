@@ -143,9 +143,12 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
       fake.put('/api/v1/persistentvolumeclaims', { metadata: { ...metadata, name: 'root-db' }, spec: { dataSource } })
     }
     if (method !== 'POST' || !path.includes('subresources')) return undefined
-    if (path.endsWith('/start')) return { status: 200, body: { metadata: { uid: 'u' } } }
+    if (path.endsWith('/start')) return { status: 200, body: { kind: 'VirtualMachine', metadata: { uid: 'u' } } }
     config(path.endsWith('/stop') ? { phase: 'Stopped' } : { phase: 'Running', instance: { name: 'web', uid: 'v' } })
-    return { status: 200, body: { details: { uid: 'u' } } }
+    if (path.endsWith('/restart')) {
+      fake.put(`${api}/virtualmachines`, { metadata: { ...metadata, name: 'web', uid: 'v' }, spec: {} })
+    }
+    return { status: 200, body: { kind: 'Status', status: 'Success', details: { uid: 'u' } } }
   }
   const libvirtd = fakeLibvirtd()
   return {
