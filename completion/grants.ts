@@ -18,12 +18,12 @@ export interface Grants {
 }
 
 /** The VM after presets and before defaults, from which grants are determined. */
-type Injected = Pick<Injection, 'vm' | 'grants' | 'removed'>
+type Injected = Pick<Injection, 'vm' | 'grants' | 'removed' | 'cut'>
 
 /** Presets grant the values that they state and that existed before the defaults. Defaults need no grant. */
-export function injectedGrants({ vm, grants, removed }: Injected): Grants {
+export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
   const isCut = cutBy(removed)
-  const isCutEntry = entryCutBy(removed)
+  const isCutEntry = cutEntries(cut)
   const isOfOne = grantedAsOne(vm, grants)
   const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
   return {
@@ -40,7 +40,6 @@ export function injectedGrants({ vm, grants, removed }: Injected): Grants {
 const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices|resourceClaims|taps)\[\d+\]/
 const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.source\b/
 const entryPath = /^(spec\.(?:hostDevices|resourceClaims|taps))\[\d+\]$/
-const partOfEntry = /^((spec\.(?:hostDevices|resourceClaims|taps))\[\d+\])\./
 const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
 
 /**
@@ -56,20 +55,12 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
 
 /**
  * An entry that stands for something of the node is one place (`nodePaths`). A preset of the namespace that removes a
- * part of one makes it another that nobody states: a tap without its network is in that of the pod. A whole one is
- * removed with its key.
+ * part of one makes it another that nobody states: a tap without its network is in that of the pod.
  */
-function entryCutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean {
-  const isWhole = (entry: string): boolean => removed.has(`${entry}.dev`) || removed.has(`${entry}.name`)
-  const lists = new Set(
-    [...removed].flatMap(([path, origin]) => {
-      const [, entry, list] = partOfEntry.exec(path) ?? []
-      const isCutting = entry !== undefined && origin.by === 'preset' && origin.namespace !== undefined
-      return isCutting && !isWhole(entry) ? [list] : []
-    }),
-  )
-  return (path) => lists.size > 0 && lists.has(entryPath.exec(path)?.[1] ?? '')
-}
+const cutEntries =
+  (cut: ReadonlySet<string>) =>
+  (path: string): boolean =>
+    cut.has(entryPath.exec(path)?.[1] ?? '')
 
 /**
  * Whether one cluster preset states everything in a path's device that reaches the host. Halves of two devices would
@@ -119,11 +110,11 @@ function isSameDevice(path: string, one: VirtualMachine, other: VirtualMachine):
  * A device without an option that is enforced for it (`readonly`) is another one, and is not granted: a VM that was
  * stored without the webhooks can claim that it is complete.
  */
-export function statedGrants(stored: VirtualMachine, { grants, removed }: Injected): Grants {
+export function statedGrants(stored: VirtualMachine, { grants, removed, cut }: Injected): Grants {
   const isStatedIn = grants.isStatedIn(stored)
   const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
   const isStated = (path: string): boolean => isStatedIn(path) && isSameDevice(path, stored, enforced())
-  const isCutEntry = entryCutBy(removed)
+  const isCutEntry = cutEntries(cut)
   return {
     isGranted: (path) => !isCutEntry(path) && leavesBelow(valueAtPath(stored, path), path).every(isStated),
     isStated,

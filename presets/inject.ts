@@ -48,6 +48,8 @@ export interface Injected extends Provenance {
   readonly unsettled: readonly string[]
   /** Leaves that cluster presets state, even if another preset is their origin. These may reach the host. */
   readonly grants: Grants
+  /** Lists with an item of which presets of the namespace removed a part, by path. */
+  readonly cut: ReadonlySet<string>
   readonly warnings: readonly string[]
   /** What presets in mode Audit and Warn would have changed, for the audit annotations. */
   readonly audit: readonly Notice[]
@@ -113,6 +115,7 @@ export function injectInto(received: Subject, of: Kind, options: InjectOptions):
     overridden: settled.overridden,
     removed: settled.removed,
     shortened: shortenedOf(settled, steps),
+    cut: settled.cut,
     skipped: settled.skipped,
     // A late preset does not match the object as the user sent it, so it grants nothing.
     grants: grantsOf({ object, applied: matched, namespace, request, kind, granted: settled.granted, steps }),

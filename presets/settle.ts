@@ -5,13 +5,13 @@ import type { Kind, Subject } from './kind.ts'
 import type { Conflict, LongList, Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
 import type { LostValue, Provenance, Skipped } from './origins.ts'
-import { pathText, rootPath } from '../api/path.ts'
+import { pathText, rootPath, type Path } from '../api/path.ts'
 import { contentWithout, removesLabel } from './owned-labels.ts'
 import { removePaths } from './remove.ts'
 import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
 import { byUser, compareText, filledIn, isUser, lowestRank, userRank } from './source.ts'
-import type { Emitted, Granted, ShortenedList } from './tree.ts'
+import type { Emitted, Granted, Node, ShortenedList } from './tree.ts'
 import { emit, unchanged, withoutCluster } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
 
@@ -25,6 +25,8 @@ export interface Settled extends Provenance {
   readonly unsettled: readonly string[]
   /** Leaves whose value cluster presets state. */
   readonly granted: Granted
+  /** Lists with an item of which presets of the namespace removed a part, by path. */
+  readonly cut: ReadonlySet<string>
   readonly warnings: readonly string[]
 }
 
@@ -47,6 +49,7 @@ export function settle(object: Subject, presets: readonly CompiledPreset[], kind
     longLists: merge.longLists,
     unsettled: [...new Set([...conflicts, ...merge.longLists].map(({ path }) => pathText(path)))].toSorted(compareText),
     granted: emitted.granted,
+    cut: cutLists(node, left?.removed ?? [], steps),
     warnings: [...warnings, ...(pairsVolumes ? orphanWarnings(object, emitted.value) : [])].toSorted(compareText),
   }
 }
@@ -110,6 +113,7 @@ const untouched = (object: Subject): Settled => ({
   origins: new Map(),
   overridden: new Map(),
   removed: new Map(),
+  cut: new Set(),
   shortened: new Map(),
   skipped: [],
   conflicts: [],
@@ -150,6 +154,31 @@ const removedOf = (removals: readonly Removal[], steps: Steps): ReadonlyMap<stri
       return [text, preset.origin]
     }),
   )
+
+/** Whole items are gone. The paths in `removed` do not tell, because items that follow get the indexes of those. */
+function cutLists(node: Node, removals: readonly Removal[], steps: Steps): ReadonlySet<string> {
+  const cut = new Set<string>()
+  const own = removals.filter(({ preset }) => preset.namespace !== undefined)
+  if (own.length === 0) return cut
+  const remaining = new Set<Path>()
+  const visit = (at: Node): void => {
+    steps.spend(1)
+    if (at.kind === 'object') for (const entry of at.entries.values()) visit(entry)
+    if (at.kind !== 'list') return
+    for (const item of at.items) {
+      remaining.add(item.path)
+      visit(item.node)
+    }
+  }
+  visit(node)
+  for (const { path } of own) {
+    for (let at = path; at.parent !== undefined; at = at.parent) {
+      steps.spend(1)
+      if (remaining.has(at)) cut.add(pathText(at.parent))
+    }
+  }
+  return cut
+}
 
 /** More would not fit into the provenance annotation. */
 const maxSkipped = 256

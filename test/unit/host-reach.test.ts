@@ -616,7 +616,7 @@ describe('half of a device', () => {
 
   const lab = { dev: 'tap1', plugin: 'macvtap', network: 'lab' }
   const taps = cluster('taps', { taps: [lab, { ...lab, dev: 'tap2' }] })
-  const removing = (path: string) => namespaced('cut', { strength: 'Enforce', remove: [path] })
+  const removing = (...paths: string[]) => namespaced('cut', { strength: 'Enforce', remove: paths })
   const withInterface = vmWith({ devices: { interfaces: [{}] } })
   test('is not a tap in the network of the pod, by removing its network', () => {
     const cut = removing('taps[dev=tap1].network')
@@ -630,6 +630,13 @@ describe('half of a device', () => {
     const stored = { ...vm, spec: { ...vm.spec, taps: [other] } }
     expect(ungrantedReach(stored, options([taps, cut])).map(({ field }) => field)).toContain('spec.taps[0]')
   })
+  test.each([[['taps[dev=tap1]', 'taps[dev=tap2].network']], [['taps[dev=tap2].network', 'taps[dev=tap1]']]])(
+    'is not one that takes the place of a tap that is removed: %j',
+    (paths) => {
+      const outcome = run(withInterface, [taps, removing(...paths)])
+      expect(outcome.outcome === 'refused' && outcome.causes.map(({ field }) => field)).toEqual(['spec.taps[0]'])
+    },
+  )
   test('is not what remains if a whole tap is removed', () => {
     expect(completed(withInterface, [taps, removing('taps[dev=tap2]')]).vm.spec.taps).toEqual([lab])
   })
