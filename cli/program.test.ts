@@ -145,6 +145,7 @@ async function exampleWorld(serves: () => void): Promise<Partial<World>> {
     if (method !== 'POST' || !path.includes('subresources')) return undefined
     if (path.endsWith('/start')) return { status: 200, body: { kind: 'VirtualMachine', metadata: { uid: 'u' } } }
     config(path.endsWith('/stop') ? { phase: 'Stopped' } : { phase: 'Running', instance: { name: 'web', uid: 'v' } })
+    if (path.endsWith('/stop')) fake.remove(`${api}/virtualmachines`, 'default', 'web')
     if (path.endsWith('/restart')) {
       fake.put(`${api}/virtualmachines`, { metadata: { ...metadata, name: 'web', uid: 'v' }, spec: {} })
     }
