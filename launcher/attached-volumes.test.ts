@@ -192,6 +192,14 @@ test('a volume of which libvirt does not know, because it ended, is neither atta
   expect(await later(1000)).toEqual([['remove a'], []])
 })
 
+test('a volume that was not attached is, even if it was not requested meanwhile', async () => {
+  mounts = ['/data']
+  answers = [new ConnectionLost('libvirtd ended')]
+  await request(a)
+  expect(await request()).toEqual([[], ['a p1 Detaching VolumeInUse']])
+  expect(await request(a)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+})
+
 test('a volume that was not attached, because libvirtd ended before, is attached', async () => {
   answers = [new ConnectionLost('libvirtd ended'), new LibvirtError('no', 1, 10)]
   await request(a)

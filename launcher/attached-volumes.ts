@@ -165,7 +165,7 @@ export class AttachedVolumes {
     const { name, podUID } = request
     const before = this.#current.get(name)
     if (before?.isUnplugging === true) return false
-    const isAttached = before !== undefined && before.phase !== 'Attaching'
+    const isAttached = before !== undefined && before.phase !== 'Attaching' && !before.isUncertain
     if (isAttached) Object.assign(before, { phase: 'Attached', reason: undefined, message: undefined })
     if (isAttached && before.request.podUID === podUID) return true
     if (!(await sockets.connect(name, podUID))) return false

@@ -72,6 +72,12 @@ test('a link in place of the state or of its mark is not followed', async () => 
   await rm(other, { recursive: true })
 })
 
+test('a TPM is not used as long as its mark cannot be removed', async () => {
+  // As any failure but that there is none.
+  await mkdir(`${state}.unfinished`)
+  await expect(finishTpms(domain())).rejects.toThrow('EISDIR')
+})
+
 test.each<[string, Domain]>([
   ['without a TPM', {}],
   ['with that of the node', { devices: { tpms: [{ backend: { type: 'passthrough' } }] } }],

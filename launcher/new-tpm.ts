@@ -29,11 +29,19 @@ export async function beginTpms(domain: Domain): Promise<void> {
 export async function finishTpms(domain: Domain): Promise<void> {
   for (const directory of stateDirectories(domain)) {
     const path = unfinishedTpm(directory)
-    if ((await kindOf(path)) === 'absent') continue
-    await rm(path)
-    await synchronize(dirname(path))
+    // Whatever else fails must not look like a file that is not there: it would outlive the guest's first use.
+    if (await removed(path)) await synchronize(dirname(path))
   }
 }
+
+const removed = (path: string): Promise<boolean> =>
+  rm(path).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
+      throw error
+    },
+  )
 
 const stateDirectories = ({ devices }: Domain): string[] =>
   (devices?.tpms ?? []).flatMap(({ backend }) =>
