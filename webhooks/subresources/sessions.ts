@@ -2,15 +2,14 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { WebSocketServer, type WebSocket } from 'ws'
-import { parseGuestMetrics, type GuestMetrics } from '../../api/guest-metrics.ts'
 import type { SessionEndpoint } from '../../api/session-endpoint.ts'
 import { isControlledBy } from '../../api/template.ts'
 import { isFinished, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { unlessNotFound } from '../../runtime/api-error.ts'
-import { readPaced, stalledMs } from '../../runtime/carry.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
-import { joinChunks } from '../../runtime/joined-chunks.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
+import { createLanes } from '../../runtime/lanes.ts'
+import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { Logger } from '../../runtime/log.ts'
 import {
   firstOwners,
@@ -21,25 +20,18 @@ import {
   type KubeObject,
   type Persisted,
 } from '../../runtime/resource.ts'
-import {
-  formatPosition,
-  maxMetricsBytes,
-  maxScreenshotBytes,
-  positionHeader,
-  type ConsolePosition,
-} from '../../runtime/session-api.ts'
+import { formatPosition, positionHeader, type ConsolePosition } from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { dropIfReset, streamOf } from '../http2.ts'
 import { userTenant } from '../tenant-requests.ts'
 import { SessionRefusal, type EndpointSession, type OpenSession } from './session-client.ts'
-import { createLanes } from '../../runtime/lanes.ts'
-import { createLimitedLog } from '../../runtime/limited-log.ts'
 import type { SessionMetrics } from './session-metrics.ts'
+import { contents, ended, measured, metricsIn, readMetrics, stream } from './session-response.ts'
 import { createSessionPlaces, tooMany, type SessionLimits, type SessionPlace } from './session-places.ts'
 import { accessOfSession, type SessionRequest } from './session-request.ts'
 import { tenantOf } from './tenant.ts'
-import { bridge, closeMs, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
+import { bridge, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
 
 export interface SessionOptions {
   readonly kube: Pick<KubeClient, 'get'>
@@ -81,9 +73,6 @@ const endPollMs = 500
 /** Requests to the API server at once. Others use the same client. */
 const lanes = { all: 2, perNamespace: 1 }
 
-const ended: Ending = { code: 1000, reason: 'the VM has ended' }
-const pictured: Ending = { code: 1000, reason: 'the screenshot was sent' }
-const measured: Ending = { code: 1000, reason: 'the metrics were sent' }
 const closed: Ending = { code: 1000, reason: 'the connection was closed' }
 const revoked: Ending = { code: 1008, reason: 'the permission for this session was revoked' }
 const displaced: Ending = { code: 1013, reason: 'another namespace needed the place of this session; try again' }
@@ -255,7 +244,7 @@ export function createSessions(options: SessionOptions): Sessions {
     }
     const abandon = () => socket.destroy()
     reply.raw.once('close', abandon)
-    const reading = readWhole(socket, maxMetricsBytes, clock)
+    const reading = readMetrics(socket, clock)
     const running = reading.then(({ bytes }) => ({ ...ending, toGuest: 0, fromGuest: bytes }))
     await follow(user, wanted, auditID, opened, end, running)
     reply.raw.off('close', abandon)
@@ -365,130 +354,6 @@ const longestAuditID = 64
 const auditOf = ({ headers }: IncomingMessage): AuditID => headers['audit-id']?.toString().slice(0, longestAuditID)
 
 const timeOf = (clock: Clock): string => new Date(clock.now()).toISOString()
-
-/** What a response without an upgrade has. */
-interface Content {
-  readonly type: string
-  readonly maxBytes: number
-  readonly ending: Ending
-  /** The limit for all of it. */
-  readonly totalMs?: number
-}
-
-/** A launcher has as much for a screenshot, from the request. */
-const screenshotMs = 30_000
-/** A launcher has measured before its session begins. */
-const metricsMs = 5000
-
-const contents: { readonly [kind in SessionRequest['kind']]?: Content } = {
-  log: { type: 'text/plain; charset=utf-8', maxBytes: Infinity, ending: ended },
-  screenshot: { type: 'image/png', maxBytes: maxScreenshotBytes, ending: pictured, totalMs: screenshotMs },
-  metrics: { type: 'application/json', maxBytes: maxMetricsBytes, ending: measured },
-}
-
-/** Writes a session to a response. A client that reads nothing for a minute is disconnected. */
-function stream(
-  guest: Duplex,
-  client: Duplex | FastifyReply['raw'],
-  { maxBytes, ending: usual, totalMs, clock }: Content & { readonly clock: Clock },
-) {
-  const { promise: running, resolve } = Promise.withResolvers<Bridged>()
-  let fromGuest = 0
-  let ending = usual
-  let isClosed = false
-  /** For what is to be sent when the guest has ended. */
-  let lastMs = stalledMs
-  let cancel = () => {}
-  /** It may read nothing of what is to be sent before the end. */
-  const disconnectAfter = (ms: number) => {
-    cancel()
-    if (!isClosed) cancel = clock.after(ms, () => client.destroy())
-  }
-  const cancelTotal = totalMs === undefined ? () => {} : clock.after(totalMs, () => client.destroy())
-  const end = (why: Ending) => {
-    ending = why
-    lastMs = closeMs
-    guest.destroy()
-    disconnectAfter(lastMs)
-  }
-  readPaced(
-    guest,
-    (ms, run) => clock.after(ms, run),
-    (chunk) => {
-      fromGuest += chunk.length
-      if (fromGuest > maxBytes) client.destroy()
-      if (client.write(chunk)) return undefined
-      const drained = Promise.withResolvers<void>()
-      disconnectAfter(stalledMs)
-      client.once('drain', () => {
-        cancel()
-        drained.resolve()
-      })
-      return drained.promise
-    },
-  )
-  const finish = () => {
-    client.end()
-    disconnectAfter(lastMs)
-  }
-  guest.on('error', () => {}).once('close', finish)
-  guest.once('end', finish)
-  // The end can arrive together with the response that began the session.
-  if (guest.destroyed || guest.readableEnded) finish()
-  client.on('error', () => {})
-  client.once('close', () => {
-    isClosed = true
-    cancel()
-    cancelTotal()
-    guest.destroy()
-    resolve({ ...ending, toGuest: 0, fromGuest })
-  })
-  return { running, end }
-}
-
-/** Reads a session to its end; without a text if it is too long, takes too long, or breaks off. */
-async function readWhole(
-  guest: Duplex,
-  maxBytes: number,
-  clock: Pick<Clock, 'after'>,
-): Promise<{ readonly text: string | undefined; readonly bytes: number }> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const joined = joinChunks()
-  let bytes = 0
-  const cancel = clock.after(metricsMs, () => guest.destroy())
-  readPaced(
-    guest,
-    (ms, run) => clock.after(ms, run),
-    (chunk) => {
-      bytes += chunk.length
-      if (bytes > maxBytes) guest.destroy()
-      else joined.add(chunk)
-      return undefined
-    },
-  )
-  guest
-    .on('error', () => {})
-    .once('end', () => resolve(true))
-    .once('close', () => resolve(false))
-  // The end can arrive together with the response that began the session.
-  if (guest.destroyed || guest.readableEnded) resolve(false)
-  const isWhole = await promise
-  cancel()
-  guest.destroy()
-  return { text: isWhole ? joined.text() : undefined, bytes }
-}
-
-/** @throws SessionRefusal if the text is something else */
-function metricsIn(text: string | undefined): GuestMetrics {
-  try {
-    return parseGuestMetrics(JSON.parse(text ?? ''))
-  } catch (cause) {
-    throw new SessionRefusal(
-      { code: 502, reason: 'BadGateway', message: 'the launcher of the VM did not send metrics' },
-      { cause },
-    )
-  }
-}
 
 const refusal = (code: number, reason: string, message: string): SessionRefusal =>
   new SessionRefusal({ code, reason, message })
