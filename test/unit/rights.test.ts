@@ -5,7 +5,7 @@ import { rightsOf } from '../apiserver/rights.ts'
 const lineOf = (account: string, resource: string, verbs: Iterable<string>) =>
   `${account} ${resource} ${[...verbs].toSorted().join(',')}`
 
-test('docs/security.md lists each permission of the manifests, with a reason', () => {
+test('docs/reference/permissions.md lists each permission of the manifests, with a reason', () => {
   const parts = ['webhooks', 'controller', 'handler', 'overlays/object-presets', 'overlays/network-plugins']
   const rights = parts.flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
   const granted = Map.groupBy(
@@ -16,7 +16,7 @@ test('docs/security.md lists each permission of the manifests, with a reason', (
     const [account = '', resource = ''] = key.split(' ')
     return lineOf(account, resource, new Set(of.map(({ verb }) => verb)))
   })
-  const rows = readFileSync('docs/security.md', 'utf8')
+  const rows = readFileSync('docs/reference/permissions.md', 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('| virtset-'))
     .map((line) => line.split('|').map((cell) => cell.trim()))
