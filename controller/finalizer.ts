@@ -25,7 +25,7 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
  * - The kubelet removes a pod from the API only after its containers have ended. A forced deletion breaks this, and so
  *   does a node that is declared out of service or whose Node object is deleted: each is the operator's statement that
  *   nothing of the pod runs any more.
- * - etcd does not lose writes. docs/operate.md describes what to do after a restore from a backup.
+ * - etcd does not lose writes. docs/restore-etcd.md describes what to do after a restore from a backup.
  *
  * Caveats
  *

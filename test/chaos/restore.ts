@@ -14,8 +14,8 @@ const deciders = ['kube-scheduler', 'kube-controller-manager']
 const servers = ['kube-apiserver', 'etcd']
 
 /**
- * Restores etcd from a backup, in the order of docs/operate.md. In the backup, a pod that runs can be without a node.
- * The scheduler would bind it to another node while its QEMU still runs, so it must wait for the kubelets.
+ * Restores etcd from a backup, in the order of docs/restore-etcd.md. In the backup, a pod that runs can be without a
+ * node. The scheduler would bind it to another node while its QEMU still runs, so it must wait for the kubelets.
  * @param names of all recorded processes
  */
 export async function restore(names: readonly string[], actions: Restore): Promise<void> {
