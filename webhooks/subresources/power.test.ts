@@ -333,7 +333,8 @@ describe('against an API server', () => {
       message: 'the guest is shutting down',
     })
     expect(writes(server)).toEqual(['PATCH virtualmachines/web', 'DELETE virtualmachines/web'])
-    expect(server.requests.at(-1)?.body).toMatchObject({ preconditions: { uid: 'v-1' } })
+    const deletion = server.requests.find(({ method }) => method === 'DELETE')
+    expect(deletion?.body).toMatchObject({ preconditions: { uid: 'v-1' } })
     expect(server.find(vms, 'default', 'web')?.metadata['annotations']).toMatchObject({
       'virtset.io/grace-period-seconds': '3',
     })
@@ -446,6 +447,54 @@ describe('against an API server', () => {
     ])
     const restart = { ...restarting.restart, gracePeriodSeconds: 3, cancelled: true }
     expect(server.find(configs, 'default', 'web')?.['status']).toEqual({ restart })
+  })
+
+  test.each<[string, ConfigStatus, Partial<PowerRequest>, string, string[]]>([
+    [
+      'cancels a restart that is requested before the VM is deleted',
+      restarting,
+      {},
+      'the restart is cancelled',
+      ['DELETE virtualmachines/web', 'PATCH virtualmachineconfigs/web/status', 'DELETE virtualmachines/web'],
+    ],
+    [
+      'leaves one of another VM',
+      { restart: { ...restarting.restart, uid: 'v-2' } },
+      {},
+      'the guest is shutting down',
+      ['DELETE virtualmachines/web'],
+    ],
+    ['leaves one that is cancelled', cancelled, {}, 'the guest is shutting down', ['DELETE virtualmachines/web']],
+    [
+      'cancels none in a dry run',
+      restarting,
+      { isDryRun: true },
+      'the guest is shutting down',
+      ['DELETE virtualmachines/web'],
+    ],
+  ])('stop %s', async (_, meanwhile, more, message, expected) => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running'))
+    server.fault = ({ method }) => {
+      if (method !== 'DELETE') return undefined
+      put(server, configs, config(meanwhile))
+      server.fault = undefined
+      return undefined
+    }
+    expect(await power(request('stop', more))).toMatchObject({ code: 202, message })
+    expect(writes(server)).toEqual(expected)
+    const isCancelled = expected.length > 1
+    expect(server.find(configs, 'default', 'web')?.['status']).toEqual(isCancelled ? cancelled : meanwhile)
+  })
+
+  test('stop succeeds although the config is deleted with its VM', async () => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running'))
+    server.fault = ({ method }) => {
+      if (method === 'DELETE') server.remove(configs, 'default', 'web')
+      return undefined
+    }
+    expect(await power(request('stop'))).toMatchObject({ code: 202, message: 'the guest is shutting down' })
   })
 
   test.each([

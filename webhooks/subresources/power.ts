@@ -226,10 +226,9 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
         return undefined
       case 'delete':
         await remove(step.vm, request, options)
-        return accepted(step.vm, 'the guest is shutting down')
+        return (await cancelLateRestart(step.vm, request)) ?? accepted(step.vm, 'the guest is shutting down')
       case 'cancel restart':
-        await writeRestart(config, { ...step.restart, ...graceOf(request), cancelled: true }, request, options)
-        return stopAfterCancelling(request, config, options)
+        return cancelRestart(step.restart, request, config, options)
       case 'request restart':
         await writeRestart(config, restartOf(step.vm, request, timestamp(clock)), request, options)
         return accepted(step.vm, 'the VM will be replaced')
@@ -240,12 +239,31 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     }
   }
 
-  /** The old VM may be gone and the new one not yet created; the controller deletes one that is created meanwhile. */
-  const stopAfterCancelling = async (
+  /**
+   * A restart that was requested after this stop had read the config, and before it deleted the VM, would start another
+   * one. A restart that looks later finds that the VM is being deleted, and is refused.
+   */
+  const cancelLateRestart = async (
+    { metadata: { uid } }: StoredVm,
     request: PowerRequest,
-    { metadata }: Config,
+  ): Promise<PowerResponse | undefined> => {
+    const { namespace, name, isDryRun } = request
+    // Without the signal, as the VM is deleted already.
+    const config = isDryRun ? undefined : await unlessNotFound(kube.get(configs, { namespace, name }))
+    const { restart } = config?.status ?? {}
+    if (config === undefined || restart?.uid !== uid || restart.cancelled === true) return undefined
+    return cancelRestart(restart, request, config, {})
+  }
+
+  /** The old VM may be gone and the new one not yet created; the controller deletes one that is created meanwhile. */
+  const cancelRestart = async (
+    restart: RestartRequest,
+    request: PowerRequest,
+    config: Config,
     options: Abortable,
   ): Promise<PowerResponse> => {
+    await writeRestart(config, { ...restart, ...graceOf(request), cancelled: true }, request, options)
+    const { metadata } = config
     const { vm } = await find(request, options)
     if (vm !== undefined && isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata }) && !isFinished(vm)) {
       await remove(vm, request, options)
