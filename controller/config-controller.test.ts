@@ -394,6 +394,36 @@ describe('a restart', () => {
     expect(reasons()[0]).toBe('FailedCreateClaim')
   })
 
+  test.each<[string, number, string]>([
+    ['a webhook for claims does not answer', 500, 'POST'],
+    ['claims cannot be read', 503, 'GET'],
+  ])('drops a cancelled restart and follows its VM while %s', async (_, code, failing) => {
+    const { clock, server, requestRestart, start } = await setUp()
+    const found = server.find(configs, 'default', 'web')!
+    const claimTemplates = [{ name: 'root', spec: { resources: { requests: { storage: '1Gi' } } } }]
+    server.put(configs, { ...found, spec: { ...(found['spec'] as object), claimTemplates } })
+    requestRestart('v-1')
+    const config = server.find(configs, 'default', 'web')!
+    const { restart } = status(server)
+    server.put(configs, { ...config, status: { phase: 'Stopping', restart: { ...restart, cancelled: true } } })
+    let isFailing = true
+    const body = { kind: 'Status', code, reason: 'InternalError', message: 'failed calling webhook "storage"' }
+    server.fault = ({ method, path }) =>
+      isFailing && method === failing && path.includes('/persistentvolumeclaims') ? { status: code, body } : undefined
+    start()
+    await until(
+      () => status(server).phase === 'Stopped' && status(server).restart === undefined,
+      () => clock.advance(10),
+    )
+    const claim = () => server.find('/api/v1/persistentvolumeclaims', 'default', 'root-web')
+    expect(claim()).toBeUndefined()
+    isFailing = false
+    await until(
+      () => claim() !== undefined,
+      () => clock.advance(100),
+    )
+  })
+
   test('that is refused reports why, and continues when it is accepted', async () => {
     const { clock, server, requestRestart, start } = await setUp()
     requestRestart('v-1')

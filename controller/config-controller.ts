@@ -113,11 +113,16 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     if (observed === undefined) return
     const target = { resource: cachedConfigs, object: observed.config }
     const wait = waitOf(observed.config)
-    const { isComplete, actions: refusals } = wait ? { isComplete: true, actions: wait } : await createClaims(observed)
+    // What keeps claims from being created must not keep a restart from being cancelled, nor the status from being
+    // written. A VM waits for its claims by itself.
+    const claims = wait
+      ? { isComplete: true, actions: wait }
+      : await createClaims(observed).catch((error: unknown) => ({ isComplete: true, actions: [], error }))
     // Events first: a VM that is refused replaces what follows.
-    const actions = [...refusals, ...(isComplete ? planConfig(observed) : [])]
-    if (!isComplete) loop.add(key)
+    const actions = [...claims.actions, ...(claims.isComplete ? planConfig(observed) : [])]
+    if (!claims.isComplete) loop.add(key)
     await loop.perform(target, actions, (action) => act(key, observed, action, wait))
+    if ('error' in claims) throw claims.error
   }
 
   /** A restart must happen once: while one is requested, nothing is concluded from a cache, which may lag. */
