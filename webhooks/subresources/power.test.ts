@@ -435,6 +435,19 @@ describe('against an API server', () => {
     })
   })
 
+  test.each<[PowerVerb, object]>([
+    ['restart', { uid: 'v-2' }],
+    ['stop', { uid: 'v-1', cancelled: true }],
+  ])('%s does not take the grace period of a restart that is done but still in the status', async (verb, expected) => {
+    const { server, power } = await setUp()
+    put(server, configs, config({ restart: { ...restarting.restart, gracePeriodSeconds: 0 } }))
+    put(server, vms, vm('Running', { uid: 'v-2' }))
+    expect(await power(request(verb))).toMatchObject({ code: 202 })
+    expect(server.find(configs, 'default', 'web')?.['status']).toEqual({
+      restart: { requestedAt: expect.any(String), ...expected },
+    })
+  })
+
   test('stop cancels a restart and deletes the VM', async () => {
     const { server, power } = await setUp()
     put(server, configs, config(restarting))

@@ -200,7 +200,10 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
   ): Promise<void> => {
     const { namespace, name, resourceVersion, uid } = config.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
-    const body = { metadata: { uid, resourceVersion }, status: { restart } }
+    // The merge would keep that of the restart before, and with it end another guest.
+    const { gracePeriodSeconds: before } = config.status?.restart ?? {}
+    const without = before === undefined ? {} : { gracePeriodSeconds: null }
+    const body = { metadata: { uid, resourceVersion }, status: { restart: { ...without, ...restart } } }
     await kube.patch(virtualMachineConfigs, ref, { type: 'merge', body }, { ...options, subresource: 'status', dryRun })
   }
 
@@ -262,7 +265,8 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     config: Config,
     options: Abortable,
   ): Promise<PowerResponse> => {
-    await writeRestart(config, { ...restart, ...graceOf(request), cancelled: true }, request, options)
+    const { uid, requestedAt } = restart
+    await writeRestart(config, { uid, requestedAt, ...graceOf(request), cancelled: true }, request, options)
     const { metadata } = config
     const { vm } = await find(request, options)
     if (vm !== undefined && isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata }) && !isFinished(vm)) {
