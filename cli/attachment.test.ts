@@ -46,6 +46,23 @@ test('a session without credentials reports why, as requests do', async () => {
 })
 
 test.each([
+  ['stream', stream],
+  ['WebSocket', attach],
+])('a %s is below the path of the server', async (_, open) => {
+  const asked: (string | undefined)[] = []
+  const refuse: RequestListener = ({ url }, response) => {
+    asked.push(url)
+    response.writeHead(403).end('{"message":"no"}')
+  }
+  await withServer(refuse, async (access) => {
+    const receiver = { begin: () => {}, receive: () => undefined }
+    const below = { ...access, server: `${access.server}/k8s/clusters/c-x` }
+    await expect(open(below, '/apis/a?b=c', receiver)).rejects.toBeInstanceOf(ApiError)
+  })
+  expect(asked).toEqual(['/k8s/clusters/c-x/apis/a?b=c'])
+})
+
+test.each([
   ['short', 'no permission', 'no permission'],
   ['longer than a Status', 'x'.repeat(2 * 1024 * 1024), 'Forbidden'],
 ])('the text of a refusal that is %s', async (_, body, message) => {

@@ -99,7 +99,7 @@ export async function proxyUpgrade(
   try {
     const isTable = new URL(path, 'http://localhost').searchParams.get('as') === 'Table'
     // The API server refuses WebSockets of watches without an origin, and compares it with nothing.
-    const origin = access.server
+    const { origin } = new URL(access.server)
     const headers = { ...headersNamed(request.headers, upgradeHeaders), origin, ...(isTable ? { accept: table } : {}) }
     const outgoing = await open(access, path, 'GET', headers)
     outgoing

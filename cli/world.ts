@@ -62,7 +62,7 @@ export interface Cluster {
   readonly kube: KubeClient
   /** For requests that are passed on as they are. */
   readonly access: Access
-  /** `https://10.0.0.1:6443`, for messages. */
+  /** `https://10.0.0.1:6443`, perhaps with a path; for messages. */
   readonly server: string
   /** Opens a WebSocket; `stream` reads a response that goes on. Both throw ApiError and ApiUnreachable. */
   attach(path: string, receiver: Receiver): Promise<Attachment>

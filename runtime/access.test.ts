@@ -140,6 +140,18 @@ describe('a kubeconfig', () => {
     expect((await access.prove()).tls).toEqual({ ca, rejectUnauthorized: false, servername: 'kubernetes' })
   })
 
+  it.each([
+    ['https://api:6443/', 'https://api:6443'],
+    ['https://proxy/k8s/clusters/c-x', 'https://proxy/k8s/clusters/c-x'],
+    ['https://proxy/k8s/clusters/c-x//?a=b#c', 'https://proxy/k8s/clusters/c-x'],
+  ])('reads the server %s, which can have a path', async (server, expected) => {
+    expect((await read({ token: 't' }, { server })).server).toBe(expected)
+  })
+
+  it.each(['api:6443', '10.0.0.1'])('rejects the server "%s", which is no URL', async (server) => {
+    await expect(read({ token: 't' }, { server })).rejects.toThrow('the server of cluster "c" must be a URL')
+  })
+
   it('rejects what it does not support', async () => {
     await expect(read({ token: 't' }, { server: 'http://localhost:8080' })).rejects.toThrow('set KUBECONFIG')
     await expect(read({ token: 't' }, { 'proxy-url': 'http://proxy' })).rejects.toThrow('proxy-url of cluster "c"')

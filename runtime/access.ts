@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { RequestOptions } from 'node:https'
 import type { ConnectionOptions } from 'node:tls'
+import type { Cluster } from '@kubernetes/client-node'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { hostPort } from './host-port.ts'
@@ -14,7 +15,10 @@ export interface Proof {
 
 /** The address of the API server, and the credentials for it. */
 export interface Access {
-  /** e.g. `https://10.96.0.1:443`, without a path. */
+  /**
+   * e.g. `https://10.96.0.1:443`. It can have a path, as of a proxy that serves several clusters, below which every
+   * request is; it never ends with a slash.
+   */
   readonly server: string
   /** The namespace of the context or the service account. */
   readonly namespace?: string
@@ -93,7 +97,7 @@ export async function kubeconfigAccess(
   const user = users.find(({ name }) => name === config.getCurrentUser()?.name)
   const fileToken = user?.tokenFile === undefined ? undefined : tokenReader(user.tokenFile, user.token, options.clock)
   return {
-    server: cluster.server,
+    server: serverOf(cluster),
     ...(namespace ? { namespace } : {}),
     async prove() {
       const applied: RequestOptions = {}
@@ -108,6 +112,16 @@ export async function kubeconfigAccess(
       }
     },
   }
+}
+
+/** As in client-go, a query counts for nothing. */
+function serverOf({ name, server }: Pick<Cluster, 'name' | 'server'>): string {
+  const url = URL.parse(server)
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new Error(`kubeconfig: the server of cluster "${name}" must be a URL such as https://10.0.0.1:6443`)
+  url.search = ''
+  url.hash = ''
+  return url.href.replace(/\/+$/, '')
 }
 
 /** The token in a file. As in client-go, it takes precedence over `token`, which is used while the file has none. */

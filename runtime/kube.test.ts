@@ -40,12 +40,12 @@ afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close()
 })
 
-async function setUp(options: { prove?: () => Promise<Proof>; timeoutMs?: number } = {}) {
+async function setUp(options: { prove?: () => Promise<Proof>; timeoutMs?: number; folder?: string } = {}) {
   const server = await startFakeApiServer()
   opened.push(() => server.close())
   const clock = fakeClock()
   const prove = options.prove ?? (() => server.access.prove())
-  const access = { ...server.access, prove }
+  const access = { ...server.access, prove, server: server.access.server + (options.folder ?? '') }
   const timeout = options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }
   const kube = createKubeClient({ access, userAgent: 'test', clock, ...timeout })
   opened.push(() => kube.close())
@@ -58,6 +58,31 @@ const lastOf = ({ requests }: FakeApiServer) => {
 }
 
 describe('requests', () => {
+  it('are below the path of the server', async () => {
+    const { server, kube } = await setUp({ folder: '/k8s/clusters/c-x' })
+    server.fault = () => ({ status: 404 })
+    const { signal } = new AbortController()
+    for (const asked of [
+      kube.get(pods, ref),
+      kube.list(pods),
+      kube.create(pods, { metadata: ref }),
+      kube.delete(pods, ref),
+      kube.watch(pods, { timeoutSeconds: 1, signal }).next(),
+      kube.request('GET', '/version?a=b'),
+    ]) {
+      await expect(asked).rejects.toBeInstanceOf(ApiError)
+    }
+    const all = '/k8s/clusters/c-x/api/v1'
+    expect(server.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      `GET ${all}/namespaces/default/pods/a`,
+      `GET ${all}/pods`,
+      `POST ${all}/namespaces/default/pods`,
+      `DELETE ${all}/namespaces/default/pods/a`,
+      `GET ${all}/pods`,
+      'GET /k8s/clusters/c-x/version',
+    ])
+  })
+
   it('creates, reads, replaces, patches and deletes, with the content type of each body', async () => {
     const { server, kube } = await setUp()
     const created = await kube.create(pods, { metadata: ref })

@@ -170,6 +170,8 @@ interface Call {
 export function createKubeClient(options: KubeOptions): KubeClient {
   const { access, userAgent, clock = systemClock, timeoutMs = defaultTimeoutMs } = options
   const { connections = defaultConnections, retries = true } = options
+  const { origin, pathname } = new URL(access.server)
+  const folder = pathname.replace(/\/$/, '')
   let pools: Pools | undefined
 
   /** A renewed CA or client certificate requires new connections; those in use end by themselves. */
@@ -191,8 +193,8 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   const send = async (call: Call, pool: 'requests' | 'watches'): Promise<Dispatcher.ResponseData> => {
     const proof = await access.prove()
     return poolsFor(proof)[pool].request({
-      origin: access.server,
-      path: call.path,
+      origin,
+      path: folder + call.path,
       method: call.method,
       headers: {
         accept: 'application/json',
