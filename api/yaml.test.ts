@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { parseManifest, toYaml } from './yaml.ts'
 
 const read = (text: string): unknown => {
@@ -45,6 +45,31 @@ describe('YAML', () => {
   test('merges keys with <<', () =>
     expect(read('a: &a {x: 1}\nb: {<<: *a, z: 2}')).toEqual({ a: { x: 1 }, b: { x: 1, z: 2 } }))
 
+  test('merges two maps, of which the first decides', () =>
+    expect(read('a: &a {x: 1}\nb: &b {x: 2, z: 2}\nc: {<<: *a, <<: *b}')).toMatchObject({ c: { x: 1, z: 2 } }))
+
+  test.each([
+    ['lines', '', ': v\n', ''],
+    ['braces', '{', ': v, ', '}'],
+  ])('reads keys in %s in linear time', (_, first, between, last) => {
+    const userMs = (length: number): number => {
+      const keys = Array.from({ length }, (__, index) => `k${index}${between}`).join('')
+      const before = process.cpuUsage()
+      expect(Object.keys(Object(read(`${first}${keys}${last}`)))).toHaveLength(length)
+      return process.cpuUsage(before).user / 1000
+    }
+    userMs(2000)
+    // In quadratic time, 64 times as long.
+    expect(userMs(32_000)).toBeLessThan(24 * userMs(4000))
+  })
+
+  test('has the library print nothing', () => {
+    const emit = vi.spyOn(process, 'emitWarning').mockReturnValue()
+    read('? [a, "\\e[2J"]\n: c')
+    expect(emit).not.toHaveBeenCalled()
+    emit.mockRestore()
+  })
+
   test('writes a shared value twice', () => {
     const same = { x: 1 }
     expect(toYaml({ a: same, b: same })).toBe('a:\n  x: 1\nb:\n  x: 1\n')
@@ -52,7 +77,14 @@ describe('YAML', () => {
 
   test.each([
     ['a: [1', '1:6: Flow sequence in block collection must be sufficiently indented and end with a ]'],
-    ['a: 1\na: 2', '2:1: Map keys must be unique'],
+    ['a: 1\na: 2', '2:1: key "a" already set in map'],
+    ['a: [{b: 1, c: 2, b: 3}]', '1:18: key "b" already set in map'],
+    ['b: &b x\nx: 1\n*b : 2', '3:1: key "x" already set in map'],
+    ['"a\\u001b\\n": 1\n"a\\e\\n": 2', String.raw`2:1: key "a\u001b\n" already set in map`],
+    ['010: 1\n8: 2', '2:1: key 8 already set in map'],
+    ['a: {{ b }}', '1:5: a key must be a scalar, not a list or a map'],
+    ['? [a, b]\n: c', '1:3: a key must be a scalar, not a list or a map'],
+    ['a: &a [b]\nc: {*a : d}', '2:5: a key must be a scalar, not a list or a map'],
   ])('%j is invalid', (text, problem) => expect(read(text)).toEqual({ problem }))
 
   test.each([

@@ -1,14 +1,19 @@
 import {
   LineCounter,
+  isAlias,
+  isCollection,
+  isScalar,
   parseAllDocuments,
   stringify,
   type Alias,
   type Document,
+  type ParsedNode,
   type ScalarTag,
   type Tags,
   visit,
 } from 'yaml'
 import { isRecord } from './schema.ts'
+import { shorten } from './shorten.ts'
 
 /**
  * Tags that read YAML as kubectl does, which is neither 1.1 nor 1.2 (sigs.k8s.io/yaml over go-yaml 2; tested with
@@ -55,11 +60,16 @@ export function parseDocuments(
     lineCounter: lines,
     merge: true,
     customTags: withKubectlTags,
+    // The library compares each key with all before it, and warns of those in `wrongKey` with the text of the file.
+    uniqueKeys: false,
+    logLevel: 'error',
   })) {
     const [error] = document.errors
     if (error !== undefined) return problemAt(error.pos[0], error.message)
     const excess = aliasesOf(document)[mostAliases]
     if (excess !== undefined) return problemAt(offsetOf(excess), `more than ${mostAliases} aliases`)
+    const wrong = wrongKey(document)
+    if (wrong !== undefined) return problemAt(offsetOf(wrong.key), wrong.words)
     try {
       documents.push({ document, value: valueOf(document) })
     } catch (failure) {
@@ -91,7 +101,28 @@ function aliasesOf(document: Document.Parsed): Alias[] {
   return aliases
 }
 
-const offsetOf = (alias: Alias | undefined): number => alias?.range?.[0] ?? 0
+const offsetOf = (node: ParsedNode | Alias | undefined): number => node?.range?.[0] ?? 0
+
+/** The first key that kubectl refuses: one that its map has already, or one that is no scalar. */
+function wrongKey(document: Document.Parsed): { readonly key: ParsedNode; readonly words: string } | undefined {
+  let wrong: ReturnType<typeof wrongKey>
+  visit(document, {
+    Map(_, map) {
+      const seen = new Set<unknown>()
+      for (const { key } of map.items as readonly { readonly key: ParsedNode }[]) {
+        const named = isAlias(key) ? key.resolve(document) : key
+        if (isCollection(named)) wrong = { key, words: 'a key must be a scalar, not a list or a map' }
+        if (!isScalar(named)) continue
+        if (seen.has(named.value))
+          wrong = { key, words: `key ${shorten(JSON.stringify(named.value), 80)} already set in map` }
+        seen.add(named.value)
+        if (wrong !== undefined) return visit.BREAK
+      }
+      return undefined
+    },
+  })
+  return wrong
+}
 
 /** The offset of the first alias without an anchor, otherwise of the first alias. */
 function firstAlias(document: Document.Parsed): number {

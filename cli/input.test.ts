@@ -14,7 +14,7 @@ describe('unreadable and unwritable files', () => {
       'a:\n  b: [\n',
       ':3:1: Flow sequence in block collection must be sufficiently indented and end with a ]',
     ],
-    ['a key twice', 'kind: a\nkind: b\n', ':2:1: Map keys must be unique'],
+    ['a key twice', 'kind: a\nkind: b\n', ':2:1: key "kind" already set in map'],
     ['an unknown alias', 'kind: a\nb: [*c]\n', ':2:5: Unresolved alias (the anchor must be set before the alias): c'],
     ['text', 'hello', 'is not a Kubernetes object: it has no `kind`'],
     [
