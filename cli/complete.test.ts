@@ -56,6 +56,17 @@ describe('complete', () => {
     expect(readdirSync(at('out'))).toContain('all-x%2F..%2F..%2Foutside.json')
   })
 
+  test('writes no file of one input over that of another', async () => {
+    const at = files({ 'b.yaml': vm('b', '    vcpuu: 1\n'), 'b.causes.yaml': vm('c') })
+    const names = [at('b.yaml'), at('b.causes.yaml')]
+    const { code, err } = await runVm(['complete', ...names, '--no-validate', '--out-dir', at('out'), '-o', 'json'])
+    expect([code, err.split('\n').at(-2)]).toEqual([
+      2,
+      `error: ${at('out/b.causes.json')}: another input has written this file; rename one of the two`,
+    ])
+    expect(JSON.parse(readFileSync(at('out/b.causes.json'), 'utf8'))).toMatchObject([{ field: 'spec.domain.vcpuu' }])
+  })
+
   test('continues after refused and unreadable inputs, and writes causes, warnings and provenance', async () => {
     const at = files({
       'a.yaml': vm('a', '', '{size: small}'),

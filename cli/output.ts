@@ -1,6 +1,6 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { codeOf, fileFailure } from './failure.ts'
+import { Usage, codeOf, fileFailure } from './failure.ts'
 import type { Streams, World } from './world.ts'
 
 /** The destination of results: standard output, or one file per result in a directory. */
@@ -29,10 +29,17 @@ export async function filed(directory: string): Promise<Output> {
   await makeDirectory(directory).catch((error: unknown) => {
     throw fileFailure(directory, 'written', error)
   })
-  const fileOf = (stem: string, rest: string) => join(directory, `${fileNameOf(stem)}.${rest}`)
+  const written = new Set<string>()
+  const writeOnce = async (stem: string, rest: string, text: string): Promise<void> => {
+    const file = join(directory, `${fileNameOf(stem)}.${rest}`)
+    // `a.warnings.json` is the result of an input `a.warnings` as well as the warnings of `a`.
+    if (written.has(file)) throw new Usage(`${file}: another input has written this file; rename one of the two`)
+    written.add(file)
+    await write(file, text)
+  }
   return {
-    result: (stem, extension, text) => write(fileOf(stem, extension), text),
-    beside: (stem, what, value) => write(fileOf(stem, `${what}.json`), `${JSON.stringify(value, null, 2)}\n`),
+    result: writeOnce,
+    beside: (stem, what, value) => writeOnce(stem, `${what}.json`, `${JSON.stringify(value, null, 2)}\n`),
   }
 }
 
