@@ -1,8 +1,9 @@
 import { request } from 'node:https'
 import type { IncomingMessage } from 'node:http'
 import { WebSocket } from 'ws'
+import { statusOf } from '../api/received-status.ts'
 import type { Access } from '../runtime/access.ts'
-import { ApiError, ApiUnreachable, statusOf } from '../runtime/api-error.ts'
+import { ApiError, ApiUnreachable } from '../runtime/api-error.ts'
 import { boundedText } from '../runtime/bounded-text.ts'
 import { parsePosition, positionHeader, type ConsolePosition } from '../runtime/session-api.ts'
 

@@ -15,6 +15,16 @@ test.each([
     { message: 'VM "x" is invalid: … (and 1 more)', causes },
   ],
   [
+    'a Status with causes that are none',
+    status({ message: 'no', details: { causes: [null, 'text', causes[0], { field: { a: 1 }, message: 'wrong' }] } }),
+    { message: 'no', causes: [causes[0], { message: 'wrong' }] },
+  ],
+  [
+    'a Status whose causes are no list',
+    status({ message: 'no', details: { causes: { length: 2 } } }),
+    { message: 'no', causes: [] },
+  ],
+  [
     'a Status whose message has its only cause',
     status({ message: 'VM "x" is invalid: spec.domain.os: Required value', details: { causes: causes.slice(0, 1) } }),
     { message: 'VM "x" is invalid: spec.domain.os: Required value', causes: [] },

@@ -1,20 +1,16 @@
+import { statusOf, type ReceivedCause } from '../api/received-status.ts'
+
 /** Why a request failed, as the page shows it. */
 export interface Failure {
   readonly message: string
-  readonly causes: readonly FailureCause[]
-}
-
-/** As in `metav1.StatusDetails`. */
-export interface FailureCause {
-  readonly field?: string
-  readonly message?: string
+  readonly causes: readonly ReceivedCause[]
 }
 
 /** A refusal of the API server, with every cause. */
 export class Refused extends Error {
   readonly status: number
-  readonly causes: readonly FailureCause[]
-  constructor(status: number, message: string, causes: readonly FailureCause[] = []) {
+  readonly causes: readonly ReceivedCause[]
+  constructor(status: number, message: string, causes: readonly ReceivedCause[] = []) {
     super(message)
     this.status = status
     this.causes = causes
@@ -24,8 +20,11 @@ export class Refused extends Error {
 /** @param body a Status, or any other text */
 export function refusedBy(status: number, body: string): Refused {
   try {
-    const { message, details } = JSON.parse(body)
-    if (typeof message === 'string') return new Refused(status, message, details?.causes ?? [])
+    const parsed = JSON.parse(body)
+    if (typeof parsed.message === 'string') {
+      const { message, details } = statusOf(status, parsed)
+      return new Refused(status, message, details?.causes)
+    }
   } catch {
     // It is not JSON.
   }

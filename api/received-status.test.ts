@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { statusOf } from './api-error.ts'
+import { statusOf } from './received-status.ts'
 
 const cause = { reason: 'FieldValueInvalid', field: 'spec.a', message: 'must be b' }
 
