@@ -103,6 +103,23 @@ test.each<[string, RequestListener, boolean]>([
   })
 })
 
+test('a stream that waits for its receiver is not silent', async () => {
+  // More than the buffers of a connection, so that the rest is sent only when the receiver goes on.
+  const text = Buffer.alloc(16 * 1024 * 1024)
+  await withServer(
+    (_, response) => void response.end(text),
+    async (access) => {
+      let bytes = 0
+      const receive = (chunk: Buffer) => {
+        bytes += chunk.length
+        return bytes === chunk.length ? new Promise<void>((resolve) => setTimeout(resolve, 600)) : undefined
+      }
+      const { ended } = await stream(access, '/apis', { begin: () => {}, receive, silentMs: 300 })
+      expect([await ended, bytes]).toEqual([true, text.length])
+    },
+  )
+})
+
 test('a stream that does not begin is given up', async () => {
   const asked = Promise.withResolvers<void>()
   await withServer(

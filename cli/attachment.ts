@@ -118,11 +118,19 @@ const tooLate = (ms: number): Error => new Error(`no response within ${ms / 1000
 /** Whether the response is complete; not if the connection was lost. */
 async function readAll(response: IncomingMessage, receiver: Receiver): Promise<boolean> {
   const { silentMs } = receiver
-  if (silentMs !== undefined) response.setTimeout(silentMs, () => response.destroy())
+  const expectMore = () => (silentMs === undefined ? undefined : setTimeout(() => response.destroy(), silentMs))
+  let timer = expectMore()
   try {
-    for await (const chunk of response) if (Buffer.isBuffer(chunk)) await receiver.receive(chunk)
+    for await (const chunk of response) {
+      // Not while the receiver is slow, such as a pager that nobody reads on.
+      clearTimeout(timer)
+      if (Buffer.isBuffer(chunk)) await receiver.receive(chunk)
+      timer = expectMore()
+    }
   } catch (error) {
     if (response.complete) throw error
+  } finally {
+    clearTimeout(timer)
   }
   return response.complete
 }

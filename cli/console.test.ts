@@ -262,6 +262,22 @@ test('a log whose connection is lost is an error', async () => {
   expect(one.shown.out).toBe('abc')
 })
 
+test.each([
+  ['that is followed may be silent', { follow: true }, undefined],
+  ['that is not followed is given up when it is silent', {}, 35_000],
+] as const)('a log %s', async (_, flags, silentMs) => {
+  const one = start()
+  const given: (number | undefined)[] = []
+  one.answers.push(async (receiver) => {
+    given.push(receiver.silentMs)
+    return ended
+  })
+  const running = one.log(flags)
+  await one.clock.advance(2000)
+  await running
+  expect(given).toEqual([silentMs])
+})
+
 test('follows the log over a restart until the VM has ended', async () => {
   const one = start()
   one.answers.push(prints('abc', 0, restarted), prints('def', 3, restarted))

@@ -116,6 +116,9 @@ export async function attachConsole(
   }
 }
 
+/** What a VM has printed until now is there as a whole, so that only a lost connection is silent for so long. */
+const silentMs = 35_000
+
 /** Prints the output of the console of a VM, and with `--follow` what it prints from then on. */
 export async function printLog(
   name: string,
@@ -137,7 +140,8 @@ export async function printLog(
     : world.terminal
   const open = () => {
     const query = { ...startOf(progress, flags.tail), ...(flags.follow ? { follow: 'true' } : {}) }
-    return cluster.stream(sessionPath(vm, 'log', query), receiverOf(progress, print, world.err))
+    const receiver = receiverOf(progress, print, world.err)
+    return cluster.stream(sessionPath(vm, 'log', query), flags.follow ? receiver : { ...receiver, silentMs })
   }
   try {
     const { ended } = await open()
