@@ -3,7 +3,7 @@ import { cutName } from '../api/label.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
 import { unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
-import { warningLine } from './error-line.ts'
+import { clusterLine, warningLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { orRefusal } from './refusal.ts'
 import type { Cluster, World } from './world.ts'
@@ -118,7 +118,7 @@ async function change(
     for (let attempt = 1; ; attempt += 1) {
       try {
         const text = outcome(await once())
-        world.out(`virtualmachine.virtset.io/${name}: ${text}${isDryRun ? ' (dry run)' : ''}\n`)
+        world.out(clusterLine(`virtualmachine.virtset.io/${name}: ${text}${isDryRun ? ' (dry run)' : ''}`))
         return exitCodes.fine
       } catch (error) {
         if (!isConflict(error) || attempt === attempts) throw error

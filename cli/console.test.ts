@@ -278,6 +278,21 @@ test.each([
   expect(given).toEqual([silentMs])
 })
 
+test.each([
+  ['the console', (one: ReturnType<typeof start>) => one.console()],
+  ['the log', (one: ReturnType<typeof start>) => one.log({ follow: true })],
+])('shows text of the cluster for %s in one line', async (_, run) => {
+  const one = start()
+  one.answers.push(prints('', 0, { code: 1011, reason: 'a\n::error::b' }), () => {
+    throw refusal(403, 'Forbidden', 'c\n::error::d\u202E')
+  })
+  const running = run(one)
+  await one.clock.advance(2000)
+  await running
+  expect(one.shown.err.split('\n').filter((line) => line.startsWith('::') || line.includes('\u202E'))).toEqual([])
+  expect(one.shown.err).toContain('c; ::error::d\uFFFD\n')
+})
+
 test('follows the log over a restart until the VM has ended', async () => {
   const one = start()
   one.answers.push(prints('abc', 0, restarted), prints('def', 3, restarted))

@@ -3,6 +3,7 @@ import { sleep } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { formatPosition, parsePosition, type ConsolePosition } from '../runtime/session-api.ts'
 import type { Attachment, Receiver } from './attachment.ts'
+import { clusterLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import type { Terminal } from './terminal.ts'
 import { isRefusedForever, refused, sessionPath, vmRef } from './vm-session.ts'
@@ -96,10 +97,11 @@ export async function attachConsole(
       if (closed === 'left') break
       session = undefined
       if (closed.code === 1000 || closed.code === 1008) {
-        notify(`\nThe console was closed: ${closed.reason || 'no reason given'}.\n`)
+        notify(`\n${clusterLine(`The console was closed: ${closed.reason || 'no reason given'}.`)}`)
         return closed.code === 1000 ? exitCodes.fine : exitCodes.refused
       }
-      notify(`\nThe connection was lost (${closed.reason || `code ${closed.code}`}); connecting again …\n`)
+      const why = closed.reason || `code ${closed.code}`
+      notify(`\n${clusterLine(`The connection was lost (${why}); connecting again …`)}`)
     }
     session?.close()
     session = undefined
@@ -155,7 +157,7 @@ export async function printLog(
   } catch (error) {
     const isEnd = flags.follow === true && progress.position !== undefined && isRefusedForever(error)
     if (!isEnd) return refused(error, vm, cluster, world)
-    world.err(`The VM ${name} has ended, or the log can no longer be read: ${error.status.message}\n`)
+    world.err(clusterLine(`The VM ${name} has ended, or the log can no longer be read: ${error.status.message}`))
     return exitCodes.fine
   }
 }

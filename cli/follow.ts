@@ -1,4 +1,4 @@
-import { errorLine } from './error-line.ts'
+import { clusterLine, errorLine } from './error-line.ts'
 import type { World } from './world.ts'
 
 export interface Progress {
@@ -31,7 +31,7 @@ export async function follow(
   const untilMs = world.now() + timeoutSeconds * 1000
   for (let printed = ''; world.now() < untilMs; await sleep(systemClock, pollMs, signal)) {
     const { state, words } = await read()
-    if (words !== printed) world.err(`${name}: ${words}\n`)
+    if (words !== printed) world.err(clusterLine(`${name}: ${words}`))
     printed = words
     if (state !== 'in progress') return state === 'done'
   }

@@ -144,6 +144,25 @@ describe('kubectl vm', () => {
     await expect(runVm(verb, { wait: true }, { status: 200, body })).rejects.toThrow(message)
   })
 
+  test('start --wait shows a message in one line', async () => {
+    const message = 'no node\n::error::forged'
+    const { err } = await runVm('start', { wait: true }, started, (server) => {
+      const conditions = [{ type: 'Ready', status: 'False', reason: 'Failed', message }]
+      const status = { phase: 'Failed', instance: vm('u'), conditions }
+      server.put(configs, { metadata: { namespace: 'default', name: 'web' }, spec: {}, status })
+    })
+    expect(err).toBe('web: Failed (no node; ::error::forged)\n')
+  })
+
+  test('prints each cause of a refusal in one line, with or without a field', async () => {
+    const causes = [{ message: 'a\n::error::b' }, { field: 'spec\n::error::c', message: 'd\re' }]
+    const body = { kind: 'Status', code: 422, reason: 'Invalid', message: 'no:\n* f\n* g', details: { causes } }
+    expect(await runVm('start', {}, { status: 422, body })).toMatchObject({
+      code: 1,
+      err: 'Error from server (Invalid): no: f; g\n* a; ::error::b\n* spec; ::error::c: d\uFFFDe\n',
+    })
+  })
+
   test('prints every cause of a refusal', async () => {
     const causes = [
       { field: 'spec.domain.memory', message: 'Required value' },

@@ -1,4 +1,6 @@
+import type { ReceivedCause } from '../api/received-status.ts'
 import type { ApiError } from '../runtime/api-error.ts'
+import { clusterLine } from './error-line.ts'
 import { exitCodes, type ExitCode } from './failure.ts'
 import type { Cluster, World } from './world.ts'
 
@@ -22,8 +24,15 @@ export async function orRefusal(
   }
 }
 
-function refusal({ status }: ApiError): string {
-  const causes = status.details?.causes ?? []
-  const head = `Error from server (${status.reason}): ${status.message}\n`
-  return causes.length < 2 ? head : `${head}${causes.map((cause) => `* ${cause.field}: ${cause.message}\n`).join('')}`
+function refusal(error: ApiError): string {
+  const causes = error.status.details?.causes ?? []
+  const head = refusalLine(error)
+  return causes.length < 2 ? head : [head, ...causes.map(causeLine)].join('')
 }
+
+const causeLine = ({ field, message }: ReceivedCause): string =>
+  clusterLine(`* ${[field, message].filter((text) => text !== undefined).join(': ')}`)
+
+/** The form of kubectl, but in one line. */
+export const refusalLine = ({ status: { reason, message } }: ApiError): string =>
+  clusterLine(`Error from server (${reason}): ${message}`)

@@ -17,6 +17,7 @@ import {
   virtualMachineSnapshots,
 } from '../runtime/resource.ts'
 import { pages } from './cluster.ts'
+import { clusterLine } from './error-line.ts'
 import { Usage } from './failure.ts'
 import type { Progress } from './follow.ts'
 import type { World } from './world.ts'
@@ -251,7 +252,7 @@ export function replaceClaims(
       if (isNotFound(error) || isConflict(error)) return
       throw error
     }
-    world.out(`persistentvolumeclaim/${claimName} deleted\n`)
+    world.out(clusterLine(`persistentvolumeclaim/${claimName} deleted`))
   }
 
   const requestClaims = async (): Promise<void> => {

@@ -13,7 +13,7 @@ import {
   virtualMachines,
   virtualMachineSnapshots,
 } from '../runtime/resource.ts'
-import { errorLine } from './error-line.ts'
+import { clusterLine, errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { follow, type Progress } from './follow.ts'
 import { orRefusal } from './refusal.ts'
@@ -88,7 +88,7 @@ export async function takeSnapshot(
     }
     const isDryRun = flags.dryRun === true
     const { metadata } = await kube.create(virtualMachineSnapshots, snapshot, isDryRun ? { dryRun: true } : {})
-    world.out(`virtualmachinesnapshot.virtset.io/${metadata.name} created${isDryRun ? ' (dry run)' : ''}\n`)
+    world.out(clusterLine(`virtualmachinesnapshot.virtset.io/${metadata.name} created${isDryRun ? ' (dry run)' : ''}`))
     if (flags.wait !== true || isDryRun) return exitCodes.fine
     const read = async () => progressOf(await kube.get(virtualMachineSnapshots, { namespace, name: metadata.name }))
     return (await follow(metadata.name, read, flags.timeout, world)) ? exitCodes.fine : exitCodes.refused
@@ -133,7 +133,7 @@ export async function restoreSnapshot(
     const ref = { namespace, name }
     if (flags.dryRun === true) {
       await kube.patch(virtualMachineConfigs, ref, { type: 'json', body }, { dryRun: true })
-      for (const claim of replaced) world.out(`persistentvolumeclaim/${claim.name} deleted (dry run)\n`)
+      for (const claim of replaced) world.out(clusterLine(`persistentvolumeclaim/${claim.name} deleted (dry run)`))
       world.out(`virtualmachineconfig.virtset.io/${name} restored from ${from} (dry run)\n`)
       return exitCodes.fine
     }

@@ -3,6 +3,7 @@ import { virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
 import { clusterFailure } from './cluster.ts'
 import { errorLine } from './error-line.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import { refusalLine } from './refusal.ts'
 import type { Cluster, World } from './world.ts'
 
 /** A VM that a command names; its config, if it has one, has the same name. */
@@ -68,7 +69,7 @@ async function refusalText(error: ApiError, vm: VmRef, cluster: Cluster): Promis
     if (error.status.message === '404 page not found') return noSessions
     if (await isStoppedConfig(cluster, vm)) return stoppedText(vm)
   }
-  return `Error from server (${error.status.reason}): ${error.status.message}\n`
+  return refusalLine(error)
 }
 
 const noSessions = errorLine(
