@@ -291,11 +291,12 @@ export function replaceClaims(
     const undeleted = left.filter(({ state }) => state !== 'being deleted')
     for (const { claim } of undeleted) if (claim !== undefined) refuseForeign(claim, config)
     const volumesLeft = undeleted.map(({ volume }) => volume)
-    if (undeleted.length > 0) await refuseUsed(current, volumesLeft, kube, signal)
-    if (undeleted.length > 0) await refuseUntaken(current, kube, signal)
     for (const one of undeleted) {
-      // Each again, since a deletion can take a while.
+      // Each again, since a deletion can take a while. A VM that starts in it could write to some disks from the snapshot
+      // and to others from before, and only these would be replaced when it ends.
       await refuseLostOf([one])
+      await refuseUntaken(current, kube, signal)
+      await refuseUsed(current, volumesLeft, kube, signal)
       if (one.claim !== undefined) await remove(one.claim)
     }
     return { state: 'in progress', words: `being deleted: ${namesOf(left)}` }

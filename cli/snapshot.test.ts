@@ -294,6 +294,25 @@ describe('kubectl vm restore', () => {
       expect(await result).toMatchObject({ code: 2, err: expect.stringContaining(`error: interrupted; ${runAgain}`) })
     })
 
+    test.each([
+      ['the VM is started', () => putVm('Pending'), usedByVm],
+      [
+        'another VM gets the other',
+        () => putOtherVm({ volumes: [{ persistentVolumeClaim: { claimName: 'log-db' } }] }),
+        usedByOther.replace('root-db', 'log-db'),
+      ],
+      ['another snapshot is created', () => putOther(undefined), beforeUntaken],
+    ])('deletes no further one if, while one is deleted, %s', async (_, meanwhile, err) => {
+      server.fault = ({ method }) => {
+        if (method === 'DELETE') meanwhile()
+        return undefined
+      }
+      const result = await vm('restore', 'db', 'nightly')
+      expect([result.code, result.out]).toEqual([2, 'persistentvolumeclaim/root-db deleted\n'])
+      expect(result.err).toContain(`error: ${runAgain}${err}`)
+      expect(writeNames()).toEqual(['PATCH db', 'DELETE root-db'])
+    })
+
     test('says what to do after a refusal', async () => {
       const body = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'no' }
       server.fault = ({ method, path }) =>
