@@ -1,4 +1,4 @@
-import { request as requestHttp, type IncomingMessage, type ServerResponse } from 'node:http'
+import { request as requestHttp, type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -6,6 +6,13 @@ import { WebSocketServer } from 'ws'
 import type { Access } from '../runtime/access.ts'
 import { refusalText } from './attachment.ts'
 import { errorText } from './failure.ts'
+
+/** As of the command line's other requests: a node has 30 s for a screenshot. */
+const headMs = 35_000
+/** For what can be silent, or goes on for long, the page opens a WebSocket. */
+const silentMs = 35_000
+/** Once one side of a WebSocket has ended, the other has so long to end as well. */
+const lingerMs = 10_000
 
 type Headers = { readonly [name: string]: string }
 
@@ -50,10 +57,10 @@ export async function proxyRequest(
   response: ServerResponse,
 ): Promise<void> {
   try {
-    const answer = await send(access, path, request)
+    const answer = await send(access, path, request, response)
     response.setHeader('content-security-policy', responsePolicy)
     response.writeHead(answer.statusCode ?? 502, harmless(headersNamed(answer.headers, responseHeaders)))
-    await pipeline(answer, response)
+    await pipeline(answer, unlessSilent, response)
   } catch (error) {
     if (response.headersSent) return void response.destroy()
     const message = `the API server cannot be reached: ${errorText(error)}`
@@ -65,8 +72,14 @@ export async function proxyRequest(
 }
 
 /** Resolves with a response, which is not an upgrade. */
-async function send(access: Access, path: string, request: IncomingMessage): Promise<IncomingMessage> {
+async function send(
+  access: Access,
+  path: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<IncomingMessage> {
   const outgoing = await open(access, path, request.method ?? 'GET', headersNamed(request.headers, requestHeaders))
+  limit(outgoing, response)
   return new Promise((resolve, reject) => {
     outgoing.once('response', resolve).once('error', reject)
     pipeline(request, outgoing).catch(reject)
@@ -78,6 +91,29 @@ async function open(access: Access, path: string, method: string, headers: Heade
   const options = { ...proof.tls, method, headers: { ...headers, ...proof.headers, 'user-agent': 'kubectl-vm' } }
   const url = access.server + path
   return url.startsWith('https:') ? requestHttps(url, options) : requestHttp(url, options)
+}
+
+/** Ends a request to which nothing responds, or that the browser has ended. */
+function limit(outgoing: ClientRequest, browser: Duplex | ServerResponse): void {
+  const timer = setTimeout(() => outgoing.destroy(new Error(`no response within ${headMs / 1000} s`)), headMs)
+  const begun = () => clearTimeout(timer)
+  const abandon = () => outgoing.destroy()
+  outgoing.once('response', begun).once('upgrade', begun).once('close', begun)
+  browser.once('close', abandon)
+  if (browser.destroyed) abandon()
+}
+
+/** @throws Error once nothing has moved for a while, because the API server is silent or the browser reads no more */
+async function* unlessSilent(source: IncomingMessage): AsyncGenerator<unknown> {
+  const timer = setTimeout(() => source.destroy(new Error(`silent for ${silentMs / 1000} s`)), silentMs)
+  try {
+    for await (const chunk of source) {
+      timer.refresh()
+      yield chunk
+    }
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 const headersNamed = (headers: IncomingMessage['headers'], names: readonly string[]): Headers =>
@@ -102,6 +138,7 @@ export async function proxyUpgrade(
     const { origin } = new URL(access.server)
     const headers = { ...headersNamed(request.headers, upgradeHeaders), origin, ...(isTable ? { accept: table } : {}) }
     const outgoing = await open(access, path, 'GET', headers)
+    limit(outgoing, browser)
     outgoing
       .once('upgrade', (answer, cluster, first) => join(answer, browser, head, cluster, first))
       .once('response', (answer) => {
@@ -123,10 +160,16 @@ function join(answer: IncomingMessage, browser: Duplex, head: Buffer, cluster: D
   browser.write(`HTTP/1.1 101 Switching Protocols\r\n${text}\r\n`)
   if (first.length > 0) browser.write(first)
   if (head.length > 0) cluster.write(head)
-  const both = [pipeline(cluster, browser), pipeline(browser, cluster)]
-  void Promise.allSettled(both).then(() => {
+  const end = () => {
     cluster.destroy()
     browser.destroy()
+  }
+  const both = [pipeline(cluster, browser), pipeline(browser, cluster)].map((one) => one.catch(() => {}))
+  let timer: NodeJS.Timeout | undefined
+  void Promise.race(both).then(() => (timer = setTimeout(end, lingerMs)))
+  void Promise.all(both).then(() => {
+    clearTimeout(timer)
+    end()
   })
 }
 

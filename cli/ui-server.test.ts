@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer, request, type IncomingMessage } from 'node:http'
-import { connect, type AddressInfo } from 'node:net'
+import { connect, type AddressInfo, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { Usage } from './failure.ts'
 import { serveUi } from './ui-server.ts'
@@ -17,6 +17,11 @@ const api = createServer((incoming, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip', 'set-cookie': 'x=y' }).end(gzipSync('large'))
     return
   }
+  if (incoming.url === `${folder}/api/v1/hang`) return
+  if (incoming.url === `${folder}/api/v1/stall`) {
+    response.writeHead(200, { 'content-length': 1000 }).write('abc')
+    return
+  }
   if (incoming.url?.endsWith('/proxy/x.js') === true) {
     response.writeHead(200, { 'content-type': 'text/javascript' }).end('steal()')
     return
@@ -28,6 +33,11 @@ const api = createServer((incoming, response) => {
 })
 const echo = new WebSocketServer({ noServer: true })
 api.on('upgrade', (incoming, socket, head) => {
+  if (incoming.url?.includes('hang')) return
+  if (incoming.url?.includes('half')) {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n')
+    return
+  }
   if (incoming.url?.includes('refused')) {
     const body = JSON.stringify({ message: `the VM is not running ${'…'.repeat(100)}` })
     socket.end(`HTTP/1.1 409 Conflict\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
@@ -288,6 +298,89 @@ describe('with the cookie', () => {
 
   test('nothing is read without the cookie', async () => {
     expect((await ask('/impact', { ...own(), ...yaml, cookie: '' }, 'POST', 'kind: a')).status).toBe(401)
+  })
+
+  describe('no connection is kept for ever:', () => {
+    const hangs = async () => {
+      const [incoming] = (await once(api, 'request')) as [IncomingMessage]
+      return once(incoming.socket, 'close')
+    }
+    const withoutWaiting = () => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    afterEach(() => void vi.useRealTimers())
+
+    test('a request to which nothing responds', async () => {
+      withoutWaiting()
+      const asked = once(api, 'request')
+      const answer = ask('/api/v1/hang')
+      await asked
+      vi.advanceTimersByTime(35_000)
+      const { status, body } = await answer
+      expect([status, body]).toEqual([502, expect.stringContaining('no response within 35 s')])
+    })
+
+    test('a response that goes silent', async () => {
+      const [, port] = host.split(':')
+      withoutWaiting()
+      const path = below('/api/v1/stall')
+      const outgoing = request({ host: '127.0.0.1', port, path, headers: { host, cookie } }).end()
+      const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+      vi.advanceTimersByTime(35_000)
+      await expect(text(response)).rejects.toThrow('aborted')
+    })
+
+    test('a request whose browser has left', async () => {
+      const [, port] = host.split(':')
+      const hanging = hangs()
+      const asked = once(api, 'request')
+      const path = below('/api/v1/hang')
+      const outgoing = request({ host: '127.0.0.1', port, path, headers: { host, cookie } }).end()
+      outgoing.on('error', () => {})
+      await asked
+      outgoing.destroy()
+      await expect(hanging).resolves.toBeDefined()
+    })
+
+    test('a WebSocket to which nothing responds', async () => {
+      withoutWaiting()
+      const asked = once(api, 'upgrade')
+      const opening = upgrade(`${vms}/hang`, own())
+      await asked
+      vi.advanceTimersByTime(35_000)
+      const [code, reason] = await (await opening).closed
+      expect([code, String(reason)]).toEqual([4502, expect.stringContaining('no response within 35 s')])
+    })
+
+    const raw = (path: string, more: string) => {
+      const [, port] = host.split(':')
+      const socket = connect({ port: Number(port), host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {})
+      const key = 'sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=='
+      const start = `GET ${below(path)} HTTP/1.1\r\nhost: ${host}\r\n${more}`
+      socket.write(`${start}connection: Upgrade\r\nupgrade: websocket\r\n${key}\r\n\r\n`)
+      return socket
+    }
+
+    test('a WebSocket of which only the browser has ended', async () => {
+      withoutWaiting()
+      const upgraded = once(api, 'upgrade')
+      const socket = raw(`${vms}/half`, `cookie: ${cookie}\r\n`)
+      const [, cluster] = (await upgraded) as [unknown, Socket]
+      await once(socket, 'data')
+      socket.end()
+      await once(cluster.resume(), 'end')
+      vi.advanceTimersByTime(10_000)
+      await expect(once(socket, 'end')).resolves.toEqual([])
+      cluster.destroy()
+    })
+
+    test('a refused upgrade of a client that does not end', async () => {
+      const socket = raw('/elsewhere', '')
+      await once(socket.resume(), 'end')
+      // Written to a connection that is closed, it is reset.
+      const timer = setInterval(() => socket.write('x'), 10)
+      await new Promise((resolve) => socket.once('close', resolve))
+      clearInterval(timer)
+      expect(socket.destroyed).toBe(true)
+    })
   })
 
   test('only 127.0.0.1 is served', async () => {

@@ -69,15 +69,17 @@ export async function serveUi(options: UiOptions): Promise<{ readonly link: stri
     response.writeHead(200, { 'content-type': types[name.split('.').at(-1) ?? ''] }).end(content)
   }
 
-  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+  const upgrade = (request: IncomingMessage, socket: Duplex, first: Buffer): void => {
     socket.on('error', () => socket.destroy())
     const refusal = refusalOf(request.headers, expected)
     const url = urlOf(request)
     const path = pathBelow(root, url)
     if (refusal === undefined && path !== undefined && isApiPath(path)) {
-      return void proxyUpgrade(options.access, path + url.search, request, socket, head)
+      return void proxyUpgrade(options.access, path + url.search, request, socket, first)
     }
-    socket.end(`HTTP/1.1 ${refusal?.status ?? 404} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`)
+    const head = `HTTP/1.1 ${refusal?.status ?? 404} Refused\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+    // A client that does not end as well would keep the connection.
+    socket.end(head, () => socket.destroy())
   }
 
   const server = createServer({ noDelay: true }, (request, response) => void handle(request, response))
