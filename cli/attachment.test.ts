@@ -45,6 +45,20 @@ test('a session without credentials reports why, as requests do', async () => {
   }
 })
 
+test('a stream of a server without TLS, such as kubectl proxy', async () => {
+  const server = createServer((_, response) => response.end('abc')).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const access = {
+    server: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    prove: async () => ({ headers: {}, tls: {} }),
+  }
+  const received: string[] = []
+  const receive = (chunk: Buffer) => void received.push(chunk.toString())
+  const { ended } = await stream(access, '/apis', { begin: () => {}, receive })
+  expect([await ended, received]).toEqual([true, ['abc']])
+  server.close()
+})
+
 test.each([
   ['stream', stream],
   ['WebSocket', attach],

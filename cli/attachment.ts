@@ -1,5 +1,5 @@
-import { request } from 'node:https'
-import type { IncomingMessage } from 'node:http'
+import { request as requestHttp, type ClientRequest, type IncomingMessage } from 'node:http'
+import { request as requestHttps, type RequestOptions } from 'node:https'
 import { WebSocket } from 'ws'
 import { statusOf } from '../api/received-status.ts'
 import type { Access } from '../runtime/access.ts'
@@ -41,6 +41,10 @@ const refusalMs = 30_000
 const maxRefusalBytes = 1024 * 1024
 /** Beyond that, a sender waits. */
 const maxWaitingBytes = 512 * 1024
+
+/** Not all servers speak TLS: `kubectl proxy` serves the API on the loopback interface without it. */
+export const requestTo = (url: string, options: RequestOptions): ClientRequest =>
+  url.startsWith('https:') ? requestHttps(url, options) : requestHttp(url, options)
 
 /** Opens a WebSocket to a subresource. @throws ApiError, ApiUnreachable */
 export async function attach(access: Access, path: string, receiver: Receiver): Promise<Attachment> {
@@ -86,7 +90,7 @@ export async function attach(access: Access, path: string, receiver: Receiver): 
 export async function stream(access: Access, path: string, receiver: Receiver): Promise<{ ended: Promise<boolean> }> {
   const { headers, tls } = await proofOf(access, path)
   const { promise, resolve, reject } = Promise.withResolvers<{ ended: Promise<boolean> }>()
-  const sent = request(access.server + path, {
+  const sent = requestTo(access.server + path, {
     ...tls,
     headers: { ...headers, 'user-agent': 'kubectl-vm' },
     agent: false,

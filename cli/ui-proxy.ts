@@ -1,10 +1,9 @@
-import { request as requestHttp, type ClientRequest, type IncomingMessage, type ServerResponse } from 'node:http'
-import { request as requestHttps } from 'node:https'
+import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { WebSocketServer } from 'ws'
 import type { Access } from '../runtime/access.ts'
-import { refusalText } from './attachment.ts'
+import { refusalText, requestTo } from './attachment.ts'
 import { errorText } from './failure.ts'
 
 /** As of the command line's other requests: a node has 30 s for a screenshot. */
@@ -89,8 +88,7 @@ async function send(
 async function open(access: Access, path: string, method: string, headers: Headers) {
   const proof = await access.prove()
   const options = { ...proof.tls, method, headers: { ...headers, ...proof.headers, 'user-agent': 'kubectl-vm' } }
-  const url = access.server + path
-  return url.startsWith('https:') ? requestHttps(url, options) : requestHttp(url, options)
+  return requestTo(access.server + path, options)
 }
 
 /** Ends a request to which nothing responds, or that the browser has ended. */
