@@ -1,14 +1,19 @@
+import { inOneLine } from '../api/refusal.ts'
 import { shorten } from '../api/shorten.ts'
 import type { Considered } from './considered.ts'
 import type { Explanation, Field } from './explanation.ts'
 import type { Paint } from './paint.ts'
 import { creditText } from './provenance.ts'
 
+/** The provenance of a stored object is text that the cluster has kept. */
+const line = (text: string): string => `${inOneLine(text)}\n`
+
 export function explanationText(explanation: Explanation, paint: Paint, columns: number): string {
   const { presets, fields, removed, skipped, warnings, left } = explanation
   const pathWidth = Math.min(Math.max(0, ...fields.map(({ path }) => path.length)), Math.max(40, columns - 40))
   const lines = [
-    `${paint('bold', 'vm' in explanation ? `VirtualMachine ${explanation.vm}` : explanation.object)}\n\n`,
+    line(paint('bold', 'vm' in explanation ? `VirtualMachine ${explanation.vm}` : explanation.object)),
+    '\n',
     ...presetLines(presets, paint),
     `\n${paint('bold', 'Fields')}\n`,
     ...fields.flatMap((field) => fieldLines(field, pathWidth, paint)),
@@ -37,7 +42,7 @@ export function presetLines(presets: readonly Considered[], paint: Paint): strin
       const { preset, layer, priority, outcome, why } = one
       const outcomeText = isApplied(one) ? paint('green', outcome) : paint('dim', outcome)
       const head = `  ${preset.padEnd(widths[0] ?? 0)}  ${layer.padEnd(widths[1] ?? 0)}  ${String(priority).padStart(4)}`
-      return `${head}  ${outcomeText}${why === undefined ? '' : `: ${why}`}\n`
+      return line(`${head}  ${outcomeText}${why === undefined ? '' : `: ${why}`}`)
     }),
   ]
 }
@@ -48,13 +53,13 @@ function fieldLines({ path, value, overridden = [], ...credit }: Field, width: n
   const text = shorten(JSON.stringify(value), valueWidth)
   const by = creditText(credit)
   return [
-    `  ${path.padEnd(width)}  ${text.padEnd(12)}  ${credit.user === true ? by : paint('cyan', by)}\n`,
+    line(`  ${path.padEnd(width)}  ${text.padEnd(12)}  ${credit.user === true ? by : paint('cyan', by)}`),
     ...overridden.map((lost) => {
       const other = lost.value === undefined ? '' : ` set ${shorten(JSON.stringify(lost.value), valueWidth)}`
-      return paint('dim', `  ${' '.repeat(Math.min(width, 8))}${creditText(lost)}${other}: ${lost.why}\n`)
+      return paint('dim', line(`  ${' '.repeat(Math.min(width, 8))}${creditText(lost)}${other}: ${lost.why}`))
     }),
   ]
 }
 
 const section = <T>(title: string, items: readonly T[], paint: Paint, text: (item: T) => string): string[] =>
-  items.length === 0 ? [] : [`\n${paint('bold', title)}\n`, ...items.map((item) => `  ${text(item)}\n`)]
+  items.length === 0 ? [] : [`\n${paint('bold', title)}\n`, ...items.map((item) => line(`  ${text(item)}`))]
