@@ -134,6 +134,22 @@ test('a stream that waits for its receiver is not silent', async () => {
   )
 })
 
+test('a stream whose receiver fails throws its error, and ends', async () => {
+  const closed = Promise.withResolvers<void>()
+  await withServer(
+    (_, response) => {
+      response.once('close', () => closed.resolve())
+      response.write('abc')
+    },
+    async (access) => {
+      const receive = () => Promise.reject(new Error('too large'))
+      const { ended } = await stream(access, '/apis', { begin: () => {}, receive })
+      await expect(ended).rejects.toThrow('too large')
+      await closed.promise
+    },
+  )
+})
+
 test('a stream that does not begin is given up', async () => {
   const asked = Promise.withResolvers<void>()
   await withServer(

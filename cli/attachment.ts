@@ -119,20 +119,23 @@ const proofOf = (access: Access, path: string) =>
 
 const tooLate = (ms: number): Error => new Error(`no response within ${ms / 1000} s`)
 
-/** Whether the response is complete; not if the connection was lost. */
+/** Whether the response is complete; not if the connection was lost. Throws the errors of the receiver. */
 async function readAll(response: IncomingMessage, receiver: Receiver): Promise<boolean> {
   const { silentMs } = receiver
   const expectMore = () => (silentMs === undefined ? undefined : setTimeout(() => response.destroy(), silentMs))
   let timer = expectMore()
+  let isReceiving = false
   try {
     for await (const chunk of response) {
       // Not while the receiver is slow, such as a pager that nobody reads on.
       clearTimeout(timer)
+      isReceiving = true
       if (Buffer.isBuffer(chunk)) await receiver.receive(chunk)
+      isReceiving = false
       timer = expectMore()
     }
   } catch (error) {
-    if (response.complete) throw error
+    if (isReceiving || response.complete) throw error
   } finally {
     clearTimeout(timer)
   }
