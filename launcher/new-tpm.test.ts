@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+import fs, { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { Domain } from '../api/domain/domain.ts'
 import { beginTpms, finishTpms } from './new-tpm.ts'
 
@@ -70,6 +71,19 @@ test('a link in place of the state or of its mark is not followed', async () => 
   expect(await names()).toEqual(['vm_TPM.unfinished', 'vm_TPM.unfinished-X'])
   expect(await readFile(join(other, 'disk.img'), 'utf8')).toBe('data')
   await rm(other, { recursive: true })
+})
+
+test('state that the storage does not show is not taken for absent, and gets no mark', async () => {
+  await make('keys')
+  const { lstat } = fs
+  const use = (look: typeof lstat) => {
+    Object.assign(fs, { lstat: look })
+    syncBuiltinESMExports()
+  }
+  onTestFinished(() => use(lstat))
+  use((() => Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' }))) as typeof lstat)
+  await expect(beginTpms(domain())).rejects.toThrow('EIO')
+  expect(await names()).toEqual(['vm_TPM'])
 })
 
 test('a TPM is not used as long as its mark cannot be removed', async () => {

@@ -1,9 +1,8 @@
-import { mkdtemp, rename, rm } from 'node:fs/promises'
+import { lstat, mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Domain } from '../api/domain/domain.ts'
 import { createFile } from './create-file.ts'
 import { namesIn, synchronize } from './fill-file.ts'
-import { kindOf } from './path-kind.ts'
 
 /**
  * libvirt makes the state of a TPM before its first start, in several steps, and only if it has none: state that was half
@@ -19,7 +18,7 @@ export const unfinishedTpm = (directory: string): string => `${directory}.unfini
 export async function beginTpms(domain: Domain): Promise<void> {
   for (const directory of stateDirectories(domain)) {
     const path = unfinishedTpm(directory)
-    const isUnfinished = (await kindOf(path)) !== 'absent'
+    const isUnfinished = await unlessAbsent(lstat(path))
     if (!(await hasState(directory))) await mark(path)
     else if (isUnfinished) await rename(directory, join(await mkdtemp(`${path}-`), 'state'))
   }
@@ -29,13 +28,16 @@ export async function beginTpms(domain: Domain): Promise<void> {
 export async function finishTpms(domain: Domain): Promise<void> {
   for (const directory of stateDirectories(domain)) {
     const path = unfinishedTpm(directory)
-    // Whatever else fails must not look like a file that is not there: it would outlive the guest's first use.
-    if (await removed(path)) await synchronize(dirname(path))
+    if (await unlessAbsent(rm(path))) await synchronize(dirname(path))
   }
 }
 
-const removed = (path: string): Promise<boolean> =>
-  rm(path).then(
+/**
+ * False if nothing is there. No other error may look like that: a mark would outlive the guest's first use, or be put
+ * beside state that is used, which a later start would move aside.
+ */
+const unlessAbsent = (done: Promise<unknown>): Promise<boolean> =>
+  done.then(
     () => true,
     (error: unknown) => {
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
@@ -50,7 +52,7 @@ const stateDirectories = ({ devices }: Domain): string[] =>
 
 /** As libvirt decides it: without the file that swtpm locks, whose name begins with a dot. */
 async function hasState(directory: string): Promise<boolean> {
-  if ((await kindOf(directory)) === 'absent') return false
+  if (!(await unlessAbsent(lstat(directory)))) return false
   for await (const name of namesIn(directory)) if (!name.startsWith('.')) return true
   return false
 }
