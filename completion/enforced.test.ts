@@ -126,6 +126,18 @@ test.each<[string, object | undefined, Partial<PresetSpec>, readonly string[]]>(
     [`${medium} site`],
   ],
   [
+    'removed because of its name in quotes',
+    { volume: 'mine' },
+    { remove: ['domain.devices.disks[source.volume="mine"].source'] },
+    [`${medium} site`],
+  ],
+  [
+    'that its drive could get later, by a name in quotes',
+    { volume: 'mine' },
+    { remove: ['domain.devices.disks[source.volume="agent"]'] },
+    [`${medium} site`],
+  ],
+  [
     'of a volume of which another part is removed',
     { volume: 'mine' },
     { remove: ['domain.devices.disks[source.volume=agent].serial'] },

@@ -87,7 +87,9 @@ function enforcedMedia(
   const disks = disksOf(spec)
   const drives = disks.flatMap((disk, index) => (isDisk(disk) && isChangeable(disk) ? [[index, disk] as const] : []))
   const about = presets.flatMap(ofMedia)
-  const byName = presets.find(removesOneOf(new Set(spec.volumes?.map(({ name }) => name))))?.origin
+  // A path can have a name as it is, or in JSON.
+  const names = new Set(spec.volumes?.flatMap(({ name }) => [name, JSON.stringify(name)]))
+  const byName = presets.find(removesOneOf(names))?.origin
   if (drives.length === 0 || (about.length === 0 && byName === undefined)) return []
   const probing = new Map(
     drives.map(([index, disk]) => [index, { ...disk, source: { ...disk.source, volume: probe } }]),
