@@ -7,7 +7,7 @@ import { joinChunks } from '../../runtime/joined-chunks.ts'
 import { maxMetricsBytes, maxScreenshotBytes } from '../../runtime/session-api.ts'
 import { SessionRefusal } from './session-client.ts'
 import type { SessionRequest } from './session-request.ts'
-import { closeMs, type Bridged, type Ending } from './web-socket.ts'
+import { lost, type Bridged, type Ending } from './web-socket.ts'
 
 export const ended: Ending = { code: 1000, reason: 'the VM has ended' }
 const pictured: Ending = { code: 1000, reason: 'the screenshot was sent' }
@@ -33,30 +33,36 @@ export const contents: { readonly [kind in SessionRequest['kind']]?: Content } =
   metrics: { type: 'application/json', maxBytes: maxMetricsBytes, ending: measured },
 }
 
-/** Writes a session to a response. A client that reads nothing for a minute is disconnected. */
+/**
+ * Writes a session to a response. A client that reads nothing for a minute is disconnected, and so is that of a session
+ * that is cut off: it must not take the part for the whole.
+ * @param isWhole asked when the guest's side has ended: a handler that restarts no longer listens
+ */
 export function stream(
   guest: Duplex,
   client: Duplex | FastifyReply['raw'],
-  { maxBytes, ending: usual, totalMs, clock }: Content & { readonly clock: Clock },
+  {
+    maxBytes,
+    ending: usual,
+    totalMs,
+    clock,
+    isWhole,
+  }: Content & { readonly clock: Clock; readonly isWhole: () => Promise<boolean> },
 ) {
   const { promise: running, resolve } = Promise.withResolvers<Bridged>()
   let fromGuest = 0
   let ending = usual
   let isClosed = false
-  /** For what is to be sent when the guest has ended. */
-  let lastMs = stalledMs
   let cancel = () => {}
   /** It may read nothing of what is to be sent before the end. */
-  const disconnectAfter = (ms: number) => {
+  const disconnectIfStalled = () => {
     cancel()
-    if (!isClosed) cancel = clock.after(ms, () => client.destroy())
+    if (!isClosed) cancel = clock.after(stalledMs, () => client.destroy())
   }
   const cancelTotal = totalMs === undefined ? () => {} : clock.after(totalMs, () => client.destroy())
   const end = (why: Ending) => {
     ending = why
-    lastMs = closeMs
-    guest.destroy()
-    disconnectAfter(lastMs)
+    client.destroy()
   }
   readPaced(
     guest,
@@ -66,7 +72,7 @@ export function stream(
       if (fromGuest > maxBytes) client.destroy()
       if (client.write(chunk)) return undefined
       const drained = Promise.withResolvers<void>()
-      disconnectAfter(stalledMs)
+      disconnectIfStalled()
       client.once('drain', () => {
         cancel()
         drained.resolve()
@@ -74,14 +80,18 @@ export function stream(
       return drained.promise
     },
   )
-  const finish = () => {
+  let isEnding = false
+  const finish = async () => {
+    if (isClosed || isEnding) return
+    isEnding = true
+    if (!(await isWhole())) return end(lost)
     client.end()
-    disconnectAfter(lastMs)
+    disconnectIfStalled()
   }
-  guest.on('error', () => {}).once('close', finish)
-  guest.once('end', finish)
+  guest.on('error', () => {}).once('close', () => void finish())
+  guest.once('end', () => void finish())
   // The end can arrive together with the response that began the session.
-  if (guest.destroyed || guest.readableEnded) finish()
+  if (guest.destroyed || guest.readableEnded) void finish()
   client.on('error', () => {})
   client.once('close', () => {
     isClosed = true

@@ -452,13 +452,38 @@ test('nothing waits for a log that has ended, or whose client has left without r
   }
 })
 
-test('a client of a log that reads nothing delays the end of the sessions by five seconds', async () => {
-  const { clock, sessions, isOver } = await unreadLog()
+test('a client of a log that reads nothing does not delay the end of the sessions', async () => {
+  const { lines, sessions, isOver } = await unreadLog()
   sessions.end()
-  await clock.advance(4000)
-  expect(isOver()).toBe(false)
-  await clock.advance(1000)
   await until(isOver)
+  expect(lines.at(-1)).toMatchObject({ kind: 'log', code: 1012, reason: 'service restart; connect again' })
+})
+
+test('a log that the webhooks cut off is not complete', async () => {
+  const { guests, sessions, read } = await start()
+  const response = await read()
+  await until(() => guests.length === 1)
+  guests[0]?.write('a part')
+  await once(response, 'readable')
+  sessions.end()
+  await expect(text(response)).rejects.toThrow('aborted')
+})
+
+test.each([
+  ['ended', true, 'all of it'],
+  ['stopped with its handler', false, 'aborted'],
+])('a log that has %s is complete: %j', async (_, isListening, expected) => {
+  const { clock, guests, state, read } = await start()
+  const response = await read()
+  await until(() => guests.length === 1)
+  state.isListening = isListening
+  guests[0]?.end('all of it')
+  const received = text(response).catch((error: Error) => error.message)
+  await until(
+    () => response.complete || response.destroyed,
+    () => clock.advance(500),
+  )
+  expect([response.complete, await received]).toEqual([isListening, expected])
 })
 
 test.each([

@@ -312,7 +312,8 @@ export function createSessions(options: SessionOptions): Sessions {
         ...(opened.position === undefined ? {} : { [positionHeader]: formatPosition(opened.position) }),
       }
       reply.raw.writeHead(200, headers).flushHeaders()
-      const { running, end } = stream(opened.socket, reply.raw, { ...content, clock })
+      const isWhole = wanted.kind === 'log' ? () => isReachable(opened.endpoint) : async () => true
+      const { running, end } = stream(opened.socket, reply.raw, { ...content, clock, isWhole })
       await follow(user, wanted, auditID, opened, end, running)
       return undefined
     },
