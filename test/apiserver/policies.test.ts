@@ -372,6 +372,24 @@ describe('the controller and claims', () => {
     ].map(async (metadata) => (await ask('PATCH', `${claims}/db`, { metadata }, controller)).code)
     expect(await Promise.all(codes)).toEqual([200, 200, 403, 403, 403, 403])
   })
+
+  test('does not mark one beside a thousand annotations', async () => {
+    const many = (prefix: string, count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}${index}`, '']))
+    const mark = { metadata: { annotations: { 'virtset.io/used': 'now' } } }
+    const answers = [
+      claimOf('many', { annotations: many('a', 1100) }),
+      claimOf('few', { annotations: many('a', 900) }),
+    ].map(async (claim) => {
+      expect((await ask('POST', claims, claim, jane)).code).toBe(201)
+      const { code, message } = await ask('PATCH', `${claims}/${claim.metadata.name}`, mark, controller)
+      return `${code} ${message}`
+    })
+    expect(await Promise.all(answers)).toEqual([
+      expect.stringMatching(/^403 .*that has a thousand labels, annotations and owners/),
+      expect.stringMatching(/^200 /),
+    ])
+  })
 })
 
 test('the controller makes only a VM the owner of a claim, and only of one of a group', async () => {
