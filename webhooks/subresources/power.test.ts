@@ -385,6 +385,24 @@ describe('against an API server', () => {
     expect(graceOf(server)).toBe('600')
   })
 
+  test('a stop that fails removes its grace period although the status of the VM changes meanwhile', async () => {
+    const { server, power } = await setUp()
+    const finalizers = ['a/b']
+    put(server, vms, vm('Running', { finalizers }))
+    let changes = 0
+    server.fault = ({ method, body }) => {
+      if (method === 'DELETE') {
+        return { status: 500, body: { kind: 'Status', code: 500, reason: 'InternalError', message: 'no' } }
+      }
+      if (method === 'PATCH' && JSON.stringify(body).includes('null') && (changes += 1) < 3) {
+        put(server, vms, vm('Running', { finalizers, annotations: { [gracePeriodAnnotation]: '0' } }))
+      }
+      return undefined
+    }
+    await expect(power(request('stop', { gracePeriodSeconds: 0 }))).rejects.toThrow('no')
+    expect([graceOf(server), changes]).toEqual([undefined, 3])
+  })
+
   test('the refusal of a deletion is the answer even if the grace period cannot be removed', async () => {
     const { server, power } = await setUp()
     put(server, vms, vm('Running', { finalizers: ['a/b'] }))

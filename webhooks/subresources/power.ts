@@ -178,15 +178,19 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     // All without the signal: a VM that is not deleted would keep the grace period, and a later deletion without one
     // would kill its guest. The UID is that of this VM, so none that is created later is meant. Only what was read is
     // removed, not what another stop has written since.
-    if (gracePeriodSeconds === undefined) await write(null, { resourceVersion })
-    else await write(String(gracePeriodSeconds), {})
+    const value = gracePeriodSeconds === undefined ? null : String(gracePeriodSeconds)
+    await write(value, value === null ? { resourceVersion } : {})
     try {
       await unlessNotFound(kube.delete(virtualMachines, ref, { uid, dryRun }))
     } catch (error) {
-      const left = await unlessNotFound(kube.get(vms, ref)).catch(() => undefined)
-      if (left?.metadata.uid === uid && left.metadata.deletionTimestamp === undefined) {
+      for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+        const left = await unlessNotFound(kube.get(vms, ref)).catch(() => undefined)
+        if (left?.metadata.uid !== uid || left.metadata.deletionTimestamp !== undefined) break
+        if (left.metadata.annotations?.[gracePeriodAnnotation] !== value) break
         const { resourceVersion } = left.metadata
-        await write(null, { resourceVersion }).catch(() => undefined)
+        // The handler writes the status of a VM at any time.
+        const isOutdated = await write(null, { resourceVersion }).then(() => false, isConflict)
+        if (!isOutdated) break
       }
       throw error
     }
