@@ -73,8 +73,8 @@ test('a link in place of the state or of its mark is not followed', async () => 
   await rm(other, { recursive: true })
 })
 
-test('state that the storage does not show is not taken for absent, and gets no mark', async () => {
-  await make('keys')
+/** Until the test ends, nothing can be looked at. */
+function failLooks(): void {
   const { lstat } = fs
   const use = (look: typeof lstat) => {
     Object.assign(fs, { lstat: look })
@@ -82,7 +82,20 @@ test('state that the storage does not show is not taken for absent, and gets no 
   }
   onTestFinished(() => use(lstat))
   use((() => Promise.reject(Object.assign(new Error('EIO'), { code: 'EIO' }))) as typeof lstat)
+}
+
+test('state that the storage does not show is not taken for absent, and gets no mark', async () => {
+  await make('keys')
+  failLooks()
   await expect(beginTpms(domain())).rejects.toThrow('EIO')
+  expect(await names()).toEqual(['vm_TPM'])
+})
+
+test('a mark that the storage does not show does not outlive the start', async () => {
+  await beginTpms(domain())
+  await make('keys')
+  failLooks()
+  await finishTpms(domain())
   expect(await names()).toEqual(['vm_TPM'])
 })
 
