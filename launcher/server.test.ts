@@ -282,7 +282,9 @@ describe('requests', () => {
   test.each<[string, Partial<DomainReport>, Partial<DomainReport>]>([
     ['a domain', { domain: { title: 'x'.repeat(maxResponseBytes) } }, { specDrift: [{ field: 'a' }] }],
     ['a drift', { domain: {}, specDrift: [{ field: 'a', libvirt: 'x'.repeat(maxResponseBytes) }] }, {}],
-  ])('omits %s that is longer than the handler reads', async (_, more, rest) => {
+    ['a domain of many values', { domain: { a: Array(50_000).fill(0) } }, { specDrift: [{ field: 'a' }] }],
+    ['a list of many drifts', { domain: {}, specDrift: Array(1001).fill({ field: 'a' }) }, {}],
+  ])('omits %s that is larger than the handler accepts', async (_, more, rest) => {
     const small = { vmUID: 'u-1', phase: 'Running', reason: 'booted', observedAt: '2030-01-01T00:00:00.000Z' } as const
     life.report = async () => ({ ...small, specDrift: [{ field: 'a' }], ...more })
     expect(await ask(socket, 'GET', '/domain')).toEqual({ status: 200, body: { ...small, ...rest } })

@@ -11,6 +11,7 @@ import {
   type LauncherErrorReason,
   heartbeatIntervalMs,
   heartbeatLine,
+  isAcceptedReport,
   maxResponseBytes,
   maxMessageBytes,
   maxTextLength,
@@ -153,11 +154,14 @@ async function reportInTime(life: Life, clock: Clock): Promise<DomainReport> {
 }
 
 /**
- * The handler reads no more than the contract's limit. A report without `domain`, or at least without `domain` and
- * `specDrift`, is far below it.
+ * The handler accepts no more than the contract's limits: of bytes, values and levels. A report without `domain`, or at
+ * least without `domain` and `specDrift`, is far below them.
  */
 function withinLimit(report: DomainReport): DomainReport {
-  const fits = (one: DomainReport) => Buffer.byteLength(JSON.stringify(one)) <= maxResponseBytes - responseEnvelopeBytes
+  const fits = (one: DomainReport) => {
+    const text = JSON.stringify(one)
+    return Buffer.byteLength(text) <= maxResponseBytes - responseEnvelopeBytes && isAcceptedReport(text)
+  }
   if (fits(report)) return report
   const { domain: _, ...rest } = report
   return fits(rest) ? rest : summary(rest)

@@ -270,6 +270,17 @@ export function parsePutResponse(value: unknown): DomainReport {
   return parseDomainReport(parseObject(value, 'response')['domain'])
 }
 
+/** Whether a handler accepts the report that this is the JSON of, as a response to `GET /domain` and to `PUT /vm`. */
+export function isAcceptedReport(text: string): boolean {
+  try {
+    parsePutResponse({ domain: parseJson(text) })
+    return true
+  } catch (error) {
+    if (error instanceof InvalidLauncherResponse) return false
+    throw error
+  }
+}
+
 /**
  * The body of a response other than 2xx.
  * @throws InvalidLauncherResponse
