@@ -27,6 +27,7 @@ const volume = {
 }
 const full = {
   ...report,
+  reason: 'shutdown',
   version: 2,
   gracePeriodSeconds: 30,
   unresponsiveSince: '2026-11-21T08:59:00Z',
@@ -101,6 +102,22 @@ describe('a report is accepted unchanged', () => {
   test('without the fields of a newer launcher', () => {
     expect(parseDomainReport({ ...report, extra: 1, agent: 'asleep' })).toEqual(report)
   })
+
+  test.each(['nodeLost', 'podNotOwn', 'evicted', 'NodeLost', '42', ''])(
+    'without the reason %j for an end, which no launcher has',
+    (reason) => {
+      const ended = { ...report, phase: 'Shutoff', exit: 'Failed' }
+      expect(parseDomainReport({ ...ended, reason })).toEqual({ ...ended, reason: 'unknown' })
+    },
+  )
+
+  test.each(['PodMissing', 'ClaimInUse', 'a b', 7])(
+    'without the reason %j for a volume, which no launcher has',
+    (reason) => {
+      const { volumes } = parseDomainReport({ ...report, volumes: [{ ...volume, reason }] })
+      expect(volumes).toEqual([{ ...volume, reason: 'Unknown' }])
+    },
+  )
 
   test('without what a guest cannot claim', () => {
     const guest = { hostname: '', interfaces: [{ mac: 'a', ips: ['b'] }] }

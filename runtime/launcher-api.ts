@@ -40,8 +40,8 @@ import { shownLine } from './shown-text.ts'
  * contract is an optional field, and a receiver ignores the fields that it does not know: a handler those of a report,
  * a launcher those of the VM's spec, which it reports as `specDrift`. A launcher refuses what it cannot ignore, such as
  * a volume of an unknown kind, with `BadRequest`: the handler does not fail the VM for it, reports both versions, and
- * tries again. A handler takes an unknown reason of an error for `InternalError`. A new phase or exit needs a new
- * version, and a request by the handler to use it.
+ * tries again. A handler takes an unknown reason of an error for `InternalError`, and one of an end or of a volume for
+ * `unknown`. A new phase or exit needs a new version, and a request by the handler to use it.
  *
  * A guest that broke out of QEMU, or a user with `pods/exec`, can respond in the launcher's place. So nothing read from
  * the socket is trusted: every shape, length and depth is checked here, and a violation is an
@@ -141,6 +141,31 @@ const exits = ['Succeeded', 'Failed'] as const
 
 /** Succeeded: the guest powered off, by itself or on request. Failed: any other end. */
 export type LauncherExit = (typeof exits)[number]
+
+/**
+ * libvirt's reasons for the states shutoff and crashed, and the launcher's own. The controller's are not among them: a
+ * launcher that a guest has taken over must not state that its node is lost.
+ */
+const endReasons: readonly string[] = [
+  'unknown',
+  'shutdown',
+  'destroyed',
+  'crashed',
+  'migrated',
+  'saved',
+  'failed',
+  'fromSnapshot',
+  'daemon',
+  'panicked',
+  'undefined',
+  'defineRefused',
+  'startFailed',
+  'volumeUnavailable',
+  'OOMKilled',
+]
+
+/** Why a volume is not attached, or not detached yet. */
+const volumeReasons: readonly string[] = ['AttachRefused', 'DetachRefused', 'GuestHoldsVolume', 'VolumeInUse']
 
 /** A field whose meaning libvirt, or an older launcher, changed. The side without the field is absent. */
 export interface SpecDrift {
@@ -258,7 +283,10 @@ export function parseDomainReport(value: unknown): DomainReport {
   if (agent !== undefined) report.agent = agent
   if (agent !== undefined && fields['guest'] !== undefined) report.guest = boundGuestInfo(fields['guest'])
   if (fields['frozen'] !== undefined) report.frozen = parseFreezeStatus(fields['frozen'])
-  if (fields['exit'] !== undefined) report.exit = parseOneOf(fields['exit'], 'exit', exits)
+  if (fields['exit'] !== undefined) {
+    report.exit = parseOneOf(fields['exit'], 'exit', exits)
+    if (!endReasons.includes(report.reason)) report.reason = 'unknown'
+  }
   return report
 }
 
@@ -356,7 +384,7 @@ function parseVolumeReports(value: Json): VolumeReport[] {
       ...parseVolume(fields, at),
       ...(readOnly === undefined ? {} : { readOnly: parseFlag(readOnly, `${at}.readOnly`) }),
       phase: parseOneOf(fields['phase'], `${at}.phase`, attachedPhases),
-      ...(reason === undefined ? {} : { reason: parseMatch(reason, `${at}.reason`, /^[A-Za-z]{1,64}$/) }),
+      ...(reason === undefined ? {} : { reason: volumeReasons.find((known) => known === reason) ?? 'Unknown' }),
       ...(message === undefined ? {} : { message: parseText(message, `${at}.message`, 1024) }),
     }
   })
