@@ -22,6 +22,12 @@ test('fields that are not known are left out', () => {
   expect(parseGuestMetrics({ ...metrics, kind: '\u009b2J', disks, ...more })).toEqual(metrics)
 })
 
+test.each(['r\u00e9seau0', '\u009b2J', 'a b', '', 'x'.repeat(65)])('a device with the name %j is left out', (name) => {
+  const disks = [{ ...metrics.disks[0], target: name }, ...metrics.disks]
+  const network = [...metrics.network, { ...metrics.network[0], name }]
+  expect(parseGuestMetrics({ ...metrics, disks, network })).toEqual(metrics)
+})
+
 test.each<[string, unknown]>([
   ['nothing', undefined],
   ['a text', 'metrics'],
@@ -34,7 +40,7 @@ test.each<[string, unknown]>([
   ['a disk that is null', { ...metrics, disks: [null] }],
   ['a device without counters', { ...metrics, network: [{ name: 'eth0' }] }],
   ['a time with an escape sequence', { ...metrics, time: '\u009b2J' }],
-  ['a device with a name of two words', { ...metrics, network: [{ ...metrics.network[0], name: 'a b' }] }],
+  ['a device without a name', { ...metrics, network: [{ ...metrics.network[0], name: undefined }] }],
 ])('%s are no metrics', (_, value) => {
   expect(() => parseGuestMetrics(value)).toThrow('The VM’s launcher did not send metrics.')
 })

@@ -61,14 +61,14 @@ export function parseGuestMetrics(value: unknown): GuestMetrics {
       ...(usedBytes === undefined ? {} : { usedBytes: numberOf(usedBytes) }),
       residentBytes: numberOf(residentBytes),
     },
-    disks: itemsOf(disks).map(({ target, readBytes, writtenBytes, reads, writes }) => ({
+    disks: itemsOf(disks, 'target').map(({ target, readBytes, writtenBytes, reads, writes }) => ({
       target: textOf(target),
       readBytes: numberOf(readBytes),
       writtenBytes: numberOf(writtenBytes),
       reads: numberOf(reads),
       writes: numberOf(writes),
     })),
-    network: itemsOf(network).map(({ name, receivedBytes, sentBytes }) => ({
+    network: itemsOf(network, 'name').map(({ name, receivedBytes, sentBytes }) => ({
       name: textOf(name),
       receivedBytes: numberOf(receivedBytes),
       sentBytes: numberOf(sentBytes),
@@ -87,9 +87,10 @@ function fieldsOf(value: unknown): Fields {
   return value
 }
 
-function itemsOf(value: unknown): Fields[] {
+/** Without those whose name cannot be shown: Linux accepts any characters in the name of a network device. */
+function itemsOf(value: unknown, name: string): Fields[] {
   if (!Array.isArray(value)) throw new Error(notMetrics)
-  return value.map(fieldsOf)
+  return value.map(fieldsOf).filter((fields) => typeof fields[name] !== 'string' || isWord(fields[name]))
 }
 
 /** JSON has numbers that are infinite once they are parsed. */
@@ -100,6 +101,8 @@ function numberOf(value: unknown): number {
 
 /** A time, or the name of a device: one word of ASCII. */
 function textOf(value: unknown): string {
-  if (typeof value !== 'string' || !/^[!-~]{1,64}$/.test(value)) throw new Error(notMetrics)
+  if (typeof value !== 'string' || !isWord(value)) throw new Error(notMetrics)
   return value
 }
+
+const isWord = (text: string): boolean => /^[!-~]{1,64}$/.test(text)
