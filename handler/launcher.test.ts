@@ -251,6 +251,18 @@ test('a launcher that answers without reading the request does not keep what it 
   expect(received).toBeLessThan(text.length)
 })
 
+test('charges requests by the byte, also those that are refused', async () => {
+  const error = { reason: 'LibvirtUnavailable', message: '' }
+  await serve(
+    (request, response) =>
+      void request.resume().on('end', () => response.writeHead(503).end(JSON.stringify({ error }))),
+  )
+  const responses = createBucket(1, 1024, none)
+  await expect(launcher({ responses }).putCapabilities('x'.repeat(200_000))).rejects.toThrow(LauncherRefusal)
+  // The response is charged as 1 KiB.
+  expect(responses.take(0)).toBe(200_000_000)
+})
+
 test('charges responses by the byte, and each chunk as at least 1 KiB', async () => {
   await serve((_, response) => void response.end(JSON.stringify(report)))
   const responses = createBucket(1, 1024, none)

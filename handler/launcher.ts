@@ -74,7 +74,10 @@ export interface Launcher {
 export interface LauncherLimits {
   /** For a whole request; for the event stream until it begins. */
   readonly deadlineMs: number
-  /** Charged with the bytes of responses, on credit if necessary. */
+  /**
+   * Charged with the bytes of requests and responses, on credit if necessary: a launcher can refuse what it is sent as
+   * often as it likes.
+   */
   readonly responses: Bucket
   /** Bytes of events. A launcher that sends more is disconnected. */
   readonly events: Bucket
@@ -108,11 +111,11 @@ export function launcherOf(
     const cancel = afterRunning(clock, deadlineMs, () => stop.abort(late()))
     const held = limits.hold((bytes) => stop.abort(tooManyPending(bytes)))
     try {
-      held.grow(body.body?.length ?? 0)
       const charge = (bytes: number) => {
         limits.responses.take(bytes)
         held.grow(bytes)
       }
+      charge(body.body?.length ?? 0)
       const read = (response: IncomingMessage) => readAll(response, charge)
       const { status, text } = await send(kubeletRoot, podUID, { method, path, ...body }, stop.signal, read)
       stop.signal.throwIfAborted()

@@ -32,12 +32,6 @@ export interface Sending {
 }
 
 export function createSending({ readCapabilities, queueRound, log, clock }: SendingOptions): Sending {
-  /** A launcher can refuse a VM, or accept it and report that it has not: what it receives counts like what it sends. */
-  function sendTo({ entry, launcher }: Round, whole: Vm): Promise<DomainReport> {
-    entry.limits.responses.take(JSON.stringify(whole).length)
-    return launcher.put(whole)
-  }
-
   function noteAccepted({ entry }: Round, vm: Vm): void {
     const sendAgainAtMs = clock.monotonic() + entry.sending.next()
     entry.accepted = { generation: generationOf(vm), sendAgainAtMs }
@@ -62,14 +56,14 @@ export function createSending({ readCapabilities, queueRound, log, clock }: Send
     },
 
     async start(round, whole) {
-      const report = await sendTo(round, whole)
+      const report = await round.launcher.put(whole)
       if (report.phase === 'Waiting') throw new InvalidLauncherResponse('it accepted the VM, but still waits for one')
       noteAccepted(round, whole)
       return report
     },
 
     async changeMedia(round, whole) {
-      await sendTo(round, whole)
+      await round.launcher.put(whole)
       noteAccepted(round, whole)
     },
   }
