@@ -99,6 +99,18 @@ test('a mark that the storage does not show does not outlive the start', async (
   expect(await names()).toEqual(['vm_TPM'])
 })
 
+test.each(['without state', 'with state'])('a directory in place of the mark of a TPM %s is refused', async (what) => {
+  await mkdir(`${state}.unfinished`)
+  if (what === 'with state') await make('keys')
+  const before = await names()
+  await expect(beginTpms(domain())).rejects.toMatchObject({
+    name: 'Refused',
+    reason: 'StartFailed',
+    message: `${state}.unfinished is a directory, and has to be a file: remove it from the claim of the TPM`,
+  })
+  expect(await names()).toEqual(before)
+})
+
 test('a TPM is not used as long as its mark cannot be removed', async () => {
   // As any failure but that there is none.
   await mkdir(`${state}.unfinished`)

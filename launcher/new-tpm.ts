@@ -1,8 +1,10 @@
-import { lstat, mkdtemp, rename, rm } from 'node:fs/promises'
+import { mkdtemp, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Domain } from '../api/domain/domain.ts'
 import { createFile } from './create-file.ts'
 import { namesIn, synchronize } from './fill-file.ts'
+import { kindOf } from './path-kind.ts'
+import { Refused } from './refused.ts'
 
 /**
  * libvirt makes the state of a TPM before its first start, in several steps, and only if it has none: state that was half
@@ -14,11 +16,19 @@ export const unfinishedTpm = (directory: string): string => `${directory}.unfini
 /**
  * To be called before QEMU starts. State that is unfinished is moved aside, not removed: the guest of another VM can
  * share the claim, and put a link in place of the directory.
+ * @throws Refused if the file cannot be made or removed, whatever is tried
  */
 export async function beginTpms(domain: Domain): Promise<void> {
   for (const directory of stateDirectories(domain)) {
     const path = unfinishedTpm(directory)
-    const isUnfinished = await unlessAbsent(lstat(path))
+    const kind = await kindOf(path)
+    if (kind === 'directory') {
+      throw new Refused(
+        'StartFailed',
+        `${path} is a directory, and has to be a file: remove it from the claim of the TPM`,
+      )
+    }
+    const isUnfinished = kind !== 'absent'
     if (!(await hasState(directory))) await mark(path)
     else if (isUnfinished) await rename(directory, join(await mkdtemp(`${path}-`), 'state'))
   }
@@ -28,16 +38,13 @@ export async function beginTpms(domain: Domain): Promise<void> {
 export async function finishTpms(domain: Domain): Promise<void> {
   for (const directory of stateDirectories(domain)) {
     const path = unfinishedTpm(directory)
-    if (await unlessAbsent(rm(path))) await synchronize(dirname(path))
+    // Whatever else fails must not look like a file that is not there: it would outlive the guest's first use.
+    if (await removed(path)) await synchronize(dirname(path))
   }
 }
 
-/**
- * False if nothing is there. No other error may look like that: a mark would outlive the guest's first use, or be put
- * beside state that is used, which a later start would move aside.
- */
-const unlessAbsent = (done: Promise<unknown>): Promise<boolean> =>
-  done.then(
+const removed = (path: string): Promise<boolean> =>
+  rm(path).then(
     () => true,
     (error: unknown) => {
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
@@ -52,7 +59,7 @@ const stateDirectories = ({ devices }: Domain): string[] =>
 
 /** As libvirt decides it: without the file that swtpm locks, whose name begins with a dot. */
 async function hasState(directory: string): Promise<boolean> {
-  if (!(await unlessAbsent(lstat(directory)))) return false
+  if ((await kindOf(directory)) === 'absent') return false
   for await (const name of namesIn(directory)) if (!name.startsWith('.')) return true
   return false
 }

@@ -1,5 +1,8 @@
 import { lstat } from 'node:fs/promises'
 
+/** With any other error, the storage does not show what is there. */
+const absent = ['ENOENT', 'ENOTDIR', 'EACCES', 'ELOOP', 'ENAMETOOLONG']
+
 /** Symbolic links are `other`: whoever can write to a claim must not make the launcher read another file of the pod. */
 export async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'socket' | 'other' | 'absent'> {
   try {
@@ -8,7 +11,8 @@ export async function kindOf(path: string): Promise<'file' | 'directory' | 'bloc
     if (found.isDirectory()) return 'directory'
     if (found.isSocket()) return 'socket'
     return found.isBlockDevice() ? 'block' : 'other'
-  } catch {
-    return 'absent'
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && absent.includes(String(error.code))) return 'absent'
+    throw error
   }
 }
