@@ -210,6 +210,28 @@ test('a volume that was not attached, because libvirtd ended before, is attached
   expect(await request()).toEqual([['remove a'], []])
 })
 
+test.each([
+  ["lun already used by 'ua-attached-b'", true],
+  ['PCI: slot 5 function 0 not available for virtio-blk-pci, in use by virtio-blk-pci,id=ua-attached-b', true],
+  ["lun already used by 'ua-attached-b2'", false],
+  ['No more available PCI slots', false],
+])(
+  'a volume that QEMU refuses with %j is explained by one whose attempt was lost: %s',
+  async (message, isExplained) => {
+    answers = [new ConnectionLost('libvirtd ended')]
+    unknown.add('ua-attached-b')
+    await request(b)
+    answers = [new LibvirtError(message, 1, 10)]
+    await request(b, a)
+    const explanation =
+      '; libvirtd ended while volume "b" was attached, and gives out its address again: others can be attached there after the next start of the VM'
+    expect(volumes.report.volumes?.find(({ name }) => name === 'a')).toMatchObject({
+      reason: 'AttachRefused',
+      message: isExplained ? message + explanation : message,
+    })
+  },
+)
+
 test('a volume that the guest may release, because the answer was lost, is attached again once it has', async () => {
   await request(a)
   answers = [new ConnectionLost('libvirtd ended')]

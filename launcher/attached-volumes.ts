@@ -190,7 +190,10 @@ export class AttachedVolumes {
         current.isUncertain = true
         throw error
       }
-      const failure = { reason: 'AttachRefused', message: shorten(error.message, longestMessage) }
+      const failure = {
+        reason: 'AttachRefused',
+        message: shorten(error.message, longestMessage) + this.#lostDiskIn(error),
+      }
       // An earlier attempt, whose answer was lost, may still succeed.
       if (before !== undefined) Object.assign(current, failure)
       else {
@@ -203,6 +206,17 @@ export class AttachedVolumes {
     current.phase = 'Attached'
     log.info({ volume: name, target: request.dev }, 'attached a volume')
     return true
+  }
+
+  /** libvirt gives out the address of a disk that only QEMU knows, and QEMU names that disk as it refuses another one. */
+  #lostDiskIn({ message }: LibvirtError): string {
+    const words = message.split(/[^\w-]+/)
+    const lost = [...this.#current.values()].find(
+      ({ request: { name }, isUncertain }) => isUncertain && words.includes(aliasOf(name)),
+    )
+    return lost === undefined
+      ? ''
+      : `; libvirtd ended while volume "${lost.request.name}" was attached, and gives out its address again: others can be attached there after the next start of the VM`
   }
 
   async #detach(dom: DomainRef, current: Current): Promise<boolean> {
