@@ -26,6 +26,9 @@ export const labelledPods = resource<Pick<Pod, 'metadata'>>({
   },
 })
 
+/** Whether the pod has more labels than are read: it keeps them. */
+export const areUnread = ({ labels }: Metadata): boolean => labels?.['#'] !== undefined
+
 type Metadata = Pick<ObjectMeta, 'labels' | 'annotations'>
 type Copied = ReadonlyMap<string, string | null>
 
@@ -60,7 +63,7 @@ export interface Relabelling {
  */
 export function relabelling(vm: Metadata, pod: Metadata): Relabelling | undefined {
   const before = copiedOf(pod)
-  if (before === undefined || pod.labels?.['#'] !== undefined || !isRelabelled(vm, pod)) return undefined
+  if (before === undefined || areUnread(pod) || !isRelabelled(vm, pod)) return undefined
   const after = userLabels(vm)
   const found = new Map(Object.entries(pod.labels ?? {}))
   const isOwn = (key: string) =>

@@ -715,6 +715,24 @@ describe('controller', () => {
       expect(patches()).toHaveLength(2)
     })
 
+    it('whose pod has too many labels of others reports that once, and reads it again only after a minute', async () => {
+      const { server, label, patches, until: eventually } = await labelled()
+      const object = pod(server)!
+      const many = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`other-${index}`, 'x'.repeat(10)]))
+      server.put(pods, { ...object, metadata: { ...object.metadata, labels: { ...object.metadata.labels, ...many } } })
+      const before = patches().length
+      for (let index = 1; index <= 5; index++) {
+        label({ app: `${index}` })
+        await eventually(() => vm(server)?.metadata.labels?.['app'] === `${index}`)
+      }
+      const events = () => server.requests.filter(({ path, method }) => method === 'POST' && path.includes('/events'))
+      const failed = () => events().filter(({ body }) => JSON.stringify(body).includes('FailedRelabel'))
+      await eventually(() => failed().length > 0)
+      expect(failed()).toHaveLength(1)
+      expect(JSON.stringify(failed()[0]?.body)).toContain('it has more than 65536 bytes of labels')
+      expect(patches().length).toBe(before)
+    })
+
     it('whose labels a policy refuses reports that, and tries again only after a minute', async () => {
       const { server, label, patches, until: eventually } = await labelled()
       const message = 'labels are fixed'

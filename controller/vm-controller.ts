@@ -36,7 +36,7 @@ import { createPodFailures } from './pod-failure.ts'
 import { nodeEvents, nodes, slimNode, stateOf } from './node.ts'
 import type { Node, NodeState } from './node.ts'
 import { isTerminal, sortPods } from './own-pod.ts'
-import { labelledPods, relabelling } from './pod-labels.ts'
+import { areUnread, labelledPods, maxCopied, relabelling } from './pod-labels.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { isWhole, readPods, slimPod, slimStartingPod } from './slim-pod.ts'
@@ -388,6 +388,12 @@ export function startVmController(options: VmControllerOptions): VmController {
     if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
     const found = await unlessNotFound(kube.get(labelledPods, namedPod(vm)))
     if (found === undefined || found.metadata.uid !== pod.metadata.uid) return undefined
+    const refuse = (why: string): readonly Action[] => {
+      const actions = refusedToRelabel(pod, why)
+      for (const action of actions) if (action.do === 'requeueAfter') refusedLabels.note(vm, action.afterMs)
+      return actions
+    }
+    if (areUnread(found.metadata)) return refuse(`it has more than ${maxCopied} bytes of labels`)
     const changed = relabelling(vm.metadata, found.metadata)
     if (changed === undefined) return undefined
     const { uid, resourceVersion } = found.metadata
@@ -398,9 +404,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       return undefined
     } catch (error) {
       if (!isRefusal(error)) throw error
-      const actions = refusedToRelabel(pod, error.status.message)
-      for (const action of actions) if (action.do === 'requeueAfter') refusedLabels.note(vm, action.afterMs)
-      return actions
+      return refuse(error.status.message)
     }
   }
 

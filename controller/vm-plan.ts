@@ -215,7 +215,7 @@ export function refusedToCreate(observed: Waiting, refusal: string): Action[] {
   ]
 }
 
-/** What to do when the API server refused the labels of the VM on its pod: a policy. */
+/** What to do when the pod cannot get the labels of the VM: a policy refuses them, or it has too many of others. */
 export function refusedToRelabel(pod: LauncherPod, refusal: string): Action[] {
   const message = `the pod ${pod.metadata.name} does not get the labels that the VM has now: ${refusal}`
   return [
