@@ -87,7 +87,6 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const waiting = `--maxWorkers=${Math.ceil(1.5 * Math.max(2, availableParallelism()))}`
   // Before the cluster starts, because even an idle one takes a third of two CPUs.
   const parts = [await part(['apiserver', 'libvirt', 'dist'], [], waiting)]
-  // These use all CPUs, and assert that others still get their share.
   parts.push(await part(['overload']))
   await bringUpWithVirtset(progress, settings, true)
   // Tests on the cluster mostly wait, so the checks and the tests that need no server run in the meantime. Others would

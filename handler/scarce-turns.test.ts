@@ -113,18 +113,18 @@ test('has its turn although its launcher always needs longer than the first dead
   await occupyTurns()
   put(0, 'Running', 400_000)
   expect(await isStoredWithin('what it reports', 120)).toBe(true)
-}, 200_000)
+})
 
 test('has its turn although its launcher refuses to shut it down', async () => {
   reportOf = async () => ({ phase: 'Running' })
   await occupyTurns()
   put(0, 'Running', 400_000, { deletionTimestamp: '2030-01-01T00:00:00Z', finalizers: ['virtset.io/launcher-pod'] })
   expect(await isStoredWithin('unknown field', 120)).toBe(true)
-}, 200_000)
+})
 
 test('has its turn although its launcher refuses it', async () => {
   reportOf = async () => ({ vmUID: '', phase: 'Waiting' })
   await occupyTurns()
   put(0, 'Scheduled', 400_000)
   expect(await isStoredWithin('unknown field', 120)).toBe(true)
-}, 200_000)
+})

@@ -335,41 +335,37 @@ describe('leader election', () => {
     expect([...leaders]).toEqual(['one'])
   })
 
-  it(
-    'never two leaders, with partitions, lost responses, silence, clocks of different speed and a lease that is deleted',
-    { timeout: 240_000 },
-    async () => {
-      const fault = fc.constantFrom<Fault | undefined>(undefined, undefined, 'reset', 'reset-after', 'hang', {
-        status: 500,
-      })
-      const episode = fc.record({ ticks: fc.integer({ min: 1, max: 12 }), faults: fc.tuple(fault, fault, fault) })
-      const deletions = fc.uniqueArray(fc.nat(40), { maxLength: 20 })
-      await fc.assert(
-        fc.asyncProperty(fc.array(episode, { minLength: 3, maxLength: 8 }), deletions, async (episodes, deletedAt) => {
-          const server = await startServer()
-          const electors = ['one', 'two', 'three'].map((identity) => startElector(server, identity))
-          const speeds = [1, 1.2, 0.9]
-          let now: Record<string, Fault | undefined> = {}
-          server.fault = ({ headers }) => now[headers['user-agent'] ?? '']
-          const states = episodes.flatMap(({ ticks, faults }) => Array.from({ length: ticks }, () => faults))
-          // One that has not seen it takes it at once, as is documented.
-          await until(() => electors.every(({ election }) => election.leader() !== undefined))
-          for (const [tick, faults] of states.entries()) {
-            if (deletedAt.includes(tick)) server.remove(collection, lease.namespace, lease.name)
-            now = Object.fromEntries(electors.map(({ identity }, index) => [identity, faults[index]]))
-            for (const [index, { clock }] of electors.entries()) await clock.advance(tickMs * (speeds[index] ?? 1))
-            await quiet(server)
-            const leaders = electors.filter(({ election }) => election.isLeader()).map(({ identity }) => identity)
-            expect(leaders.length).toBeLessThanOrEqual(1)
-          }
-          now = {}
-          await closeAll()
-          for (const { clock } of electors) expect(clock.pending()).toBe(0)
-        }),
-        { numRuns: 15 },
-      )
-    },
-  )
+  it('never two leaders, with partitions, lost responses, silence, clocks of different speed and a lease that is deleted', async () => {
+    const fault = fc.constantFrom<Fault | undefined>(undefined, undefined, 'reset', 'reset-after', 'hang', {
+      status: 500,
+    })
+    const episode = fc.record({ ticks: fc.integer({ min: 1, max: 12 }), faults: fc.tuple(fault, fault, fault) })
+    const deletions = fc.uniqueArray(fc.nat(40), { maxLength: 20 })
+    await fc.assert(
+      fc.asyncProperty(fc.array(episode, { minLength: 3, maxLength: 8 }), deletions, async (episodes, deletedAt) => {
+        const server = await startServer()
+        const electors = ['one', 'two', 'three'].map((identity) => startElector(server, identity))
+        const speeds = [1, 1.2, 0.9]
+        let now: Record<string, Fault | undefined> = {}
+        server.fault = ({ headers }) => now[headers['user-agent'] ?? '']
+        const states = episodes.flatMap(({ ticks, faults }) => Array.from({ length: ticks }, () => faults))
+        // One that has not seen it takes it at once, as is documented.
+        await until(() => electors.every(({ election }) => election.leader() !== undefined))
+        for (const [tick, faults] of states.entries()) {
+          if (deletedAt.includes(tick)) server.remove(collection, lease.namespace, lease.name)
+          now = Object.fromEntries(electors.map(({ identity }, index) => [identity, faults[index]]))
+          for (const [index, { clock }] of electors.entries()) await clock.advance(tickMs * (speeds[index] ?? 1))
+          await quiet(server)
+          const leaders = electors.filter(({ election }) => election.isLeader()).map(({ identity }) => identity)
+          expect(leaders.length).toBeLessThanOrEqual(1)
+        }
+        now = {}
+        await closeAll()
+        for (const { clock } of electors) expect(clock.pending()).toBe(0)
+      }),
+      { numRuns: 15 },
+    )
+  })
 })
 
 /** Short beside the lease, since the electors' clocks go on one after the other. */

@@ -529,7 +529,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 )
 
 describe('random histories', () => {
-  it('end with a cache equal to the server, and the delivered changes add up to it', { timeout: 240_000 }, async () => {
+  it('end with a cache equal to the server, and the delivered changes add up to it', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(step, { minLength: 1, maxLength: 25 }),

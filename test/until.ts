@@ -10,7 +10,7 @@ export const pauseAfter = (tookMs: number, pauseMs: number): number =>
   Math.max(pauseMs, Math.min(2 * tookMs, longestSlowPauseMs))
 
 /** Only a failure takes this long; less than a unit test may take, so that it says what it waited for. */
-const defaultDeadlineMs = 100_000
+const defaultDeadlineMs = 280_000
 
 /**
  * Waits until `isTrue` returns something true, and returns that; calls `meanwhile` in between. Throws after

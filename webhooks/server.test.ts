@@ -838,7 +838,7 @@ describe.each([
     await once(unused, 'secureConnect')
     await Promise.all([server.drain(0), once(unused, 'close')])
     expect(unused.destroyed).toBe(true)
-  }, 30_000)
+  })
 })
 
 describe('by HTTP/2, a request', () => {

@@ -103,7 +103,7 @@ export interface Console {
 }
 
 /** Only a failure takes this long. A machine that runs other tests beside this one can be slow. */
-const defaultDeadlineMs = 240_000
+const defaultDeadlineMs = 500_000
 const setting = (name: string) => {
   const value = process.env[name]
   if (value === undefined) throw new Error(`${name} is not set: run \`make test\``)

@@ -7,7 +7,7 @@ test('mutated requests all get a well-formed response, without an exception or a
   const { faults, allowed } = fuzz(1, 1000, () => 0)
   expect(faults).toEqual([])
   expect(allowed).toBeGreaterThan(0)
-}, 240_000)
+})
 
 // Ten times the goal, because nothing is warm here and other tests run as well. Quadratic cost would be a hundred times
 // the goal.
@@ -18,7 +18,7 @@ test('an adversary finds no request that costs more than 500 ms of CPU and 10 ms
   }
   const found = [1, 2, 3, 4].map((seed) => climb(seed, 12, cpuMs))
   expect(found.filter(({ score }) => score > 10)).toEqual([])
-}, 120_000)
+})
 
 test('a seed always generates the same request', () => {
   const first = Array.from({ length: 200 }, (_, seed) => mutatedReview(seed))

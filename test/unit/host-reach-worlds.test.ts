@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { play } from '../reach/play.ts'
 import { worlds } from '../reach/worlds.ts'
 
-test('no VM is stored with host reach that no cluster preset states for it', { timeout: 120_000 }, () => {
+test('no VM is stored with host reach that no cluster preset states for it', () => {
   const tally = { sent: 0, stored: 0, reaching: 0 }
   fc.assert(
     fc.property(worlds, (world) => {

@@ -217,7 +217,7 @@ function updated(sent: unknown, old: VirtualMachine): unknown {
   return fastJsonPatch.applyPatch(JSON.parse(JSON.stringify(sent)), [...operationsOf(result)]).newDocument.spec
 }
 
-test('a manifest that was admitted can be sent again, and changes nothing', { timeout: 120_000 }, () => {
+test('a manifest that was admitted can be sent again, and changes nothing', () => {
   const tally = { sent: 0, stored: 0, removed: 0 }
   fc.assert(
     fc.property(fc.oneof({ arbitrary: sendings, weight: 3 }, worlds), (given) => {
