@@ -84,7 +84,8 @@ export function stream(
   const finish = async () => {
     if (isClosed || isEnding) return
     isEnding = true
-    if (!(await isWhole())) return end(lost)
+    // Closed before its end: the connection broke, whoever listens again by now.
+    if (!guest.readableEnded || !(await isWhole())) return end(lost)
     client.end()
     disconnectIfStalled()
   }

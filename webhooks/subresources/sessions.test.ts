@@ -18,7 +18,7 @@ import { until } from '../../test/until.ts'
 import type { Access } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { userTenant, type Requester } from '../tenant-requests.ts'
-import { SessionRefusal, type EndpointRequest } from './session-client.ts'
+import { SessionRefusal, type EndpointRequest, type EndpointSession } from './session-client.ts'
 import { createSessionMetrics } from './session-metrics.ts'
 import type { SessionRequest } from './session-request.ts'
 import type { SessionLimits } from './session-places.ts'
@@ -46,7 +46,7 @@ const kinds: { readonly [kind: string]: Pick<SessionRequest, 'kind' | 'target'> 
 const theirs = 'of its user'
 
 /** Sessions behind a plain HTTP server, at `/KIND/NAMESPACE/NAME`; followed by `/config`, of the VM of a config. */
-async function start(given: { readonly limits?: SessionLimits; readonly open?: () => Promise<never> } = {}) {
+async function start(given: { readonly limits?: SessionLimits; readonly open?: () => Promise<EndpointSession> } = {}) {
   const clock = fakeClock()
   const guests: Duplex[] = []
   const asked: EndpointRequest[] = []
@@ -484,6 +484,16 @@ test.each([
     () => clock.advance(500),
   )
   expect([response.complete, await received]).toEqual([isListening, expected])
+})
+
+test.each(['log', 'screenshot'])('a %s whose connection to the node breaks is not complete', async (kind) => {
+  const [ours, theirs] = duplexPair()
+  const { read } = await start({ open: async () => ({ socket: ours }) })
+  const response = await read(`${kind}/default/web`)
+  theirs.write('a part')
+  await once(response, 'readable')
+  ours.destroy(new Error('ECONNRESET'))
+  await expect(text(response)).rejects.toThrow('aborted')
 })
 
 test.each([
