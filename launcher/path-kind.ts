@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises'
 
-/** With any other error, the storage does not show what is there. */
-const absent = ['ENOENT', 'ENOTDIR', 'EACCES', 'ELOOP', 'ENAMETOOLONG']
+/** With any other error, the storage does not show what is there: not either if its credentials have expired (EACCES). */
+const absent = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG']
 
 /** Symbolic links are `other`: whoever can write to a claim must not make the launcher read another file of the pod. */
 export async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'socket' | 'other' | 'absent'> {
