@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Clock } from '../runtime/clock.ts'
 import { downloadFailed } from '../runtime/launcher-api.ts'
+import { failLooks } from '../test/failing-looks.ts'
 import { type FileAnswer, type FileServer, sha256, startFileServer } from '../test/file-server.ts'
 import { qcow2Header } from '../test/qcow2.ts'
 import { HeldDevices } from './held-device.ts'
@@ -105,6 +106,15 @@ test.each<[string, FileAnswer]>([
   server.answers(answer, { status: 200, body: Buffer.alloc(9) })
   await expect(prepare(() => {}, false, '1Mi')).rejects.toThrow('has more than 68222976 bytes, which the claim')
   expect(await readdir(directory)).toEqual([lock])
+})
+
+test('a claim that may not be looked at is refused with the reason', async () => {
+  failLooks('EACCES')
+  await expect(prepare(() => {})).rejects.toMatchObject({
+    name: 'Refused',
+    reason: 'VolumeUnavailable',
+    message: 'volume "data": the claim data cannot be opened: EACCES',
+  })
 })
 
 test('a link that the guest of another VM plants in the claim is never written through, nor used', async () => {

@@ -71,8 +71,9 @@ export async function prepareClaim(name: string, claim: ClaimVolume, context: Cl
       if (error instanceof Refused) throw error
       return refuse(`${what}: ${error instanceof Error ? error.message : String(error)}`, error)
     })
+  const look = (path: string) => refusing('cannot be opened', kindOf(path))
   const task = { name, claim, context, refuse }
-  if ((await kindOf(context.block)) === 'block') {
+  if ((await look(context.block)) === 'block') {
     const fill = () => refusing('cannot be filled', prepareDevice(task))
     await refusing('cannot be opened', prepareBlock(task, fill))
     // One without a source has filled nothing, and another VM may have begun to.
@@ -80,12 +81,12 @@ export async function prepareClaim(name: string, claim: ClaimVolume, context: Cl
     if (state === 'unfinished') refuse('was not filled to the end, or another VM is filling it')
     return { kind: 'block', path: context.block, isReadOnly }
   }
-  if ((await kindOf(context.directory)) !== 'directory') return refuse('is not in the pod')
+  if ((await look(context.directory)) !== 'directory') return refuse('is not in the pod')
   if (claim.source !== undefined || claim.capacity !== undefined) {
     await refusing('cannot be filled', prepareFile(task))
   }
   const path = join(context.directory, 'disk.img')
-  return (await kindOf(path)) === 'file' ? { kind: 'file', path, isReadOnly } : refuse('has no file disk.img')
+  return (await look(path)) === 'file' ? { kind: 'file', path, isReadOnly } : refuse('has no file disk.img')
 }
 
 interface Task {

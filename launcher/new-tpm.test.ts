@@ -1,9 +1,9 @@
-import { syncBuiltinESMExports } from 'node:module'
-import fs, { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Domain } from '../api/domain/domain.ts'
+import { failLooks } from '../test/failing-looks.ts'
 import { beginTpms, finishTpms } from './new-tpm.ts'
 
 let claim: string
@@ -72,17 +72,6 @@ test('a link in place of the state or of its mark is not followed', async () => 
   expect(await readFile(join(other, 'disk.img'), 'utf8')).toBe('data')
   await rm(other, { recursive: true })
 })
-
-/** Until the test ends, nothing can be looked at. */
-function failLooks(code: string): void {
-  const { lstat } = fs
-  const use = (look: typeof lstat) => {
-    Object.assign(fs, { lstat: look })
-    syncBuiltinESMExports()
-  }
-  onTestFinished(() => use(lstat))
-  use((() => Promise.reject(Object.assign(new Error(code), { code }))) as typeof lstat)
-}
 
 test.each(['EIO', 'EACCES'])('state that the storage does not show (%s) gets no mark', async (code) => {
   await make('keys')

@@ -1,6 +1,6 @@
 import { lstat } from 'node:fs/promises'
 
-/** With any other error, the storage does not show what is there: not either if its credentials have expired (EACCES). */
+/** With any other error, such as EACCES from storage whose credentials have expired, it is not known what is there. */
 const absent = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG']
 
 /** Symbolic links are `other`: whoever can write to a claim must not make the launcher read another file of the pod. */
