@@ -1,5 +1,6 @@
 import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
 import { nodePaths } from '../../presets/grant.ts'
+import { leavesBelow, valueAtPath } from '../origins.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
@@ -12,6 +13,12 @@ const ungranted = (field: string, value?: unknown): Finding =>
   )
 
 /**
+ * The source that a path is in. It is one place if anything in it reaches the host: the part of a block device, the
+ * export of a socket and the image behind a configuration of the node decide what the guest gets.
+ */
+const sourceAround = (path: string): string | undefined => /^.*?\.source(?=\.)/.exec(path)?.[0]
+
+/**
  * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every
  * field that reaches the host must be granted, i.e. set by a cluster preset or filled in by completion itself.
  */
@@ -22,11 +29,16 @@ export const reach: Rule = {
     const findings: Finding[] = nodePaths(spec)
       .filter((path) => !isGranted(path))
       .map((path) => ungranted(path))
+    const sources = new Set<string>()
     walk(
       domain,
       ({ path, field, value }) => {
         if (reachOf(field, value) !== 'host') return true
-        if (isGranted(path)) return true
+        if (isGranted(path)) {
+          const source = sourceAround(path)
+          if (source !== undefined) sources.add(source)
+          return true
+        }
         const isBelow = typeof value === 'object' && value !== null && Object.keys(value).length > 0
         findings.push(ungranted(path, isBelow ? undefined : value))
         // Fields below a forbidden element are not reported again.
@@ -35,7 +47,12 @@ export const reach: Rule = {
       'spec.domain',
       hostKeys,
     )
-    return findings
+    const root = { spec: { domain } }
+    const found = findings.map(({ field }) => field)
+    const ofSources = [...sources]
+      .flatMap((source) => leavesBelow(valueAtPath(root, source), source))
+      .filter((leaf) => !isGranted(leaf) && !found.some((field) => leaf.startsWith(field)))
+    return [...findings, ...ofSources.map((leaf) => ungranted(leaf, valueAtPath(root, leaf)))]
   },
   example: example(
     { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } },

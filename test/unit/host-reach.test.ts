@@ -847,6 +847,55 @@ describe('a device that the node allocates', () => {
   })
 })
 
+describe('a source of which a part reaches the host is one place:', () => {
+  const disk = (type: string, source: object) => ({ type, device: 'disk', source, target: { dev: 'vdb' } })
+  const diskOf = (type: string, source: object) => ({ devices: { disks: [disk(type, source)] } }) as Domain
+  const slice = (offset: number, size: number) => ({
+    dev: '/dev/sdb',
+    slices: { slice: { type: 'storage', offset, size } },
+  })
+  const socket = (name: string) => ({ protocol: 'nbd', name, host: { transport: 'unix', socket: '/run/nbd.sock' } })
+  const configured = (name: string) => ({ protocol: 'rbd', name, config: { file: '/etc/ceph/a.conf' } })
+
+  test.each<[string, string, object, object, string[]]>([
+    [
+      'another part of a block device',
+      'block',
+      slice(1_048_576, 4096),
+      slice(0, 8192),
+      ['slices.slice.offset', 'slices.slice.size'],
+    ],
+    [
+      'a part of a block device',
+      'block',
+      { dev: '/dev/sdb' },
+      slice(0, 8192),
+      ['slices.slice.type', 'slices.slice.offset', 'slices.slice.size'],
+    ],
+    ['another export of a socket of the node', 'network', socket('mine'), socket('other'), ['name']],
+    [
+      'another image with a configuration of the node',
+      'network',
+      configured('pool/mine'),
+      configured('pool/other'),
+      ['name'],
+    ],
+  ])('%s is not granted', (_, type, stated, wanted, fields) => {
+    const preset = (strength: 'Default' | 'Enforce') => cluster('disk', { strength, domain: diskOf(type, stated) })
+    expect(refused(vmWith(diskOf(type, wanted)), [preset('Default')])).toEqual(
+      fields.map((field) => `devices.disks[0].source.${field}`),
+    )
+    // As sent and repeated.
+    for (const sent of [vmWith({}), vmWith(diskOf(type, stated))]) {
+      expect(refused(completed(sent, [preset('Default')]).vm, [preset('Default')])).toEqual([])
+    }
+    expect(refused(vmWith(diskOf(type, wanted)), [preset('Enforce')])).toEqual(
+      // What it does not state is not set back.
+      'slices' in wanted && !('slices' in stated) ? fields.map((field) => `devices.disks[0].source.${field}`) : [],
+    )
+  })
+})
+
 describe('a tap of a plugin of the node', () => {
   const lab = { dev: 'tap0', plugin: 'lab' }
   const devices = { interfaces: [{}] }
