@@ -373,21 +373,25 @@ describe('the controller and claims', () => {
     expect(await Promise.all(codes)).toEqual([200, 200, 403, 403, 403, 403])
   })
 
-  test('does not mark one beside a thousand annotations', async () => {
+  test('does not mark one beside a thousand annotations, or a hundred owners', async () => {
     const many = (prefix: string, count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}${index}`, '']))
+    const owners = (count: number) =>
+      Array.from({ length: count }, (_, index) => ({ apiVersion: 'v1', kind: 'Pod', name: `o${index}`, uid: `u${index}` }))
     const mark = { metadata: { annotations: { 'virtset.io/used': 'now' } } }
     const answers = [
       claimOf('many', { annotations: many('a', 1100) }),
       claimOf('few', { annotations: many('a', 900) }),
+      claimOf('owned', { ownerReferences: owners(200) }),
     ].map(async (claim) => {
       expect((await ask('POST', claims, claim, jane)).code).toBe(201)
       const { code, message } = await ask('PATCH', `${claims}/${claim.metadata.name}`, mark, controller)
       return `${code} ${message}`
     })
     expect(await Promise.all(answers)).toEqual([
-      expect.stringMatching(/^403 .*that has a thousand labels, annotations and owners/),
+      expect.stringMatching(/^403 .*that has a thousand labels and annotations, or a hundred owners/),
       expect.stringMatching(/^200 /),
+      expect.stringMatching(/^403 .*that has a thousand labels and annotations, or a hundred owners/),
     ])
   })
 })
