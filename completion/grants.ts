@@ -23,14 +23,14 @@ type Injected = Pick<Injection, 'vm' | 'grants' | 'removed' | 'cut'>
 /** Presets grant the values that they state and that existed before the defaults. Defaults need no grant. */
 export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
   const isCut = cutBy(removed)
-  const isCutEntry = cutEntries(cut)
+  const isCutPlace = cutPlaces(cut)
   const isOfOne = grantedAsOne(vm, grants)
   const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
   return {
     isGranted: (path) => {
       const before = valueAtPath(vm, path)
       if (before === undefined) return !isCut(path)
-      return !isCutEntry(path) && leavesBelow(before, path).every(isStated)
+      return !isCutPlace(path) && leavesBelow(before, path).every(isStated)
     },
     isStated,
     isCut,
@@ -38,7 +38,7 @@ export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
 }
 
 const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices|resourceClaims|taps)\[\d+\]/
-const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.source\b/
+const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.sources?\b/
 const entryPath = /^(spec\.(?:hostDevices|resourceClaims|taps))\[\d+\]$/
 const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
 
@@ -54,13 +54,14 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
 }
 
 /**
- * An entry that stands for something of the node is one place (`nodePaths`). A preset of the namespace that removes a
- * part of one makes it another that nobody states: a tap without its network is in that of the pod.
+ * An entry that stands for something of the node is one place (`nodePaths`), and so is a source. A preset of the
+ * namespace that removes a part of one makes it another that nobody states: a tap without its network is in that of the
+ * pod, and a block device without its slices is all of it.
  */
-const cutEntries =
+const cutPlaces =
   (cut: ReadonlySet<string>) =>
   (path: string): boolean =>
-    cut.has(entryPath.exec(path)?.[1] ?? '')
+    cut.has(entryPath.exec(path)?.[1] ?? '') || (sourcePath.test(path) && cut.has(`${deviceList(path)}.source`))
 
 /**
  * Whether one cluster preset states everything in a path's device that reaches the host. Halves of two devices would
@@ -114,9 +115,9 @@ export function statedGrants(stored: VirtualMachine, { grants, removed, cut }: I
   const isStatedIn = grants.isStatedIn(stored)
   const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
   const isStated = (path: string): boolean => isStatedIn(path) && isSameDevice(path, stored, enforced())
-  const isCutEntry = cutEntries(cut)
+  const isCutPlace = cutPlaces(cut)
   return {
-    isGranted: (path) => !isCutEntry(path) && leavesBelow(valueAtPath(stored, path), path).every(isStated),
+    isGranted: (path) => !isCutPlace(path) && leavesBelow(valueAtPath(stored, path), path).every(isStated),
     isStated,
     isCut: cutBy(removed),
   }

@@ -25,7 +25,7 @@ export interface Settled extends Provenance {
   readonly unsettled: readonly string[]
   /** Leaves whose value cluster presets state. */
   readonly granted: Granted
-  /** Lists with an item of which presets of the namespace removed a part, by path. */
+  /** Lists with an item of which presets of the namespace removed a part, by path, with `.source` if of its source. */
   readonly cut: ReadonlySet<string>
   readonly warnings: readonly string[]
 }
@@ -172,9 +172,12 @@ function cutLists(node: Node, removals: readonly Removal[], steps: Steps): Reado
   }
   visit(node)
   for (const { path } of own) {
-    for (let at = path; at.parent !== undefined; at = at.parent) {
+    for (let at = path, below = path; at.parent !== undefined; below = at, at = at.parent) {
       steps.spend(1)
-      if (remaining.has(at)) cut.add(pathText(at.parent))
+      if (!remaining.has(at)) continue
+      const list = pathText(at.parent)
+      cut.add(list)
+      if (below.key === 'source' || below.key === 'sources') cut.add(`${list}.source`)
     }
   }
   return cut

@@ -114,13 +114,12 @@ export async function kubeconfigAccess(
   }
 }
 
-/** As in client-go, a query counts for nothing. */
+/** As in client-go, a query counts for nothing; nor do a user and a password, which messages would show. */
 function serverOf({ name, server }: Pick<Cluster, 'name' | 'server'>): string {
   const url = URL.parse(server)
   if (url === null || !/^https?:$/.test(url.protocol))
     throw new Error(`kubeconfig: the server of cluster "${name}" must be a URL such as https://10.0.0.1:6443`)
-  url.search = ''
-  url.hash = ''
+  for (const part of ['search', 'hash', 'username', 'password'] as const) url[part] = ''
   return url.href.replace(/\/+$/, '')
 }
 

@@ -14,9 +14,10 @@ const ungranted = (field: string, value?: unknown): Finding =>
 
 /**
  * The source that a path is in. It is one place if anything in it reaches the host: the part of a block device, the
- * export of a socket and the image behind a configuration of the node decide what the guest gets.
+ * export of a socket, the image behind a configuration of the node, and whether QEMU connects to a socket or takes its
+ * place.
  */
-const sourceAround = (path: string): string | undefined => /^.*?\.source(?=\.)/.exec(path)?.[0]
+const sourceAround = (path: string): string | undefined => /^.*?\.sources?(?:\[\d+\])?(?=\.)/.exec(path)?.[0]
 
 /**
  * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every

@@ -894,6 +894,26 @@ describe('a source of which a part reaches the host is one place:', () => {
       'slices' in wanted && !('slices' in stated) ? fields.map((field) => `devices.disks[0].source.${field}`) : [],
     )
   })
+
+  test('a preset of the namespace cannot remove a part of it', () => {
+    const grant = (strength: 'Default' | 'Enforce') =>
+      cluster('disk', { strength, domain: diskOf('block', slice(0, 4096)) })
+    const cut = (path: string) => namespaced('cut', { strength: 'Enforce', remove: [`domain.devices.disks${path}`] })
+    const sliced = cut('[target.dev=vdb].source.slices')
+    expect(refused(vmWith({}), [grant('Default'), sliced])).toContain('devices.disks[0].source.dev')
+    expect(refused(vmWith({}), [grant('Default'), cut('[target.dev=vdb]')])).toEqual([])
+    expect(completed(vmWith({}), [grant('Enforce'), sliced]).vm.spec).toMatchObject({
+      domain: diskOf('block', slice(0, 4096)),
+    })
+  })
+
+  test('nor does a user choose whether QEMU connects to a socket of the node or takes its place', () => {
+    const serial = (source: object) =>
+      ({ devices: { serials: [{ type: 'unix', source, target: { port: 0 } }] } }) as Domain
+    const preset = cluster('socket', { strength: 'Enforce', domain: serial({ path: '/run/s.sock' }) })
+    expect(refused(vmWith({}), [preset])).toEqual([])
+    expect(refused(vmWith(serial({ mode: 'bind' })), [preset])).toEqual(['devices.serials[0].source.mode'])
+  })
 })
 
 describe('a tap of a plugin of the node', () => {
