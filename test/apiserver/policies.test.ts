@@ -377,7 +377,12 @@ describe('the controller and claims', () => {
     const many = (prefix: string, count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`${prefix}${index}`, '']))
     const owners = (count: number) =>
-      Array.from({ length: count }, (_, index) => ({ apiVersion: 'v1', kind: 'Pod', name: `o${index}`, uid: `u${index}` }))
+      Array.from({ length: count }, (_, index) => ({
+        apiVersion: 'v1',
+        kind: 'Pod',
+        name: `o${index}`,
+        uid: `u${index}`,
+      }))
     const mark = { metadata: { annotations: { 'virtset.io/used': 'now' } } }
     const answers = [
       claimOf('many', { annotations: many('a', 1100) }),
