@@ -11,6 +11,7 @@ import { fillAttachedVolumes } from './attached-volume.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
 import { canRemove } from '../presets/remove-path.ts'
+import { lazy } from '../presets/lazy.ts'
 import { byUser } from '../presets/source.ts'
 import { parentPath, relatedTo } from '../api/path.ts'
 import { filledObjects, inOrderOf, reproduce } from './reproduce.ts'
@@ -417,7 +418,9 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
   const fillings = (bare: VirtualMachine): readonly VirtualMachine[] =>
     [...everKnown(spec, options)].map((one) => ({ ...bare, spec: fill(bare, one, options).spec }))
   const isDefault = defaultsAlone(vm, reaching, grants, fillings)
-  const isFilled = (field: string) => !grants.isCut(field) && isDefault(field)
+  const reachingHost = lazy(() => new Set(hostPaths(spec)))
+  // Of a source that reaches the host, defaults may complete the rest.
+  const isFilled = (field: string) => !(grants.isCut(field) && reachingHost().has(field)) && isDefault(field)
   const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isFilled(field))
   const named = nameNodes(causes, provided, spec, checked.causesOn)
   return { causes: named.causes, warnings: [...checked.warnings, ...named.warnings] }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { lazy } from '../presets/lazy.ts'
-import { hostPaths } from '../presets/grant.ts'
+import { hostPaths, sourceAround } from '../presets/grant.ts'
 import type { Injection } from '../presets/inject.ts'
 import { withoutLeaves } from './reproduce.ts'
 import { leavesBelow, valueAtPath } from './origins.ts'
@@ -61,17 +61,18 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
 const cutPlaces =
   (cut: ReadonlySet<string>) =>
   (path: string): boolean =>
-    cut.has(entryPath.exec(path)?.[1] ?? '') || (sourcePath.test(path) && cut.has(`${deviceList(path)}.source`))
+    cut.has(entryPath.exec(path)?.[1] ?? '') || (/\.sources?\b/.test(path) && cut.has(devicePath.exec(path)?.[0] ?? ''))
 
 /**
- * Whether one cluster preset states everything in a path's device that reaches the host. Halves of two devices would
- * combine into a third.
+ * Whether one cluster preset states everything in a path's device that reaches the host, with the source around it.
+ * Halves of two devices would combine into a third.
  */
 function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: string) => boolean {
   const places = lazy(() => Object.groupBy(hostPaths(vm.spec), (path) => devicePath.exec(path)?.[0] ?? ''))
   const known = new Map<string, boolean>()
   const isOne = (device: string): boolean => {
-    const [first, ...others] = (places()[device] ?? [])
+    const whole = new Set((places()[device] ?? []).map((place) => sourceAround(place) ?? place))
+    const [first, ...others] = [...whole]
       .flatMap((place) => leavesBelow(valueAtPath(vm, place), place))
       .map(grants.grantorsAt)
       .filter((found) => found.length > 0)

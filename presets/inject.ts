@@ -48,7 +48,7 @@ export interface Injected extends Provenance {
   readonly unsettled: readonly string[]
   /** Leaves that cluster presets state, even if another preset is their origin. These may reach the host. */
   readonly grants: Grants
-  /** Lists with an item of which presets of the namespace removed a part, by path, with `.source` if of its source. */
+  /** Lists with an item of which presets of the namespace removed a part, and items with a source that lost one, by path. */
   readonly cut: ReadonlySet<string>
   readonly warnings: readonly string[]
   /** What presets in mode Audit and Warn would have changed, for the audit annotations. */

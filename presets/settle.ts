@@ -25,7 +25,7 @@ export interface Settled extends Provenance {
   readonly unsettled: readonly string[]
   /** Leaves whose value cluster presets state. */
   readonly granted: Granted
-  /** Lists with an item of which presets of the namespace removed a part, by path, with `.source` if of its source. */
+  /** Lists with an item of which presets of the namespace removed a part, and items with a source that lost one, by path. */
   readonly cut: ReadonlySet<string>
   readonly warnings: readonly string[]
 }
@@ -160,24 +160,28 @@ function cutLists(node: Node, removals: readonly Removal[], steps: Steps): Reado
   const cut = new Set<string>()
   const own = removals.filter(({ preset }) => preset.namespace !== undefined)
   if (own.length === 0) return cut
-  const remaining = new Set<Path>()
+  /** The items by their path before removals, with their index after them. */
+  const remaining = new Map<Path, number>()
   const visit = (at: Node): void => {
     steps.spend(1)
     if (at.kind === 'object') for (const entry of at.entries.values()) visit(entry)
     if (at.kind !== 'list') return
-    for (const item of at.items) {
-      remaining.add(item.path)
+    for (const [index, item] of at.items.entries()) {
+      remaining.set(item.path, index)
       visit(item.node)
     }
   }
   visit(node)
   for (const { path } of own) {
-    for (let at = path, below = path; at.parent !== undefined; below = at, at = at.parent) {
+    let isOfSource = false
+    for (let at = path; at.parent !== undefined; at = at.parent) {
       steps.spend(1)
-      if (!remaining.has(at)) continue
+      isOfSource ||= at.key === 'source' || at.key === 'sources'
+      const index = remaining.get(at)
+      if (index === undefined) continue
       const list = pathText(at.parent)
       cut.add(list)
-      if (below.key === 'source' || below.key === 'sources') cut.add(`${list}.source`)
+      if (isOfSource) cut.add(`${list}[${index}]`)
     }
   }
   return cut

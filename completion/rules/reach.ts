@@ -1,5 +1,5 @@
 import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
-import { nodePaths } from '../../presets/grant.ts'
+import { nodePaths, sourceAround } from '../../presets/grant.ts'
 import { leavesBelow, valueAtPath } from '../origins.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -11,13 +11,6 @@ const ungranted = (field: string, value?: unknown): Finding =>
     'reaches the host; only a ClusterVirtualMachinePreset can set it',
     'ask an operator for a ClusterVirtualMachinePreset that injects it',
   )
-
-/**
- * The source that a path is in. It is one place if anything in it reaches the host: the part of a block device, the
- * export of a socket, the image behind a configuration of the node, and whether QEMU connects to a socket or takes its
- * place.
- */
-const sourceAround = (path: string): string | undefined => /^.*?\.sources?(?:\[\d+\])?(?=\.)/.exec(path)?.[0]
 
 /**
  * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every

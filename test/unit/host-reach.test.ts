@@ -914,6 +914,74 @@ describe('a source of which a part reaches the host is one place:', () => {
     expect(refused(vmWith({}), [preset])).toEqual([])
     expect(refused(vmWith(serial({ mode: 'bind' })), [preset])).toEqual(['devices.serials[0].source.mode'])
   })
+
+  const ns = (...remove: string[]) => namespaced('cut', { strength: 'Enforce', remove })
+  const backing = (source: object): Domain =>
+    ({
+      devices: {
+        disks: [
+          {
+            type: 'file',
+            device: 'disk',
+            driver: { type: 'qcow2' },
+            source: { file: '/data/a.qcow2' },
+            backingStore: { type: 'block', format: { type: 'raw' }, source },
+            target: { dev: 'vdb' },
+          },
+        ],
+      },
+    }) as Domain
+
+  test('also behind another image, and not by halves of two presets', () => {
+    const grant = cluster('backing', { domain: backing(slice(0, 4096)) })
+    expect(refused(vmWith({}), [grant])).toEqual([])
+    const cut = ns('domain.devices.disks[target.dev=vdb].backingStore.source.slices')
+    expect(refused(vmWith({}), [grant, cut])).toContain('devices.disks[0].backingStore.source.dev')
+
+    const small = cluster('small', { domain: diskOf('block', { ...slice(0, 4096), dev: '/dev/sdb' }) })
+    const large = cluster('large', { domain: diskOf('block', { ...slice(0, 8192), dev: '/dev/sdc' }) })
+    const halves = vmWith(diskOf('block', { ...slice(0, 8192), dev: '/dev/sdb' }))
+    expect(refused(halves, [small])).toEqual(['devices.disks[0].source.slices.slice.size'])
+    expect(refused(halves, [small, large])).not.toEqual([])
+  })
+
+  test('what presets do to other devices of the list, or leave to defaults, does not concern it', () => {
+    const own = {
+      type: 'volume',
+      device: 'disk',
+      driver: { cache: 'none' },
+      source: { volume: 'data', startupPolicy: 'optional' },
+      target: { dev: 'vda' },
+    }
+    const vm = (source: object) => {
+      const made = vmWith({
+        devices: { disks: [own, { ...disk('network', source), target: { dev: 'vdb' } }] },
+      } as Domain)
+      return { ...made, spec: { ...made.spec, volumes: [{ name: 'data', emptyDisk: { capacity: '1Gi' } }] } }
+    }
+    const remote = {
+      protocol: 'ssh',
+      name: '/img',
+      host: { name: 'store' },
+      identity: { username: 'u', keyfile: '/etc/k' },
+    }
+    const grant = cluster('remote', { domain: diskOf('network', remote) })
+    const sent = vm(remote)
+    expect(refused(sent, [grant])).toEqual([])
+    for (const path of ['[target.dev=vda].source.startupPolicy', '[target.dev=vda].driver.cache']) {
+      expect(refused(sent, [grant, ns(`domain.devices.disks${path}`)])).toEqual([])
+    }
+  })
+
+  test('a label that is granted for a disk of the user does not make it a place', () => {
+    const label = { model: 'dac', relabel: false }
+    const grant = cluster('label', {
+      domain: { devices: { disks: [{ target: { dev: '*' }, source: { seclabels: [label] } }] } } as Domain,
+    })
+    const made = vmWith(diskOf('volume', { volume: 'data' }))
+    const vm = { ...made, spec: { ...made.spec, volumes: [{ name: 'data', emptyDisk: { capacity: '1Gi' } }] } }
+    expect(refused(vm, [grant])).toEqual([])
+  })
 })
 
 describe('a tap of a plugin of the node', () => {
