@@ -5,7 +5,7 @@ import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } f
 import type { ObjectMeta } from '../api/object.ts'
 import { imageVolumesOf } from '../api/volume.ts'
 import { canonicalSpelling } from '../api/domain/canonical.ts'
-import { hostPaths } from '../presets/grant.ts'
+import { hostPaths, sourceAround } from '../presets/grant.ts'
 import { maxSteps, maxStepsAgain, sizeOf, unmetered, within, type Steps } from '../api/steps.ts'
 import { fillAttachedVolumes } from './attached-volume.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
@@ -420,7 +420,8 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
   const isDefault = defaultsAlone(vm, reaching, grants, fillings)
   const reachingHost = lazy(() => new Set(hostPaths(spec)))
   // Of a source that reaches the host, defaults may complete the rest.
-  const isFilled = (field: string) => !(grants.isCut(field) && reachingHost().has(field)) && isDefault(field)
+  const isBeside = (field: string) => sourceAround(field) !== undefined && !reachingHost().has(field)
+  const isFilled = (field: string) => (!grants.isCut(field) || isBeside(field)) && isDefault(field)
   const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isFilled(field))
   const named = nameNodes(causes, provided, spec, checked.causesOn)
   return { causes: named.causes, warnings: [...checked.warnings, ...named.warnings] }

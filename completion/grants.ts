@@ -61,7 +61,9 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
 const cutPlaces =
   (cut: ReadonlySet<string>) =>
   (path: string): boolean =>
-    cut.has(entryPath.exec(path)?.[1] ?? '') || (/\.sources?\b/.test(path) && cut.has(devicePath.exec(path)?.[0] ?? ''))
+    cut.has(entryPath.exec(path)?.[1] ?? '') ||
+    cut.has(sourceAround(path) ?? '') ||
+    (/\.sources?\b/.test(path) && cut.has(devicePath.exec(path)?.[0] ?? ''))
 
 /**
  * Whether one cluster preset states everything in a path's device that reaches the host, with the source around it.

@@ -47,10 +47,10 @@ function hostFields(domain: Domain): readonly string[] {
 /**
  * The source that something which reaches the host is in. It is one place: the part of a block device, the export of a
  * socket, the image behind a configuration of the node, and whether QEMU connects to a socket or takes its place, decide
- * what the guest gets. Undefined for labels and reservations, which do not.
+ * what the guest gets. Undefined for labels, reservations and NUMA nodes, which do not.
  */
 export const sourceAround = (path: string): string | undefined =>
-  /\.(?:seclabels?|reservations)\b/.test(path) ? undefined : /^.*?\.sources?(?:\[\d+\])?(?=\.)/.exec(path)?.[0]
+  /\.(?:seclabels?|reservations|nodemask)\b/.test(path) ? undefined : /^.*?\.sources?(?:\[\d+\])?(?=\.)/.exec(path)?.[0]
 
 export const needsGrant = ({ kind, spec }: Preset): boolean =>
   kind === 'ClusterVirtualMachinePreset' && hostPaths(spec).length > 0

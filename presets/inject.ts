@@ -48,7 +48,10 @@ export interface Injected extends Provenance {
   readonly unsettled: readonly string[]
   /** Leaves that cluster presets state, even if another preset is their origin. These may reach the host. */
   readonly grants: Grants
-  /** Lists with an item of which presets of the namespace removed a part, and items with a source that lost one, by path. */
+  /**
+   * Lists with an item of which presets of the namespace removed a part, and items with a source that lost one, or that
+   * source if it is in no list, by path.
+   */
   readonly cut: ReadonlySet<string>
   readonly warnings: readonly string[]
   /** What presets in mode Audit and Warn would have changed, for the audit annotations. */

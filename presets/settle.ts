@@ -25,7 +25,10 @@ export interface Settled extends Provenance {
   readonly unsettled: readonly string[]
   /** Leaves whose value cluster presets state. */
   readonly granted: Granted
-  /** Lists with an item of which presets of the namespace removed a part, and items with a source that lost one, by path. */
+  /**
+   * Lists with an item of which presets of the namespace removed a part, and items with a source that lost one, or that
+   * source if it is in no list, by path.
+   */
   readonly cut: ReadonlySet<string>
   readonly warnings: readonly string[]
 }
@@ -174,15 +177,21 @@ function cutLists(node: Node, removals: readonly Removal[], steps: Steps): Reado
   visit(node)
   for (const { path } of own) {
     let isOfSource = false
+    let alone: Path | undefined
     for (let at = path; at.parent !== undefined; at = at.parent) {
       steps.spend(1)
-      isOfSource ||= at.key === 'source' || at.key === 'sources'
+      if (at.key === 'source' || at.key === 'sources') {
+        isOfSource = true
+        alone = at
+      }
+      if (typeof at.key === 'number') alone = undefined
       const index = remaining.get(at)
       if (index === undefined) continue
       const list = pathText(at.parent)
       cut.add(list)
       if (isOfSource) cut.add(`${list}[${index}]`)
     }
+    if (alone !== undefined) cut.add(pathText(alone))
   }
   return cut
 }

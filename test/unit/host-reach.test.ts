@@ -982,6 +982,40 @@ describe('a source of which a part reaches the host is one place:', () => {
     const vm = { ...made, spec: { ...made.spec, volumes: [{ name: 'data', emptyDisk: { capacity: '1Gi' } }] } }
     expect(refused(vm, [grant])).toEqual([])
   })
+
+  test('also in no list: the variable store', () => {
+    const loader = { readonly: true, type: 'pflash', format: 'raw', value: '/usr/share/edk2/ovmf/OVMF_CODE.fd' }
+    const nvram = { type: 'network', format: 'raw', source: socket('mine') }
+    const os = { ...base.os, firmware: 'efi', loader, nvram }
+    const grant = cluster('store', { domain: { features: { acpi: {} }, os } as Domain })
+    expect(refused(vmWith({}), [grant])).toEqual([])
+    expect(refused(vmWith({}), [grant, ns('domain.os.nvram.source.name')])).toEqual([
+      'os.nvram.source.host.transport',
+      'os.nvram.source.host.socket',
+    ])
+  })
+
+  test('defaults do not complete what was cut below another element that reaches the host', () => {
+    const label = { type: 'static', model: 'selinux', relabel: true, label: 'system_u:object_r:svirt_t:s0' } as const
+    const grant = cluster('label', { domain: { seclabels: [label] } })
+    expect(refused(vmWith({}), [grant])).toEqual([])
+    expect(refused(vmWith({}), [grant, ns('domain.seclabels[0].relabel')])).toEqual(['seclabels[0].relabel'])
+  })
+
+  test('NUMA nodes that are granted for memory of the user do not make it a place', () => {
+    const grant = cluster('node', {
+      domain: { devices: { memories: [{ alias: { name: '*' }, source: { nodemask: '0' } }] } } as Domain,
+    })
+    const memory = {
+      model: 'dimm',
+      source: { pagesize: { unit: 'KiB', value: 2048 } },
+      target: { size: { unit: 'MiB', value: 128 }, node: 0 },
+    }
+    const cells = [{ id: 0, cpus: '0', memory: 65_536, unit: 'KiB' }]
+    const maxMemory = { unit: 'MiB', value: 4096, slots: 4 }
+    const vm = vmWith({ cpu: { numa: { cells } }, maxMemory, devices: { memories: [memory] } } as Domain)
+    expect(refused(vm, [grant])).toEqual([])
+  })
 })
 
 describe('a tap of a plugin of the node', () => {
