@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { lazy } from '../presets/lazy.ts'
-import { hostPaths, sourceAround } from '../presets/grant.ts'
+import { hostPaths, isOptionOfSource, sourceAround } from '../presets/grant.ts'
 import type { Injection } from '../presets/inject.ts'
 import { withoutLeaves } from './reproduce.ts'
 import { leavesBelow, valueAtPath } from './origins.ts'
@@ -76,6 +76,7 @@ function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: st
     const whole = new Set((places()[device] ?? []).map((place) => sourceAround(place) ?? place))
     const [first, ...others] = [...whole]
       .flatMap((place) => leavesBelow(valueAtPath(vm, place), place))
+      .filter((leaf) => !isOptionOfSource(leaf))
       .map(grants.grantorsAt)
       .filter((found) => found.length > 0)
     return first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))

@@ -52,5 +52,12 @@ function hostFields(domain: Domain): readonly string[] {
 export const sourceAround = (path: string): string | undefined =>
   /\.(?:seclabels?|reservations|nodemask)\b/.test(path) ? undefined : /^.*?\.sources?(?:\[\d+\])?(?=\.)/.exec(path)?.[0]
 
+/**
+ * Whether a leaf of a source only says what happens while the source cannot be reached: it does not decide what the
+ * guest gets. `index` is what libvirt reports.
+ */
+export const isOptionOfSource = (path: string): boolean =>
+  /\.sources?(?:\[\d+\])?\.(?:startupPolicy|reconnect|index)\b/.test(path)
+
 export const needsGrant = ({ kind, spec }: Preset): boolean =>
   kind === 'ClusterVirtualMachinePreset' && hostPaths(spec).length > 0

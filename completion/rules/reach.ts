@@ -1,5 +1,5 @@
 import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
-import { nodePaths, sourceAround } from '../../presets/grant.ts'
+import { isOptionOfSource, nodePaths, sourceAround } from '../../presets/grant.ts'
 import { leavesBelow, valueAtPath } from '../origins.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -45,7 +45,7 @@ export const reach: Rule = {
     const found = findings.map(({ field }) => field)
     const ofSources = [...sources]
       .flatMap((source) => leavesBelow(valueAtPath(root, source), source))
-      .filter((leaf) => !isGranted(leaf) && !found.some((field) => leaf.startsWith(field)))
+      .filter((leaf) => !isOptionOfSource(leaf) && !isGranted(leaf) && !found.some((field) => leaf.startsWith(field)))
     return [...findings, ...ofSources.map((leaf) => ungranted(leaf, valueAtPath(root, leaf)))]
   },
   example: example(

@@ -1002,6 +1002,32 @@ describe('a source of which a part reaches the host is one place:', () => {
     expect(refused(vmWith({}), [grant, ns('domain.seclabels[0].relabel')])).toEqual(['seclabels[0].relabel'])
   })
 
+  test.each([
+    ['a user', vmWith(diskOf('block', { startupPolicy: 'optional' })), []],
+    [
+      'a preset of the namespace',
+      vmWith({}),
+      [namespaced('option', { domain: diskOf('block', { startupPolicy: 'optional' }) })],
+    ],
+    [
+      'another preset of the cluster',
+      vmWith({}),
+      [
+        cluster('option', {
+          domain: {
+            devices: { disks: [{ target: { dev: '*' }, source: { startupPolicy: 'optional' } }] },
+          } as Domain,
+        }),
+      ],
+    ],
+  ])('%s may state what happens while it is missing', (_, vm, presets) => {
+    const all = [cluster('disk', { domain: diskOf('block', slice(0, 4096)) }), ...presets]
+    const { vm: stored } = completed(vm, all)
+    expect(stored.spec.domain.devices?.disks?.[0]?.source).toEqual({ ...slice(0, 4096), startupPolicy: 'optional' })
+    expect(ungrantedReach(stored, options(all))).toEqual([])
+    expect(refused(stored, all)).toEqual([])
+  })
+
   test('NUMA nodes that are granted for memory of the user do not make it a place', () => {
     const grant = cluster('node', {
       domain: { devices: { memories: [{ alias: { name: '*' }, source: { nodemask: '0' } }] } } as Domain,
