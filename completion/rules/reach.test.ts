@@ -57,3 +57,18 @@ test('a cause names the field, its value, its origin, and how to get it granted'
     },
   ])
 })
+
+test('thousands of servers in a granted source are checked in a time that is linear in their number', () => {
+  const count = 8000
+  const hosts = Array.from({ length: count }, (_, index) => ({ transport: 'unix' as const, socket: `/run/${index}` }))
+  const source = { protocol: 'rbd' as const, name: 'pool/image', config: { file: '/etc/ceph/a.conf' }, hosts }
+  const since = process.cpuUsage()
+  const found = check({ devices: { disks: [{ type: 'network', source, target: { dev: 'vda' } }] } }, [
+    'spec.domain.devices.disks[0].source.config.file',
+  ])
+  const { user: userTime, system } = process.cpuUsage(since)
+  // The most causes that are reported.
+  expect(found).toHaveLength(256)
+  // A third of a second without other load. To compare each with all others takes twenty seconds.
+  expect((userTime + system) / 1e6).toBeLessThan(5)
+})

@@ -1,3 +1,4 @@
+import { relatedTo } from '../../api/path.ts'
 import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
 import { isOptionOfSource, nodePaths, sourceAround } from '../../presets/grant.ts'
 import { leavesBelow, valueAtPath } from '../origins.ts'
@@ -42,10 +43,10 @@ export const reach: Rule = {
       hostKeys,
     )
     const root = { spec: { domain } }
-    const found = findings.map(({ field }) => field)
+    const isReported = relatedTo(findings.map(({ field }) => field))
     const ofSources = [...sources]
       .flatMap((source) => leavesBelow(valueAtPath(root, source), source))
-      .filter((leaf) => !isOptionOfSource(leaf) && !isGranted(leaf) && !found.some((field) => leaf.startsWith(field)))
+      .filter((leaf) => !isOptionOfSource(leaf) && !isReported(leaf) && !isGranted(leaf))
     return [...findings, ...ofSources.map((leaf) => ungranted(leaf, valueAtPath(root, leaf)))]
   },
   example: example(
