@@ -205,9 +205,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     const { namespace, name, resourceVersion, uid } = config.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
     // The merge would keep that of the restart before, and with it end another guest.
-    const { gracePeriodSeconds: before } = config.status?.restart ?? {}
-    const without = before === undefined ? {} : { gracePeriodSeconds: null }
-    const body = { metadata: { uid, resourceVersion }, status: { restart: { ...without, ...restart } } }
+    const body = { metadata: { uid, resourceVersion }, status: { restart: { gracePeriodSeconds: null, ...restart } } }
     await kube.patch(virtualMachineConfigs, ref, { type: 'merge', body }, { ...options, subresource: 'status', dryRun })
   }
 
