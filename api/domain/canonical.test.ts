@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { domains } from '../../test/arbitraries/domain.ts'
 import { canonical, canonicalSpelling } from './canonical.ts'
+import { elementOf, type Element } from './description.ts'
+import { domain as root } from './domain.ts'
 import { writeDomain } from './xml.ts'
 
 /** As JSON, so that the order of keys matters. */
@@ -111,9 +113,31 @@ test.each([
     '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
     '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
   ],
+  [
+    'a list of one remains a list',
+    '{"devices":{"serials":[{"sources":[{"path":"/run/a"}]}]}}',
+    '{"devices":{"serials":[{"sources":[{"path":"/run/a"}]}]}}',
+  ],
 ])('only the spelling: %s', (_, json, expected) =>
   expect(JSON.stringify(canonicalSpelling(JSON.parse(json)))).toBe(expected),
 )
+
+/** A domain for each list of elements: with one empty item of it, and what it is in. */
+function* listsOfOne(element: Element, above: readonly Element[] = []): Generator<object> {
+  if (above.includes(element)) return
+  for (const [key, field] of Object.entries(element.fields)) {
+    if (field.at !== 'child' && field.at !== 'children') continue
+    if (field.at === 'children') yield { [key]: [{}] }
+    for (const below of listsOfOne(elementOf(field), [...above, element]))
+      yield { [key]: field.at === 'children' ? [below] : below }
+  }
+}
+
+test('only the spelling: every list of one remains at its path', () => {
+  const given = [...listsOfOne(root)]
+  expect(given.length).toBeGreaterThan(100)
+  expect(given.map((one) => canonicalSpelling(one))).toEqual(given)
+})
 
 test('is idempotent and does not modify its input', () =>
   fc.assert(

@@ -85,8 +85,9 @@ const putList = (
     return
   }
   const items = value.map(item)
-  if (single !== undefined && items.length === 1 && !Object.hasOwn(result, single)) result[single] = items[0]
-  else result[key] = (path === undefined ? undefined : orders[path])?.(items) ?? items
+  if (path === undefined) result[key] = items
+  else if (single !== undefined && items.length === 1 && !Object.hasOwn(result, single)) result[single] = items[0]
+  else result[key] = orders[path]?.(items) ?? items
 }
 
 const canonicalField = (

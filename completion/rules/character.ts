@@ -37,6 +37,9 @@ const charactersOf = (domain: Domain): readonly PlacedCharacter[] => {
   return found
 }
 
+const endsOf = ({ source, sources }: Character): NonNullable<Character['sources']> =>
+  sources ?? (source ? [source] : [])
+
 const serial = (more: DeviceOf<'serials'>): Domain => ({ devices: { serials: [more] } })
 
 const characterSource: Rule = {
@@ -51,13 +54,9 @@ const characterSource: Rule = {
   example: example(serial({ type: 'file' }), serial({ type: 'file', source: { path: '/log' } })),
 }
 
-function* sourceFaults(
-  { type, source, sources }: Character,
-  at: string,
-  hasOwnSocket: boolean,
-  isRedirected: boolean,
-): Iterable<Finding> {
-  const ends = sources ?? (source ? [source] : [])
+function* sourceFaults(device: Character, at: string, hasOwnSocket: boolean, isRedirected: boolean): Iterable<Finding> {
+  const { type } = device
+  const ends = endsOf(device)
   const has = (key: 'path' | 'host' | 'service' | 'channel'): boolean =>
     ends.some((end) => end[key] !== undefined && end[key] !== '')
   const demand = (key: 'path' | 'host' | 'service' | 'channel'): Finding[] =>
@@ -98,7 +97,7 @@ const characterReconnect: Rule = {
   about: ['reconnect'],
   *check({ domain }) {
     for (const { at, device } of charactersOf(domain)) {
-      const { source } = device
+      const [source] = endsOf(device)
       if (!source?.reconnect) continue
       if (source.mode === 'bind')
         yield forbidden(`${at}.source.reconnect`, undefined, 'can only be set for mode connect')
@@ -174,9 +173,10 @@ const channelSocket: Rule = {
   about: ['channels'],
   *check({ domain }) {
     const most = longestChannelName(domain.name)
-    for (const [index, { type, source, target }] of list(domain, 'channels').entries()) {
-      const { name } = target ?? {}
-      if (type !== 'unix' || source?.path !== undefined || name === undefined || Buffer.byteLength(name) <= most)
+    for (const [index, channel] of list(domain, 'channels').entries()) {
+      const { name } = channel.target ?? {}
+      const [end] = endsOf(channel)
+      if (channel.type !== 'unix' || end?.path !== undefined || name === undefined || Buffer.byteLength(name) <= most)
         continue
       const message = `must be at most ${most} bytes: it is part of the path of a socket`
       yield invalid(`spec.domain.devices.channels[${index}].target.name`, name, message)

@@ -847,6 +847,54 @@ describe('a device that the node allocates', () => {
   })
 })
 
+describe('what reaches the host is refused in a list of one, too:', () => {
+  const volumes = [{ name: 'data', emptyDisk: { capacity: '1Gi' } }]
+  const disk = (type: string, source: object) => ({ type, source, target: { dev: 'vda' } })
+  test.each<[string, object, readonly string[]]>([
+    [
+      'the socket of a serial port',
+      { serials: [{ type: 'unix', sources: [{ path: '/run/a.sock', mode: 'bind' }] }] },
+      ['serials[0].sources[0].path'],
+    ],
+    [
+      'the socket of a source of random numbers',
+      { rngs: [{ model: 'virtio', backend: { model: 'egd', type: 'unix', sources: [{ path: '/run/a.sock' }] } }] },
+      ['rngs[0].backend.model', 'rngs[0].backend.sources[0].path'],
+    ],
+    [
+      'the socket of a server',
+      { disks: [disk('network', { protocol: 'nbd', hosts: [{ transport: 'unix', socket: '/run/a.sock' }] })] },
+      ['disks[0].source.hosts[0].transport', 'disks[0].source.hosts[0].socket'],
+    ],
+    [
+      'the label of an image',
+      { disks: [disk('volume', { volume: 'data', seclabels: [{ model: 'dac', relabel: false }] })] },
+      ['disks[0].source.seclabels[0].model', 'disks[0].source.seclabels[0].relabel'],
+    ],
+    [
+      'the server of a SCSI unit',
+      {
+        hostdevs: [
+          {
+            mode: 'subsystem',
+            type: 'scsi',
+            source: { protocol: 'iscsi', name: 'iqn.2014-08.a:b/1', hosts: [{ name: 'h' }] },
+          },
+        ],
+      },
+      ['type', 'source.protocol', 'source.name', 'source.hosts[0].name'].map((field) => `hostdevs[0].${field}`),
+    ],
+  ])('%s', (_, devices, fields) => {
+    const vm = vmWith({ devices } as Domain)
+    const sent = { ...vm, spec: { ...vm.spec, ...('disks' in devices ? { volumes } : {}) } }
+    expect(refused(sent, [])).toEqual(fields.map((field) => `devices.${field}`))
+    const { vm: stored } = complete(sent, { ...options([]), skipRules: true }) as Completed
+    expect(ungrantedReach(stored, options([])).map(({ field }) => field)).toEqual(
+      expect.arrayContaining(fields.map((field) => `spec.domain.devices.${field}`)),
+    )
+  })
+})
+
 describe('a source of which a part reaches the host is one place:', () => {
   const disk = (type: string, source: object) => ({ type, device: 'disk', source, target: { dev: 'vdb' } })
   const diskOf = (type: string, source: object) => ({ devices: { disks: [disk(type, source)] } }) as Domain
