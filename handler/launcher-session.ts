@@ -5,11 +5,10 @@ import { pacedOptions } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../runtime/launcher-api.ts'
 import {
-  parsePosition,
+  parseHead,
   pathOfTarget,
-  positionHeader,
   sessionProtocol,
-  type ConsolePosition,
+  type SessionHead,
   type SessionTarget,
 } from '../runtime/session-api.ts'
 import { deliverPiecewise, textOf } from '../runtime/untrusted-response.ts'
@@ -17,9 +16,8 @@ import { absence, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
 
 /** A session with a launcher. */
-export interface LauncherSession {
+export interface LauncherSession extends SessionHead {
   readonly socket: Duplex
-  readonly position?: ConsolePosition
 }
 
 /** For the whole opening. A launcher responds at once, except while a console is being opened. */
@@ -67,8 +65,7 @@ export async function openLauncherSession(
       if (response.headers.upgrade?.toLowerCase() !== sessionProtocol) return fail(misbehaves('another protocol'))
       deliverWhole()
       if (head.length > 0) socket.unshift(head)
-      const position = parsePosition(String(response.headers[positionHeader] ?? ''))
-      resolve({ socket, ...(position === undefined ? {} : { position }) })
+      resolve({ socket, ...parseHead(response.headers) })
     })
     .once('information', () => fail(misbehaves('an interim response')))
     .on('response', (response) => {

@@ -16,9 +16,8 @@ import { listen } from '../runtime/listen.ts'
 import type { Logger } from '../runtime/log.ts'
 import { limitRecords } from '../runtime/record-limit.ts'
 import {
-  formatPosition,
+  formatHead,
   poolOf,
-  positionHeader,
   sessionProtocol,
   sessionsPerVm,
   type SessionPool,
@@ -149,11 +148,8 @@ export async function startSessionServer(options: SessionServerOptions): Promise
         inner.socket.destroy()
         return
       }
-      const position = inner.position === undefined ? '' : `${positionHeader}: ${formatPosition(inner.position)}\r\n`
       accept()
-      socket.write(
-        `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${sessionProtocol}\r\n${position}\r\n`,
-      )
+      socket.write(formatHead(sessionProtocol, inner))
       const { sent, received } = await carry(socket, inner.socket, clock)
       log.debug({ podUID, kind: target.kind, sent, received }, 'a session ended')
     } finally {

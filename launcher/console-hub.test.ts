@@ -90,6 +90,34 @@ test('without following, a session ends with the past', async () => {
   expect([log.text, log.hasEnded]).toEqual(['bc', true])
 })
 
+const marked = (isFollowing: boolean): ConsoleTarget => ({ ...withPast(), isFollowing, isEndMarked: true })
+
+test('the end of the output is marked for a session that asks for it, and its marks are escaped', async () => {
+  const { hub, guests, print, join } = await start()
+  await print('a')
+  guests[0]?.write(Buffer.from([0xff]))
+  const [following, past, plain] = [await join(marked(true)), await join(marked(false)), await join(withPast())]
+  await print('b')
+  guests[0]?.end()
+  void hub.end()
+  await settle()
+  const late = await join(marked(true))
+  expect([past.text, plain.text]).toEqual(['a\xff\xff\xff\0', 'a\xffb'])
+  for (const whole of [following, late]) expect(whole.text).toBe('a\xff\xffb\xff\0')
+  expect([following, past, plain, late].map(({ hasEnded }) => hasEnded)).toEqual([true, true, true, true])
+})
+
+test('the end of a session that ends before the output is not marked', async () => {
+  const { hub, print, join } = await start()
+  const reader = await join(marked(true))
+  await print('a')
+  reader.socket.end()
+  await settle()
+  void hub.end()
+  await settle()
+  expect([reader.text, reader.hasEnded]).toEqual(['a', true])
+})
+
 test('single bytes of the guest are sent together, the first one at once', async () => {
   const { clock, guests, join } = await start()
   const reader = await join()

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { endMark, escaped } from '../runtime/end-mark.ts'
 import type { Logger } from '../runtime/log.ts'
 import { consolePastBytes, sessionsPerVm, type ConsolePosition, type ConsoleTarget } from '../runtime/session-api.ts'
 import { ConsolePast } from './console-past.ts'
@@ -51,6 +52,8 @@ export class ConsoleHub {
   readonly #sockets = new Set<Duplex>()
   /** They end once they have it. */
   readonly #pastReaders = new Set<Duplex>()
+  /** The readers whose end is marked. */
+  readonly #marked = new WeakSet<Duplex>()
   /** Sessions that were admitted, and have no socket yet: several can be admitted before the first one starts. */
   #joining = 0
   #stream: Duplex | undefined
@@ -128,8 +131,10 @@ export class ConsoleHub {
     this.#joining++
     return {
       position: { epoch: this.#epoch, offset },
+      ...(target.isEndMarked ? { isEndMarked: true } : {}),
       start: (socket) => {
         this.#joining--
+        if (target.isEndMarked) this.#marked.add(socket)
         this.#carry(socket, offset, target.isFollowing)
       },
       cancel: () => void this.#joining--,
@@ -150,14 +155,22 @@ export class ConsoleHub {
       among.delete(socket)
       this.#held.delete(socket)
     })
-    socket.write(this.#past.from(Math.max(offset, this.#past.start)))
-    if (!isFollowing || this.#isWhole) {
-      socket.resume().end()
-      return
-    }
+    socket.write(this.#encoded(socket, this.#past.from(Math.max(offset, this.#past.start))))
+    if (!isFollowing || this.#isWhole) return this.#end(socket.resume())
     socket.on('data', (chunk: Buffer) => this.#type(socket, chunk))
     if (socket.readableEnded) socket.end()
     socket.once('end', () => socket.end())
+  }
+
+  #encoded(socket: Duplex, chunk: Buffer): Buffer {
+    return this.#marked.has(socket) ? escaped(chunk) : chunk
+  }
+
+  /** All of the output was sent. */
+  #end(socket: Duplex): void {
+    if (!socket.writable) return
+    if (this.#marked.has(socket)) socket.write(endMark)
+    socket.end()
   }
 
   /** What is typed while libvirtd restarts waits for its console; at most a chunk of each open session is held. */
@@ -216,7 +229,7 @@ export class ConsoleHub {
     this.#isWhole = true
     this.#send()
     const accepted = [...this.#sockets, ...this.#pastReaders].map(
-      (socket) => new Promise((resolve) => socket.once('finish', resolve).once('close', resolve).end()),
+      (socket) => new Promise((resolve) => this.#end(socket.once('finish', resolve).once('close', resolve))),
     )
     void Promise.all(accepted).then(() => this.#finished.resolve())
   }
@@ -243,7 +256,8 @@ export class ConsoleHub {
     this.#past.append(chunk)
     for (const socket of this.#sockets) {
       if (!socket.writable) continue
-      if (socket.writableLength + chunk.length <= maxLagBytes) socket.write(chunk)
+      const sent = this.#encoded(socket, chunk)
+      if (socket.writableLength + sent.length <= maxLagBytes) socket.write(sent)
       else {
         this.#options.log.info(
           { lagBytes: socket.writableLength },

@@ -1,13 +1,11 @@
 import type { Duplex } from 'node:stream'
 import { carry } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
-import type { ConsolePosition, ConsoleTarget, SessionTarget } from '../runtime/session-api.ts'
+import type { ConsoleTarget, SessionHead, SessionTarget } from '../runtime/session-api.ts'
 import { Refused } from './refused.ts'
 
 /** A session that was admitted. It counts until its socket is closed. */
-export interface GuestSession {
-  /** The position of the first byte; only for a console. */
-  readonly position?: ConsolePosition
+export interface GuestSession extends SessionHead {
   /** Carries bytes between the socket and the guest until one of them ends. */
   start(socket: Duplex): void
   /** The client has gone before the start. */

@@ -23,7 +23,7 @@ import {
 } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import { InvalidNetworkMessage, parseTapAddresses, type TapAddress } from '../runtime/network-api.ts'
-import { formatPosition, parseTarget, positionHeader, sessionProtocol } from '../runtime/session-api.ts'
+import { formatHead, parseTarget, sessionProtocol } from '../runtime/session-api.ts'
 import type { ProbeResult } from './guest-probe.ts'
 import { openGuestSession, type GuestSessions } from './guest-session.ts'
 import { knownPartOf } from './known-part.ts'
@@ -215,9 +215,7 @@ async function openSession(
   try {
     const session = await openGuestSession(sessions, target)
     if (socket.destroyed) return session.cancel()
-    const position = session.position && `${positionHeader}: ${formatPosition(session.position)}\r\n`
-    const headers = `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n${position ?? ''}`
-    socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`)
+    socket.write(formatHead(upgrade, session))
     socket.unshift(head)
     session.start(socket)
   } catch (error) {

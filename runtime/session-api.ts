@@ -1,9 +1,12 @@
+import type { IncomingHttpHeaders } from 'node:http'
+
 /**
  * What webhooks, handler and launcher agree on about sessions: connections to a guest, such as its console. Each of
  * them opens one at the next with an HTTP/1.1 upgrade; afterwards both sides send plain bytes:
  *
  *     GET /console?tail=BYTES           Upgrade: virtset   101: the first serial console, both ways
  *     GET /console?after=POSITION
+ *     GET /console?mark=true                               the same, with a marked end: end-mark.ts
  *     GET /vnc                                             101: RFB with QEMU's VNC server, both ways
  *     GET /tcp/PORT                                        101: a TCP connection to a port of the pod, both ways
  *     GET /screenshot                                      101: a PNG of the first screen, then the end
@@ -11,7 +14,8 @@
  *
  * The launcher retains the last output of the console. A session begins `tail` bytes before its end, or after a
  * position, or with the oldest bytes that are retained if that is later. The header `virtset-position` of the 101 has
- * the position of the first byte. With `follow=false`, a session ends with the output that exists.
+ * the position of the first byte. With `follow=false`, a session ends with the output that exists. The 101 of a session
+ * whose end is marked has the header `virtset-end: marked`; launchers and handlers of earlier versions mark none.
  */
 
 /** A place in the output of a console. */
@@ -27,6 +31,7 @@ export interface ConsoleTarget {
   readonly tailBytes?: number
   readonly after?: ConsolePosition
   readonly isFollowing: boolean
+  readonly isEndMarked?: true
 }
 
 export interface PortTarget {
@@ -47,6 +52,14 @@ export type SessionTarget =
 export const sessionProtocol = 'virtset'
 
 export const positionHeader = 'virtset-position'
+const endHeader = 'virtset-end'
+
+/** What the 101 states of the console. */
+export interface SessionHead {
+  /** The position of the first byte; only of a console. */
+  readonly position?: ConsolePosition
+  readonly isEndMarked?: true
+}
 
 /** How much output of a console a launcher retains. */
 export const consolePastBytes = 256 * 1024
@@ -76,11 +89,12 @@ export function pathOfTarget(target: SessionTarget): string {
   return target.kind === 'tcp' ? `/tcp/${target.port}` : `/${target.kind}`
 }
 
-function consolePath({ tailBytes, after, isFollowing }: ConsoleTarget): string {
+function consolePath({ tailBytes, after, isFollowing, isEndMarked }: ConsoleTarget): string {
   const query = new URLSearchParams({
     ...(tailBytes === undefined ? {} : { tail: String(tailBytes) }),
     ...(after === undefined ? {} : { after: formatPosition(after) }),
     ...(isFollowing ? {} : { follow: 'false' }),
+    ...(isEndMarked ? { mark: 'true' } : {}),
   })
   return `/console${query.size > 0 ? `?${query.toString()}` : ''}`
 }
@@ -104,6 +118,26 @@ export function parseTarget(path: string): SessionTarget | undefined {
     ...(tail === undefined ? {} : { tailBytes: Number(tail) }),
     ...(position === undefined ? {} : { after: position }),
     isFollowing: follow !== 'false',
+    ...(url.searchParams.get('mark') === 'true' ? { isEndMarked: true } : {}),
+  }
+}
+
+/** The 101 that begins a session. */
+export function formatHead(upgrade: string, { position, isEndMarked }: SessionHead): string {
+  const headers = [
+    ...(position === undefined ? [] : [`${positionHeader}: ${formatPosition(position)}`]),
+    ...(isEndMarked ? [`${endHeader}: marked`] : []),
+  ]
+  const lines = ['HTTP/1.1 101 Switching Protocols', 'Connection: Upgrade', `Upgrade: ${upgrade}`, ...headers]
+  return `${lines.join('\r\n')}\r\n\r\n`
+}
+
+/** @param headers those of the 101 */
+export function parseHead(headers: IncomingHttpHeaders): SessionHead {
+  const position = parsePosition(String(headers[positionHeader] ?? ''))
+  return {
+    ...(position === undefined ? {} : { position }),
+    ...(headers[endHeader] === 'marked' ? { isEndMarked: true } : {}),
   }
 }
 

@@ -88,7 +88,7 @@ const startHandler = () =>
       const session = await hub.join(target)
       const [ours, theirs] = duplexPair()
       session.start(theirs)
-      return { socket: ours, position: session.position }
+      return { ...session, socket: ours }
     },
     log,
     clock: systemClock,

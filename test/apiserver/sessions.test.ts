@@ -62,6 +62,9 @@ const used = (seconds: number): GuestMetrics => ({
   network: [{ name: 'eth0', receivedBytes: 0, sentBytes: 0 }],
 })
 
+/** The launchers' ends of sessions with consoles. */
+const consoles: Duplex[] = []
+
 /** A launcher's console, whose guest echoes in capitals. @returns the guest */
 function startHub(uid: string): Duplex {
   const [ours, theirs] = duplexPair()
@@ -101,7 +104,8 @@ beforeAll(async () => {
       }
       const session = await hubs.get(uid)!.join(target)
       session.start(theirs)
-      return { socket: ours, position: session.position }
+      consoles.push(theirs)
+      return { ...session, socket: ours }
     },
     log,
     clock: systemClock,
@@ -306,6 +310,12 @@ test('users who send frames in records of one byte do not exhaust the memory of 
 test('the log of a console is a plain response', async () => {
   const response = await readLog('web', 'edit', '?tailBytes=100')
   expect([response.statusCode, await text(response)]).toEqual([200, expect.stringContaining('booting\n')])
+})
+
+test('the log of a console whose launcher is killed is not complete', async () => {
+  const response = await readLog('web', 'edit', '?follow=true')
+  consoles.at(-1)?.end()
+  await expect(text(response)).rejects.toThrow('aborted')
 })
 
 test.each([

@@ -7,22 +7,15 @@ import type { Clock } from '../../runtime/clock.ts'
 import { endpointPath } from '../../runtime/handler-sessions.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
 import { limitRecords } from '../../runtime/record-limit.ts'
-import {
-  parsePosition,
-  positionHeader,
-  sessionProtocol,
-  type ConsolePosition,
-  type SessionTarget,
-} from '../../runtime/session-api.ts'
+import { parseHead, sessionProtocol, type SessionHead, type SessionTarget } from '../../runtime/session-api.ts'
 import { deliverPiecewise, textOf } from '../../runtime/untrusted-response.ts'
 import type { Status } from '../admission/request.ts'
 import { parseEndpointAddress } from './endpoint-address.ts'
 import { createNodeConnections, type NodeConnections } from './node-connections.ts'
 
 /** A session at the handler of a node. */
-export interface EndpointSession {
+export interface EndpointSession extends SessionHead {
   readonly socket: Duplex
-  readonly position?: ConsolePosition
 }
 
 type RefusalStatus = Status & { readonly retryAfterSeconds?: number }
@@ -154,8 +147,7 @@ function upgrade(
       hasResponded = true
       deliverWhole()
       if (head.length > 0) socket.unshift(head)
-      const position = parsePosition(String(response.headers[positionHeader] ?? ''))
-      resolve({ socket, ...(position === undefined ? {} : { position }) })
+      resolve({ socket, ...parseHead(response.headers) })
     })
     .once('information', () => {
       reject(misbehavior('an interim response'))

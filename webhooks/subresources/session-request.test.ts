@@ -9,8 +9,8 @@ test.each([
   ['attach/console', '', 'console', { tailBytes: consolePastBytes, isFollowing: true }],
   ['attach/console', 'tailBytes=5&follow=false', 'console', { tailBytes: 5, isFollowing: true }],
   ['attach/console', 'after=0123abcd.7', 'console', { after: { epoch: '0123abcd', offset: 7 }, isFollowing: true }],
-  ['log', '', 'log', { tailBytes: consolePastBytes, isFollowing: false }],
-  ['log', 'follow=true&tailBytes=0', 'log', { tailBytes: 0, isFollowing: true }],
+  ['log', '', 'log', { tailBytes: consolePastBytes, isFollowing: false, isEndMarked: true }],
+  ['log', 'follow=true&tailBytes=0', 'log', { tailBytes: 0, isFollowing: true, isEndMarked: true }],
 ])('%s?%s', (subresource, query, kind, start) => {
   expect(parse(subresource, query)).toEqual({ ...vm, kind, target: { kind: 'console', ...start } })
 })

@@ -67,7 +67,8 @@ function consoleRequest(
     return refused(400, 'BadRequest', 'follow: must be true or false')
   }
   const start = position === undefined ? { tailBytes: Number(tail ?? consolePastBytes) } : { after: position }
-  return { ...vm, kind, target: { kind: 'console', ...start, isFollowing: kind !== 'log' || follow === 'true' } }
+  if (kind === 'console') return { ...vm, kind, target: { kind: 'console', ...start, isFollowing: true } }
+  return { ...vm, kind, target: { kind: 'console', ...start, isFollowing: follow === 'true', isEndMarked: true } }
 }
 
 /**

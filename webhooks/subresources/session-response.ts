@@ -36,7 +36,8 @@ export const contents: { readonly [kind in SessionRequest['kind']]?: Content } =
 /**
  * Writes a session to a response. A client that reads nothing for a minute is disconnected, and so is that of a session
  * that is cut off: it must not take the part for the whole.
- * @param isWhole asked when the guest's side has ended: a handler that restarts no longer listens
+ * @param read what the client gets of a chunk
+ * @param isWhole asked when the guest's side has ended
  */
 export function stream(
   guest: Duplex,
@@ -46,8 +47,13 @@ export function stream(
     ending: usual,
     totalMs,
     clock,
+    read,
     isWhole,
-  }: Content & { readonly clock: Clock; readonly isWhole: () => Promise<boolean> },
+  }: Content & {
+    readonly clock: Clock
+    readonly read: (chunk: Buffer) => Buffer
+    readonly isWhole: () => Promise<boolean>
+  },
 ) {
   const { promise: running, resolve } = Promise.withResolvers<Bridged>()
   let fromGuest = 0
@@ -70,7 +76,7 @@ export function stream(
     (chunk) => {
       fromGuest += chunk.length
       if (fromGuest > maxBytes) client.destroy()
-      if (client.write(chunk)) return undefined
+      if (client.write(read(chunk))) return undefined
       const drained = Promise.withResolvers<void>()
       disconnectIfStalled()
       client.once('drain', () => {
@@ -84,8 +90,7 @@ export function stream(
   const finish = async () => {
     if (isClosed || isEnding) return
     isEnding = true
-    // Closed before its end: the connection broke, whoever listens again by now.
-    if (!guest.readableEnded || !(await isWhole())) return end(lost)
+    if (!(await isWhole())) return end(lost)
     client.end()
     disconnectIfStalled()
   }

@@ -472,7 +472,7 @@ test('a log that the webhooks cut off is not complete', async () => {
 test.each([
   ['ended', true, 'all of it'],
   ['stopped with its handler', false, 'aborted'],
-])('a log that has %s is complete: %j', async (_, isListening, expected) => {
+])('a log of an earlier launcher that has %s is complete: %j', async (_, isListening, expected) => {
   const { clock, guests, state, read } = await start()
   const response = await read()
   await until(() => guests.length === 1)
@@ -484,6 +484,28 @@ test.each([
     () => clock.advance(500),
   )
   expect([response.complete, await received]).toEqual([isListening, expected])
+})
+
+test.each<[string, readonly number[], boolean]>([
+  ['its end', [0x61, 0xff, 0xff, 0x62, 0xff, 0x00], true],
+  ['nothing: its launcher was killed', [0x61, 0xff, 0xff, 0x62], false],
+  ['a half of its end', [0x61, 0xff, 0xff, 0x62, 0xff], false],
+])('a log that marks %s is complete: %j', async (_, sent, isComplete) => {
+  const [ours, theirs] = duplexPair()
+  const { clock, read } = await start({ open: async () => ({ socket: ours, isEndMarked: true }) })
+  const response = await read()
+  const received: Buffer[] = []
+  response.on('data', (chunk: Buffer) => received.push(chunk)).on('error', () => {})
+  for (const byte of sent) {
+    theirs.write(Buffer.from([byte]))
+    await clock.advance(10)
+  }
+  theirs.end()
+  await until(
+    () => response.complete || response.destroyed,
+    () => clock.advance(500),
+  )
+  expect([response.complete, [...Buffer.concat(received)]]).toEqual([isComplete, [0x61, 0xff, 0x62]])
 })
 
 test.each(['log', 'screenshot'])('a %s whose connection to the node breaks is not complete', async (kind) => {

@@ -7,6 +7,7 @@ import { isControlledBy } from '../../api/template.ts'
 import { isFinished, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { unlessNotFound } from '../../runtime/api-error.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
+import { MarkedLog } from '../../runtime/end-mark.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import { createLanes } from '../../runtime/lanes.ts'
 import { createLimitedLog } from '../../runtime/limited-log.ts'
@@ -312,8 +313,14 @@ export function createSessions(options: SessionOptions): Sessions {
         ...(opened.position === undefined ? {} : { [positionHeader]: formatPosition(opened.position) }),
       }
       reply.raw.writeHead(200, headers).flushHeaders()
-      const isWhole = wanted.kind === 'log' ? () => isReachable(opened.endpoint) : async () => true
-      const { running, end } = stream(opened.socket, reply.raw, { ...content, clock, isWhole })
+      const marked = opened.isEndMarked ? new MarkedLog() : undefined
+      // A log of an earlier launcher has no mark. A connection that broke has no end, and a handler that restarts no longer
+      // listens.
+      const isWhole = async () =>
+        marked?.isWhole ??
+        (opened.socket.readableEnded && (wanted.kind !== 'log' || (await isReachable(opened.endpoint))))
+      const read = (chunk: Buffer) => marked?.read(chunk) ?? chunk
+      const { running, end } = stream(opened.socket, reply.raw, { ...content, clock, read, isWhole })
       await follow(user, wanted, auditID, opened, end, running)
       return undefined
     },
