@@ -518,6 +518,25 @@ describe('against an API server', () => {
     expect(server.find(configs, 'default', 'web')?.['status']).toEqual(isCancelled ? cancelled : meanwhile)
   })
 
+  test('stop with a grace period cancels a restart that has just deleted the VM', async () => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running'))
+    server.fault = ({ method, path }) => {
+      if (method !== 'PATCH' || !path.startsWith(vms.replace(/virtualmachines$/, ''))) return undefined
+      server.remove(vms, 'default', 'web')
+      put(server, configs, config(restarting))
+      server.fault = undefined
+      return undefined
+    }
+    const response = await power(request('stop', { gracePeriodSeconds: 0 }))
+    expect(response).toMatchObject({ code: 202, message: 'the restart is cancelled' })
+    expect(writes(server)).toEqual([
+      'PATCH virtualmachines/web',
+      'DELETE virtualmachines/web',
+      'PATCH virtualmachineconfigs/web/status',
+    ])
+  })
+
   test('stop succeeds although the config is deleted with its VM', async () => {
     const { server, power } = await setUp()
     put(server, vms, vm('Running'))

@@ -179,7 +179,8 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     // would kill its guest. The UID is that of this VM, so none that is created later is meant. Only what was read is
     // removed, not what another stop has written since.
     const value = gracePeriodSeconds === undefined ? null : String(gracePeriodSeconds)
-    await write(value, value === null ? { resourceVersion } : {})
+    // The controller can have deleted it for a restart.
+    await unlessNotFound(write(value, value === null ? { resourceVersion } : {}))
     try {
       await unlessNotFound(kube.delete(virtualMachines, ref, { uid, dryRun }))
     } catch (error) {
