@@ -149,6 +149,16 @@ describe('a restart continues from any point', () => {
       vm({ phase: 'Succeeded' }),
       ['deleteVm', 'update Stopped v-1 restart', 'event Stopped'],
     ],
+    [
+      'the old instance has ended and is being removed',
+      vm({ phase: 'Succeeded' }, ending),
+      ['update Stopping v-1 restart', 'event Stopping'],
+    ],
+    [
+      'the old instance has failed and is being removed',
+      vm({ phase: 'Failed' }, ending),
+      ['update Stopping v-1 restart', 'event Stopping'],
+    ],
     ['the old instance does not exist', undefined, ['createVm']],
     ['another instance exists', vm({}, { uid: 'v-2' }), ['update Starting v-2', 'event Starting', 'event Restarted']],
     [
@@ -174,6 +184,16 @@ describe('a restart continues from any point', () => {
     ['the name is taken', vm({}, foreign), ['update Stopped', 'event Stopped']],
   ])('that was cancelled, when %s', (_, found, expected) => {
     expect(shown(plan({ restart: { ...request, cancelled: true } }, found))).toEqual(expected)
+  })
+
+  test.each<[string, string[], string]>([
+    ['of its pod', ['virtset.io/launcher-pod'], 'virtset.io/launcher-pod; virtset.io/launcher-pod is removed when its'],
+    ['of others', ['a/1', 'a/2', 'a/3', 'a/4'], 'a/1; a/2; a/3; and 1 more'],
+  ])('tells that it waits for the finalizers %s', (_, finalizers, expected) => {
+    const [first] = plan({ restart: request }, vm({ phase: 'Succeeded' }, { ...ending, finalizers }))
+    expect(first?.do === 'updateStatus' && first.status.conditions).toMatchObject([
+      { type: 'Ready', status: 'False', reason: 'Terminating', message: expect.stringContaining(expected) },
+    ])
   })
 
   test('a finished restart is dropped, even if nothing else changed', () => {

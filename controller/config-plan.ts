@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ConfigPhase, ConfigStatus, RestartRequest } from '../api/config.ts'
+import { firstTexts } from '../api/shorten.ts'
 import { isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
-import { isFinished } from '../api/virtual-machine.ts'
+import { isFinished, launcherPodFinalizer } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
@@ -97,13 +98,16 @@ function follow(
   const own =
     vm !== undefined && isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata }) ? vm : undefined
   const { instance: _instance, outdated: _outdated, restart, ...rest } = config.status ?? {}
-  const phase = phaseOf(own)
+  const isRestarting = restart !== undefined && request === 'keep the request'
+  const removed = isRestarting && own !== undefined && isBeingRemoved(own) ? own : undefined
+  const phase = removed === undefined ? phaseOf(own) : 'Stopping'
+  const ready = removed === undefined ? readyOf(own) : removalOf(removed)
   const status: ConfigStatus = {
     ...rest,
     phase,
-    ...(restart === undefined || request === 'drop the request' ? {} : { restart }),
+    ...(isRestarting ? { restart } : {}),
     ...(own === undefined ? {} : instanceOf(own, revision)),
-    ...conditionsOf(config, readyOf(own), now, agentOf(own)),
+    ...conditionsOf(config, ready, now, agentOf(own)),
   }
   const update: ConfigAction[] = isDeepStrictEqual(status, config.status) ? [] : [{ do: 'updateStatus', status }]
   if (phase === config.status?.phase) return update
@@ -130,6 +134,21 @@ function instanceOf(vm: Vm, revision: string): Pick<ConfigStatus, 'instance' | '
 }
 
 type Asserted = Omit<NewCondition, 'observedGeneration'>
+
+/** Its guest has ended, and finalizers keep it: a restart waits for them. */
+const isBeingRemoved = (vm: Vm): boolean => vm.metadata.deletionTimestamp !== undefined && isFinished(vm)
+
+/** Other clients can add any number. */
+const mostFinalizers = 3
+
+function removalOf({ metadata: { finalizers = [] } }: Vm): Asserted {
+  const names = firstTexts(finalizers, mostFinalizers, (name) => name)
+  const pod = finalizers.includes(launcherPodFinalizer)
+    ? `; ${launcherPodFinalizer} is removed when its launcher pod is gone`
+    : ''
+  const message = `the guest has ended; the restart waits until the VM is removed, whose finalizers are: ${names}${pod}`
+  return { type: 'Ready', status: 'False', reason: 'Terminating', message }
+}
 
 function readyOf(vm: Vm | undefined): Asserted {
   const type = 'Ready'
@@ -174,7 +193,7 @@ function messageOf(phase: ConfigPhase, vm: Vm | undefined): string {
     case 'Starting':
       return `The VM ${vm?.metadata.uid ?? ''} is starting`
     case 'Stopping':
-      return 'The VM is shutting down'
+      return vm !== undefined && isFinished(vm) ? 'The VM is being removed' : 'The VM is shutting down'
     case 'Stopped':
       return vm === undefined ? 'The VM does not exist' : (message ?? 'The guest powered off')
     case 'Failed':
