@@ -24,7 +24,7 @@ async function make(content: string): Promise<void> {
   await writeFile(join(state, 'tpm2-00.permall'), content)
 }
 
-const names = async () => (await readdir(claim)).map((name) => name.replace(/-\w{6}$/, '-X'))
+const names = async () => (await readdir(claim)).map((name) => name.replace(/-\w{6}$/, '-X')).toSorted()
 const content = () => readFile(join(state, 'tpm2-00.permall'), 'utf8')
 
 test('the state of a TPM is unfinished until libvirt has made it', async () => {
@@ -39,10 +39,18 @@ test('state that was half made when the launcher was killed is made again', asyn
   await beginTpms(domain())
   await make('half')
   await beginTpms(domain())
-  expect(await names()).toEqual(['vm_TPM.unfinished', 'vm_TPM.unfinished-X'])
+  expect(await names()).toEqual(['TPM.unfinished-X', 'vm_TPM.unfinished'])
   await make('keys')
   await finishTpms(domain())
-  expect([await names(), await content()]).toEqual([['vm_TPM', 'vm_TPM.unfinished-X'], 'keys'])
+  expect([await names(), await content()]).toEqual([['TPM.unfinished-X', 'vm_TPM'], 'keys'])
+})
+
+test('half made state of a VM with a long name is made again', async () => {
+  state = join(claim, `${'v'.repeat(240)}_TPM`)
+  await beginTpms(domain())
+  await make('half')
+  await beginTpms(domain())
+  expect(await names()).toEqual(['TPM.unfinished-X', `${'v'.repeat(240)}_TPM.unfinished`])
 })
 
 test.each(['finished', 'of an earlier version'])('state that is %s is kept', async (what) => {
@@ -68,7 +76,7 @@ test('a link in place of the state or of its mark is not followed', async () => 
   await beginTpms(domain())
   await symlink(other, state)
   await beginTpms(domain())
-  expect(await names()).toEqual(['vm_TPM.unfinished', 'vm_TPM.unfinished-X'])
+  expect(await names()).toEqual(['TPM.unfinished-X', 'vm_TPM.unfinished'])
   expect(await readFile(join(other, 'disk.img'), 'utf8')).toBe('data')
   await rm(other, { recursive: true })
 })

@@ -13,6 +13,9 @@ import { Refused } from './refused.ts'
  */
 export const unfinishedTpm = (directory: string): string => `${directory}.unfinished`
 
+/** Without the name of the VM, which leaves no room for six characters more. */
+const abandonedTpm = (directory: string): string => join(dirname(directory), 'TPM.unfinished-')
+
 /**
  * To be called before QEMU starts. State that is unfinished is moved aside, not removed: the guest of another VM can
  * share the claim, and put a link in place of the directory.
@@ -30,7 +33,7 @@ export async function beginTpms(domain: Domain): Promise<void> {
     }
     const isUnfinished = kind !== 'absent'
     if (!(await hasState(directory))) await mark(path)
-    else if (isUnfinished) await rename(directory, join(await mkdtemp(`${path}-`), 'state'))
+    else if (isUnfinished) await rename(directory, join(await mkdtemp(abandonedTpm(directory)), 'state'))
   }
 }
 
