@@ -192,6 +192,17 @@ test('a volume of which libvirt does not know, because it ended, is neither atta
   expect(await later(1000)).toEqual([['remove a'], []])
 })
 
+test('a volume of which libvirt does not know is attached again once the guest has released it', async () => {
+  answers = [new ConnectionLost('libvirtd ended')]
+  await request(a)
+  unknown.add('ua-attached-a')
+  expect(await later(1000)).toEqual([['connect a to p1'], ['a p1 Attached']])
+  expect(await later(2000)).toEqual([['connect a to p1'], ['a p1 Attached']])
+  unknown.clear()
+  expect(await later(4000)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attached']])
+  expect([await later(60_000), clock.pending()]).toEqual([[[], ['a p1 Attached']], 0])
+})
+
 test('a volume that was not attached is, even if it was not requested meanwhile', async () => {
   mounts = ['/data']
   answers = [new ConnectionLost('libvirtd ended')]

@@ -170,7 +170,8 @@ export class AttachedVolumes {
     if (isAttached && before.request.podUID === podUID) return true
     if (!(await sockets.connect(name, podUID))) return false
     const isUncertain = before?.isUncertain ?? false
-    const current: Current = { request, phase: isAttached ? 'Attached' : 'Attaching', isUnplugging: false, isUncertain }
+    const phase = before?.phase === 'Attached' ? 'Attached' : 'Attaching'
+    const current: Current = { request, phase, isUnplugging: false, isUncertain }
     // Before libvirt is asked: it can attach the disk although its answer is lost.
     this.#current.set(name, current)
     if (isAttached) {
@@ -203,9 +204,10 @@ export class AttachedVolumes {
       return false
     }
     this.#failures.delete(name)
+    if (current.phase !== 'Attached') log.info({ volume: name, target: request.dev }, 'attached a volume')
     current.phase = 'Attached'
-    log.info({ volume: name, target: request.dev }, 'attached a volume')
-    return true
+    // libvirt reports nothing of a disk that only QEMU knows, not even that the guest has released it.
+    return !current.isUncertain
   }
 
   /** libvirt gives out the address of a disk that only QEMU knows, and QEMU names that disk as it refuses another one. */
