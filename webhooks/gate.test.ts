@@ -17,6 +17,19 @@ test('a request that has lost its place holds nothing any more', () => {
   expect([first?.hold(freeBytes + 100), second?.hold(freeBytes + 100)]).toEqual([false, true])
 })
 
+test('a request that is over is not assigned any more', () => {
+  const gate = createGate({ requests: 2, bytes: 0, responseBytes: 0 })
+  for (let count = 0; count < 3; count++) {
+    const pass = gate.enter()
+    pass?.leave()
+    pass?.assign('gone', () => {})
+  }
+  let isDisplaced = false
+  gate.enter()?.assign('here', () => (isDisplaced = true))
+  gate.enter()?.assign('here', () => (isDisplaced = true))
+  expect(isDisplaced).toBe(false)
+})
+
 test('bytes count when they are held: requests that only announce them block no others', () => {
   const gate = createGate({ requests: 256, bytes: 100, responseBytes: 0 })
   for (let count = 0; count < 255; count++) gate.enter()

@@ -78,6 +78,8 @@ export function createGate(limits: Limits): Gate {
           return true
         },
         assign(tenant, displaced) {
+          // Its client can have left while the user was looked up. Nothing would release what it held.
+          if (!isInside) return
           const end = () => {
             leave()
             displaced()
