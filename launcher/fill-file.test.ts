@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process'
 import { syncBuiltinESMExports } from 'node:module'
 import fs, { appendFile, mkdtemp, open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { prepareAttachedClaim } from './attached-claim.ts'
 import { fillFile, growFile, removeUnfinished, sizeInFileSystem } from './fill-file.ts'
@@ -81,6 +83,14 @@ test('a disk without room for another block keeps its size', async () => {
   // More than any file system allows, as a block that a quota refuses.
   await growFile(directory, (1n << 63n) - 1n)
   expect(await readFile(inClaim('disk.img'), 'utf8')).toBe('data')
+})
+
+test('why a disk keeps its size is in the log of the pod', async () => {
+  await writeFile(inClaim('disk.img'), 'data')
+  const module = new URL('fill-file.ts', import.meta.url).href
+  const program = `const { growFile } = await import('${module}'); await growFile('${directory}', (1n << 63n) - 1n)`
+  const { stderr } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program])
+  expect(stderr).toContain('fallocate failed')
 })
 
 describe('where 10 MiB are free, the disk has', () => {

@@ -158,8 +158,11 @@ export async function growFile(directory: string, bytes: bigint): Promise<void> 
   }
 }
 
-/** posix_fallocate(3), which Node does not have. It keeps what is in the file, and what is larger. */
+/**
+ * posix_fallocate(3), which Node does not have. It keeps what is in the file, and what is larger. Why it failed is in the
+ * log of the pod.
+ */
 async function allocateByte(file: FileHandle, offset: bigint): Promise<void> {
   const args = ['--posix', '--offset', String(offset), '--length', '1', '/proc/self/fd/3']
-  await once(spawn('fallocate', args, { stdio: ['ignore', 'ignore', 'ignore', file.fd] }), 'close')
+  await once(spawn('fallocate', args, { stdio: ['ignore', 'ignore', 'inherit', file.fd] }), 'close')
 }
