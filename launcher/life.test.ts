@@ -2,7 +2,7 @@ import { ChildProcess } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { writeDisk } from '../api/domain/xml.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import type { DomainReport, SpecDrift } from '../runtime/launcher-api.ts'
+import { parseDomainReport, type DomainReport, type SpecDrift } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
@@ -58,7 +58,11 @@ beforeEach(() => {
   makeLife()
 })
 
-afterEach(() => client.close())
+afterEach(() => {
+  client.close()
+  // Handlers replace a reason that they do not know.
+  for (const report of reports) expect(parseDomainReport(report).reason).toBe(report.reason)
+})
 
 function makeLife(vmUID?: string): void {
   client?.close()

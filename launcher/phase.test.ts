@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { parseDomainReport } from '../runtime/launcher-api.ts'
+import protocol from './libvirt/protocol.json' with { type: 'json' }
 import { phaseOf } from './phase.ts'
 
 const started = { wasStarted: true, isShuttingDown: false, hasPoweredOff: false }
@@ -101,4 +103,13 @@ test.each([
 ])('a domain %s', (_, words, known, standing) => {
   const [state = '', reason = ''] = words?.split(' ') ?? []
   expect(phaseOf(words === undefined ? undefined : { state, reason }, known)).toEqual(standing)
+})
+
+test('handlers know every reason of libvirt with which a guest ends', () => {
+  const ends = protocol.states.flatMap(({ name, reasons }) =>
+    reasons.map((reason) => phaseOf({ state: name, reason }, started)).filter(({ exit }) => exit !== undefined),
+  )
+  const observed = { vmUID: 'u-1', observedAt: '2030-01-01T00:00:00Z' }
+  expect(ends.map((end) => parseDomainReport({ ...observed, ...end }).reason)).toEqual(ends.map(({ reason }) => reason))
+  expect(ends).toHaveLength(11)
 })
