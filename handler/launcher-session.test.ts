@@ -13,6 +13,7 @@ import { openLauncherSession } from './launcher-session.ts'
 const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
 const target = { kind: 'console', tailBytes: 5, isFollowing: true } as const
 const accepted = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: virtset\r\n'
+const neverEnds = 'HTTP/1.1 409 Refused\r\nTransfer-Encoding: chunked\r\n\r\n'
 const refused = (body: string) => `HTTP/1.1 409 Refused\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 
 let kubeletRoot: string
@@ -78,6 +79,8 @@ test('without a socket the launcher is absent', async () => {
 test.each<[string, (socket: Socket) => void, string]>([
   ['closes at once', (socket) => socket.destroy(), 'LauncherUnreachable'],
   ['sends bytes before the 101', (socket) => socket.write(`xxxx${accepted}\r\n`), 'InvalidLauncherResponse'],
+  ['sends endless empty lines', (socket) => flood(socket, '', '\r\n'.repeat(1000)), 'InvalidLauncherResponse'],
+  ['never ends a refusal', (socket) => flood(socket, neverEnds, '0'.repeat(1000)), 'InvalidLauncherResponse'],
   ['sends endless headers', (socket) => flood(socket, `${accepted}`, 'a: b\r\n'), 'InvalidLauncherResponse'],
   [
     'sends endless interim responses',

@@ -25,6 +25,8 @@ const openDeadlineMs = 5000
 /** A 101 has three headers. */
 const maxHeadBytes = 4096
 const maxRefusalBytes = 16 * 1024
+/** Before the session, with what frames the chunks of a refusal. */
+const maxBytesBefore = 2 * (maxHeadBytes + maxRefusalBytes)
 
 /**
  * Opens a session with the launcher in the pod. The launcher can be hostile: the deadline, the size of the head and of
@@ -42,13 +44,17 @@ export async function openLauncherSession(
   if (handle === undefined) throw absence()
   const { promise, resolve, reject } = Promise.withResolvers<LauncherSession>()
   const socket = new Socket(pacedOptions)
-  const deliverWhole = deliverPiecewise(socket)
-  // An error after the session was handed over has its own listener there.
-  socket.on('error', (error) => reject(new LauncherUnreachable(`could not reach the launcher: ${codeOf(error)}`)))
   const fail = (error: Error) => {
     reject(error)
     socket.destroy()
   }
+  let bytesBefore = 0
+  const deliverWhole = deliverPiecewise(socket, (bytes) => {
+    bytesBefore += bytes
+    if (bytesBefore > maxBytesBefore) fail(misbehaves('endless bytes'))
+  })
+  // An error after the session was handed over has its own listener there.
+  socket.on('error', (error) => reject(new LauncherUnreachable(`could not reach the launcher: ${codeOf(error)}`)))
   const cancel = clock.after(openDeadlineMs, () =>
     fail(new LauncherUnreachable(`the launcher did not respond within ${openDeadlineMs / 1000} s`)),
   )

@@ -120,6 +120,18 @@ test('of a large report, only what a status shows is kept', async () => {
   expect(JSON.stringify(kept).length).toBeLessThan(12_000)
 })
 
+const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+
+function flood(socket: Socket, head: string, piece: string): void {
+  socket.on('error', () => {}).write(head)
+  const pieces = piece.repeat(20_000)
+  const more = () => {
+    while (!socket.destroyed && socket.write(pieces)) continue
+  }
+  socket.on('drain', more)
+  more()
+}
+
 const otherProtocol = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'
 
 const failures: [string, RequestListener | undefined, new (...words: never[]) => Error][] = [
@@ -156,6 +168,9 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
     ({ socket }) => void socket.write('HTTP/1.1 102 Processing\r\n\r\n'.repeat(1000)),
     InvalidLauncherResponse,
   ],
+  ['sends empty lines without end', ({ socket }) => flood(socket, '', '\r\n'), InvalidLauncherResponse],
+  ['never ends the size of a chunk', ({ socket }) => flood(socket, chunked, '0'), InvalidLauncherResponse],
+  ['never ends a trailer', ({ socket }) => flood(socket, `${chunked}0\r\na:`, ' '), InvalidLauncherResponse],
   ['changes the protocol', ({ socket }) => void socket.write(otherProtocol), LauncherUnreachable],
   [
     'refuses',
@@ -306,6 +321,14 @@ describe('events', () => {
     await serve(inPieces(pieces))
     await expect(watch()).rejects.toThrow(new LauncherUnreachable('the launcher ended its response'))
     expect(seen).toEqual(expected)
+  })
+
+  test.each<[string, string, string]>([
+    ['before the response', '', '\r\n'],
+    ['after an event', `${chunked}${change.length.toString(16)}\r\n${change}\r\n`, '0'],
+  ])('end when more arrives than they have, %s', async (_, head, piece) => {
+    await serve(({ socket }) => flood(socket, head, piece))
+    await expect(watch()).rejects.toThrow(new InvalidLauncherResponse('it sends more than its response contains'))
   })
 
   test('of a launcher that changes the protocol instead', async () => {

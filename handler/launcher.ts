@@ -203,6 +203,12 @@ function valueOf(status: number, body: unknown): unknown {
 export const absence = (): LauncherAbsent => new LauncherAbsent('the launcher does not listen')
 
 /**
+ * What can arrive without being charged: a head, and what Node reads at once, 64 KiB, before it delivers the first chunk
+ * of it. What frames a chunk is smaller than what the chunk is charged.
+ */
+const mostUncharged = 128 * 1024
+
+/**
  * `read` is called when the head of the response has arrived, before anything else is parsed: Node buffers what is not
  * read.
  */
@@ -216,14 +222,27 @@ async function send<T>(
   const handle = await openLauncherSocket(kubeletRoot, podUID)
   if (handle === undefined) throw absence()
   const socket = new Socket()
-  deliverPiecewise(socket)
+  let violation: InvalidLauncherResponse | undefined
+  let uncharged = 0
+  deliverPiecewise(socket, (bytes) => {
+    uncharged += bytes
+    if (uncharged <= mostUncharged) return
+    violation = new InvalidLauncherResponse('it sends more than its response contains')
+    socket.destroy(violation)
+  })
+  const readCharged = (response: IncomingMessage) => {
+    response.on('data', (chunk: Buffer) => (uncharged = Math.max(0, uncharged - costOf(chunk))))
+    return read(response)
+  }
   const createConnection = () => socket.connect(pathOf(handle))
   const sent = request({ createConnection, method, path, signal, ...json })
   const isConnected = new Promise((resolve) => sent.once('response', resolve).once('close', resolve))
   sent.end(body)
   try {
-    const [value] = await Promise.all([responseTo(sent, read), isConnected.then(() => handle.close())])
+    const [value] = await Promise.all([responseTo(sent, readCharged), isConnected.then(() => handle.close())])
     return value
+  } catch (error) {
+    throw violation ?? error
   } finally {
     // After a response Node goes on sending the rest of the request, for as long as the launcher does not read it.
     socket.destroy()

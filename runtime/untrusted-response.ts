@@ -8,9 +8,11 @@ const pieceBytes = 4096
 /**
  * Lets a socket deliver in small pieces what Node reads at once, up to 64 KiB: Node parses the whole of what is delivered,
  * even after a listener has destroyed the socket, and thousands of interim responses or chunks fit into 64 KiB.
+ * @param arrives is called with the size of each piece before it is parsed, and can destroy the socket. HTTP allows empty
+ *   lines before a response, and zeros or spaces within one, without end: no other event tells of them
  * @returns lets the socket deliver the rest, and what follows, as it is read
  */
-export function deliverPiecewise(socket: Socket): () => void {
+export function deliverPiecewise(socket: Socket, arrives: (bytes: number) => void = () => {}): () => void {
   let isPiecewise = true
   const push = socket.push.bind(socket)
   socket.push = (chunk: Buffer | null) => {
@@ -19,6 +21,8 @@ export function deliverPiecewise(socket: Socket): () => void {
     for (let start = 0; start < chunk.length && !socket.destroyed;) {
       const end = isPiecewise ? start + pieceBytes : chunk.length
       const piece = chunk.subarray(start, end)
+      if (isPiecewise && start === 0) arrives(piece.length)
+      if (socket.destroyed) return false
       // A listener for the first piece may have taken over what arrives.
       acceptsMore = start === 0 ? push(piece) : socket.push(piece)
       start = end

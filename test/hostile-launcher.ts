@@ -109,6 +109,11 @@ export const behaviors = {
   otherVirtualMachine: (socket) => socket.end(answer(running('00000000-0000-4000-8000-000000000000'))),
   interimResponses: (socket) => flood(socket, 'HTTP/1.1 102 Processing\r\n\r\n'),
   noHttp: (socket) => flood(socket, '\0\x01\xff'),
+  emptyLines: (socket) => flood(socket, '\r\n'),
+  endlessSize: onEvents((socket) => {
+    socket.write(endless)
+    flood(socket, '0')
+  }),
 } satisfies { readonly [name: string]: Behavior }
 
 export interface HostileLauncher {

@@ -329,6 +329,24 @@ test('does not read an endless refusal', async () => {
   expect(sent).toBeLessThan(32 * 1024 * 1024)
 })
 
+test.each([
+  ['empty lines', ''],
+  ['zeros before the size of a chunk', 'HTTP/1.1 409 Refused\r\nTransfer-Encoding: chunked\r\n\r\n'],
+])('does not read %s without end', async (_, head) => {
+  const piece = (head === '' ? '\r\n' : '0').repeat(32_768)
+  const wanted = await startHostile((socket) =>
+    socket.once('data', () => {
+      socket.write(head)
+      const flood = () => {
+        while (!socket.destroyed && socket.write(piece)) continue
+      }
+      socket.on('drain', flood)
+      flood()
+    }),
+  )
+  await expect(client(wanted)).rejects.toThrow('responds to a session with endless bytes')
+})
+
 test('refuses an address that is not an IP address', async () => {
   const other = { address: 'example.org:443', certificateSha256: '' }
   await expect(client({ node: 'n1', endpoint: other, podUID, target })).rejects.toThrow('invalid address')

@@ -47,6 +47,9 @@ const probeMs = 1000
 
 /** The handler's refusals have at most a tenth of this. */
 const maxRefusalBytes = 16 * 1024
+const maxHeadBytes = 4096
+/** Before the session, with what frames the chunks of a refusal. */
+const maxBytesBefore = 2 * (maxHeadBytes + maxRefusalBytes)
 
 /** Whether a process listens at the address of a handler. */
 export function isReachable({ address }: SessionEndpoint, clock: Pick<Clock, 'after'>): Promise<boolean> {
@@ -139,10 +142,16 @@ function upgrade(
   // They would be parsed even after the socket was destroyed.
   if (socket.readableLength > 0) return Promise.reject(misbehavior('bytes before the request'))
   const cancel = clock.after(answerMs, silent)
-  const deliverWhole = deliverPiecewise(socket)
+  let bytesBefore = 0
+  const deliverWhole = deliverPiecewise(socket, (bytes) => {
+    bytesBefore += bytes
+    if (bytesBefore <= maxBytesBefore) return
+    reject(misbehavior('endless bytes'))
+    socket.destroy()
+  })
   let hasResponded = false
   const headers = { connection: 'Upgrade', upgrade: sessionProtocol, authorization: `Bearer ${token}` }
-  request({ createConnection: () => socket, path, headers, maxHeaderSize: 4096 })
+  request({ createConnection: () => socket, path, headers, maxHeaderSize: maxHeadBytes })
     .on('upgrade', (response, _, head) => {
       hasResponded = true
       deliverWhole()
