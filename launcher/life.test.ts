@@ -103,6 +103,7 @@ function makeLife(vmUID?: string): void {
     attachedVolumes: noAttachedVolumes,
     media: new Media({
       update: (dom, drive) => changeMedium(client, dom, writeDisk(drive)),
+      isOpen: async () => false,
       clock,
       log,
       onChange: () => life.hint(),

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { JsonObject } from '../runtime/launcher-api.ts'
-import { consoleAlias } from './live-domain.ts'
+import { consoleAlias, hasOpenTray } from './live-domain.ts'
 
 const serial = (name: string, port?: number): JsonObject => ({
   type: 'pty',
@@ -20,3 +20,13 @@ test.each<[string, JsonObject[], string | null]>([
 })
 
 test('a domain that is unknown has the console of libvirt’s choice', () => expect(consoleAlias(undefined)).toBeNull())
+
+test('the tray of a drive is open if libvirt states that of this drive', () => {
+  const disks = [{ target: { dev: 'sda' } }, { target: { dev: 'sdb', tray: 'open' } }]
+  expect(['sda', 'sdb', 'sdc'].map((target) => hasOpenTray({ devices: { disks } }, target))).toEqual([
+    false,
+    true,
+    false,
+  ])
+  expect(hasOpenTray(undefined, 'sdb')).toBe(false)
+})

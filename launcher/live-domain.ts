@@ -23,3 +23,9 @@ export function consoleAlias(domain: JsonObject | undefined): string | null {
   const lowest = others.reduce((one, other) => (one !== undefined && other.port < one.port ? other : one), first)
   return lowest === first || typeof lowest?.alias !== 'string' ? null : lowest.alias
 }
+
+/** Whether the drive with this target is open, as libvirt leaves it when it could not insert a medium. */
+export const hasOpenTray = (domain: JsonObject | undefined, target: string): boolean =>
+  itemsOf(itemOf(domain, 'devices'), 'disks').some(
+    (disk) => itemOf(disk['target'], 'dev') === target && itemOf(disk['target'], 'tray') === 'open',
+  )

@@ -48,7 +48,7 @@ import type { OnProgress } from './claim-disk.ts'
 import { readStats } from './libvirt/domain-stats.ts'
 import { freezeGuest, thawGuest } from './libvirt/freeze.ts'
 import { askAgent, readMounts } from './libvirt/guest-info.ts'
-import { consoleAlias } from './live-domain.ts'
+import { consoleAlias, hasOpenTray } from './live-domain.ts'
 import { Media } from './media.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { beginTpms, finishTpms } from './new-tpm.ts'
@@ -106,6 +106,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     renderDisks: ({ domain }) => renderDisks(domain, sources),
     media: new Media({
       update: (dom, drive) => changeMedium(client, dom, writeDisk(drive)),
+      isOpen: async (dom, target) => hasOpenTray(readLive((await readXml(client, dom)) ?? '', log), target),
       clock,
       log,
       onChange,

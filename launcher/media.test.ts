@@ -20,6 +20,7 @@ let media: Media
 let updates: (string | undefined)[]
 let answers: (Error | undefined)[]
 let changes: number
+let isOpen: boolean
 /** While set, the next update waits for it. */
 let gate: Promise<void> | undefined
 
@@ -28,6 +29,7 @@ beforeEach(() => {
   updates = []
   answers = []
   changes = 0
+  isOpen = false
   gate = undefined
   media = new Media({
     update: async (_, { source }) => {
@@ -36,6 +38,7 @@ beforeEach(() => {
       const answer = answers.shift()
       if (answer !== undefined) throw answer
     },
+    isOpen: async () => isOpen,
     clock,
     log: createLogger({ process: 'launcher', level: 'silent' }),
     onChange: () => (changes += 1),
@@ -95,6 +98,21 @@ test('if libvirtd is lost, the change is repeated', async () => {
 
 test('a change whose response was lost is taken back if the user wants that', async () => {
   answers = [new ConnectionLost('libvirtd is gone')]
+  await change(2, disk, cd('/two'))
+  await change(3, disk, cd('/one'))
+  expect([updates, media.report]).toEqual([['/two', '/one'], { generation: 3 }])
+})
+
+test('a medium that was taken out for one that cannot be opened is inserted again if the user wants that', async () => {
+  answers = [new LibvirtError('Failed to get shared "write" lock', 1, 10)]
+  await change(2, disk, cd('/two'))
+  isOpen = true
+  await change(3, disk, cd('/one'))
+  expect([updates, media.report]).toEqual([['/two', undefined, '/one'], { generation: 3 }])
+})
+
+test('a medium that was not taken out is not taken out to be inserted again', async () => {
+  answers = [new LibvirtError('tray is locked', 1, 10)]
   await change(2, disk, cd('/two'))
   await change(3, disk, cd('/one'))
   expect([updates, media.report]).toEqual([['/two', '/one'], { generation: 3 }])

@@ -10,6 +10,8 @@ export type Disk = NonNullable<NonNullable<Domain['devices']>['disks']>[number]
 interface MediaOptions {
   /** Changes the medium of the drive that has the target of this disk, which is empty without a source. */
   readonly update: (dom: DomainRef, drive: Disk) => Promise<void>
+  /** Whether the tray of the drive with this target is open. */
+  readonly isOpen: (dom: DomainRef, target: string) => Promise<boolean>
   readonly clock: Clock
   readonly log: Logger
   readonly onChange: () => void
@@ -95,16 +97,23 @@ export class Media {
   async #update(dom: DomainRef, drive: Disk, index: number): Promise<string | undefined> {
     if (drive.device !== 'cdrom' || JSON.stringify(drive) === JSON.stringify(this.#disks[index])) return undefined
     const disk = drive.target?.dev ?? ''
+    const { update, isOpen, log } = this.#options
+    const isKnown = this.#disks[index] !== undefined
+    // If it fails, the medium can have been changed although the response was lost, or only taken out: where the other
+    // one cannot be opened, as while another VM writes to it, libvirt leaves the drive empty with an open tray.
+    this.#disks = this.#disks.with(index, undefined)
     try {
-      await this.#options.update(dom, drive)
-      this.#disks = this.#disks.with(index, drive)
-      this.#options.log.info({ disk, isEmpty: drive.source === undefined }, 'changed the medium')
-      return undefined
+      // libvirt states the medium that it has taken out, and would ignore the request to insert that.
+      if (!isKnown && drive.source !== undefined && (await isOpen(dom, disk))) await update(dom, emptied(drive))
+      await update(dom, drive)
     } catch (error) {
       if (error instanceof LibvirtError) return `${disk}: ${error.message}`
-      // The medium can have been changed although the response was lost.
-      this.#disks = this.#disks.with(index, undefined)
       throw error
     }
+    this.#disks = this.#disks.with(index, drive)
+    log.info({ disk, isEmpty: drive.source === undefined }, 'changed the medium')
+    return undefined
   }
 }
+
+const emptied = ({ source: _, ...drive }: Disk): Disk => drive

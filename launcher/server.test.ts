@@ -86,7 +86,7 @@ beforeEach(async () => {
     }),
     renderDisks: () => [],
     attachedVolumes: noAttachedVolumes,
-    media: new Media({ update: () => Promise.resolve(), clock, log, onChange: () => {} }),
+    media: new Media({ update: () => Promise.resolve(), isOpen: async () => false, clock, log, onChange: () => {} }),
     prepare: async (spec) => spec.domain,
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
     readXml: (xml) => ({ xml }),

@@ -1,4 +1,6 @@
-import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readdir, readlink, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { apiVersion } from '../../api/object.ts'
@@ -96,3 +98,36 @@ test('a medium that libvirt refuses is reported and tried again', async () => {
   const inserted = await launcher.reported('it is inserted', ({ mediaFailure }) => mediaFailure === undefined)
   expect(mediumOf(inserted)).toBe('two')
 })
+
+/** QEMU's lock "I write" (RAW_LOCK_PERM_BASE in block/file-posix.c, plus 1), as the QEMU of another VM has it. */
+const writing = `
+  use Fcntl;
+  sysopen(my $file, $ARGV[0], O_RDONLY) or die;
+  my $lock = pack 's s x4 q q i x4', F_RDLCK, 0, 101, 1, 0;
+  fcntl($file, 37, $lock) or die;
+  syswrite STDOUT, 'locked';
+  sleep 3600;
+`
+
+test('a medium that was taken out for one that cannot be opened is inserted again', async () => {
+  await launcher.put(vm(1, { volume: 'one' }))
+  const other = spawn('perl', ['-e', writing, join(launcher.volumes, 'two/files.iso')])
+  try {
+    await once(other.stdout, 'data')
+    const refused = await put(2, { volume: 'two' })
+    expect(refused.mediaFailure).toMatch(/^sda: .*Failed to get shared "write" lock/)
+    expect(await openedByQemu()).toEqual([])
+    expect(mediumOf(await put(3, { volume: 'one' }))).toBe('one')
+    expect(await openedByQemu()).toEqual(['one'])
+  } finally {
+    other.kill()
+  }
+})
+
+/** The media that QEMU has open, by the names of their volumes. */
+async function openedByQemu(): Promise<string[]> {
+  const [pid] = await launcher.pids('qemu-system-x86')
+  const fds = `/proc/${pid}/fd`
+  const paths = await Promise.all((await readdir(fds)).map((fd) => readlink(join(fds, fd)).catch(() => '')))
+  return paths.flatMap((path) => /volumes\/(\w+)\/files\.iso/.exec(path)?.[1] ?? [])
+}
