@@ -1,19 +1,18 @@
-import { kvmResource } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { findCondition } from '../runtime/condition.ts'
 import type { Pod } from './pod.ts'
 import type { Elapsed } from './stopwatch.ts'
 import type { Mark } from './vm-observed.ts'
 
-/** The device plugin that a rejected pod needed restarts within seconds. */
+/** A device plugin that a rejected pod needed restarts within seconds. */
 const firstDelayMs = 5000
 const longestDelayMs = 300_000
 
 /**
- * The kubelet's reasons to reject a pod whose devices it cannot allocate. That happens to a pod which is bound while
- * the device plugin restarts: the scheduler counts devices that the kubelet considers unhealthy by then.
+ * Of the kubelet, for each pod that it does not admit. A pod is bound by what the scheduler knows, while devices, labels,
+ * pressure or other pods of the node have changed: a device plugin that restarts has no healthy device for a moment.
  */
-const reasons = ['UnexpectedAdmissionError', `OutOf${kvmResource}`]
+const refusal = 'Pod was rejected: '
 
 /**
  * Whether the kubelet rejected the pod, so that no container of it ever ran. A kubelet also rejects pods that have run,
@@ -25,7 +24,7 @@ export function isRejected({ status: vm = {} }: VirtualMachine, { status: pod = 
   const containers = pod.containerStatuses ?? []
   return (
     pod.phase === 'Failed' &&
-    reasons.includes(pod.reason ?? '') &&
+    pod.message?.startsWith(refusal) === true &&
     containers.every(({ state }) => state?.terminated === undefined) &&
     hasNotRun &&
     isUnseen

@@ -257,6 +257,8 @@ const rejected = (over: PodStatus = {}) =>
     status: { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: rejection, ...over },
   })
 const wasRejected = `the kubelet of node n1 rejected the launcher pod ${name}, which ran nothing; the controller creates it again after 5 s (UnexpectedAdmissionError: ${rejection})`
+const unfitted = "Pod was rejected: Predicate NodeAffinity failed: node(s) did not match Pod's node affinity/selector"
+const wasUnfitted = wasRejected.replace(`UnexpectedAdmissionError: ${rejection}`, `NodeAffinity: ${unfitted}`)
 const rejecting = withStatus({
   phase: 'Pending',
   reason: 'PodRejected',
@@ -1125,6 +1127,27 @@ const rejections: typeof table = [
       `updateStatus Pending PodRejected: ${wasRejected}`,
       `recordEvent Warning PodRejected: ${wasRejected}`,
       'requeueAfter 5000',
+    ],
+  ],
+  [
+    'whatever the reason: the labels of the node, its pressure, or other pods on it',
+    { vm: withStatus(inPhase('Scheduled')), pod: rejected({ reason: 'NodeAffinity', message: unfitted }) },
+    [
+      `updateStatus Pending PodRejected: ${wasUnfitted}`,
+      `recordEvent Warning PodRejected: ${wasUnfitted}`,
+      'requeueAfter 5000',
+    ],
+  ],
+  [
+    'but not a pod that was evicted, which has run',
+    {
+      vm: withStatus(inPhase('Scheduled')),
+      pod: rejected({ reason: 'Evicted', message: 'The node was low on resource: memory.' }),
+      elapsed: { podEnded: 5 },
+    },
+    [
+      'updateStatus Failed Evicted: The node was low on resource: memory.',
+      'recordEvent Warning Evicted: The node was low on resource: memory.',
     ],
   ],
   [
