@@ -263,8 +263,23 @@ describe('a volume of the spec', () => {
     ],
     ['can have another once its end was seen', { attachmentPods: [named] }, { endedPods: new Set(['p1']) }, [['-']]],
     [
+      'still reports why its kubelet refused the pod that is gone',
+      { attachmentPods: [{ ...named, reason: 'NodeAffinity' }] },
+      { endedPods: new Set(['p1']) },
+      [['- NodeAffinity']],
+    ],
+    [
+      'no longer reports that its pod is being deleted once it is gone',
+      { attachmentPods: [{ ...named, reason: 'PodTerminating' }] },
+      { endedPods: new Set(['p1']) },
+      [['-']],
+    ],
+    [
       'can have another once the handler has confirmed it',
-      { attachmentPods: [{ ...named, missing: true }], attachedVolumes: [{ ...shown, endedPodUID: 'p1' }] },
+      {
+        attachmentPods: [{ ...named, missing: true, reason: 'PodMissing' }],
+        attachedVolumes: [{ ...shown, endedPodUID: 'p1' }],
+      },
       {},
       [['-']],
     ],

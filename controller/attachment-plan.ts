@@ -232,10 +232,14 @@ const isStartedAgain = ({ metadata, status }: OwnPod): boolean => {
 const isAttached = ({ status }: Vm, { name }: AttachedVolume): boolean =>
   (status?.attachedVolumes ?? []).some((one) => one.name === name && one.phase === 'Attached')
 
+const podMissing = 'PodMissing'
+
 /** The pod that the status names is gone. */
 function replace(observed: ObservedAttachments, before: AttachmentPod, bare: AttachmentPod): Step {
-  if (isKnownToHaveEnded(observed, before)) return { entry: bare }
-  const reason = 'PodMissing'
+  // One that its kubelet refused was deleted at once, and another is created later.
+  const isExplained = before.reason !== podTerminating && before.reason !== podMissing
+  if (isKnownToHaveEnded(observed, before)) return { entry: { ...bare, ...(isExplained ? explanationOf(before) : {}) } }
+  const reason = podMissing
   const message = `the pod ${bare.podName} no longer exists; another is created when its node confirms that it has ended`
   const entry = { ...bare, ...pickUID(before), missing: true, reason, message }
   return { entry, actions: warn(before, entry) }
