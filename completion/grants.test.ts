@@ -17,17 +17,23 @@ const vmWith = (devices: NonNullable<VirtualMachine['spec']['domain']['devices']
   spec: { domain: { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices } },
 })
 
-const injected = (vm: VirtualMachine, stated: { readonly [path: string]: readonly Origin[] }, removed = {}) => ({
-  vm,
-  removed: new Map<string, Origin>(Object.entries(removed)),
-  cut: new Set<string>(),
-  grants: {
-    isInjected: (path: string) => stated[path] !== undefined,
+const injected = (
+  vm: VirtualMachine,
+  stated: { readonly [path: string]: readonly Origin[] },
+  removed = {},
+  overruled: readonly string[] = [],
+) => {
+  const found = {
     grantorsAt: (path: string) => stated[path] ?? [],
-    isStatedIn: () => (path: string) => stated[path] !== undefined,
-    enforceOn: (object: Subject) => object,
-  },
-})
+    isOverruled: (path: string) => overruled.includes(path),
+  }
+  return {
+    vm,
+    removed: new Map<string, Origin>(Object.entries(removed)),
+    cut: new Set<string>(),
+    grants: { injected: found, statedOf: () => found, enforceOn: (object: Subject) => object },
+  }
+}
 
 describe('an injected value', () => {
   const vm = vmWith({ interfaces: [lan] })
@@ -106,11 +112,13 @@ describe('a value of a stored VM', () => {
   })
 })
 
-test('values that the defaults would set again are attributed to them', () => {
+test('values that the defaults would set again are attributed to them, unless a preset states another one', () => {
   const emulator = 'spec.domain.devices.emulator'
   const vm = vmWith({ emulator: '/usr/bin/qemu' })
   const filledWith = (path: string) => () => [vmWith({ emulator: path })]
   const grants = injectedGrants(injected(vm, {}))
   expect(defaultsAlone(vm, [emulator], grants, filledWith('/usr/bin/qemu'))(emulator)).toBe(true)
   expect(defaultsAlone(vm, [emulator], grants, filledWith('/usr/bin/other'))(emulator)).toBe(false)
+  const overruling = injectedGrants(injected(vm, {}, {}, [emulator]))
+  expect(defaultsAlone(vm, [emulator], overruling, filledWith('/usr/bin/qemu'))(emulator)).toBe(false)
 })

@@ -3,6 +3,7 @@ import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { lazy } from '../presets/lazy.ts'
 import { hostPaths, isOptionOfSource, sourceAround } from '../presets/grant.ts'
+import type { Stated } from '../presets/granted.ts'
 import type { Injection } from '../presets/inject.ts'
 import { withoutLeaves } from './reproduce.ts'
 import { leavesBelow, valueAtPath } from './origins.ts'
@@ -13,6 +14,8 @@ export interface Grants {
   readonly isGranted: (path: string) => boolean
   /** Whether they state a leaf. */
   readonly isStated: (path: string) => boolean
+  /** Whether one of them states another value for a leaf. Then the default is another device than the one it grants. */
+  readonly isOverruled: (path: string) => boolean
   /** Whether presets removed a part of a device in the same list, which defaults would complete to another device. */
   readonly isCut: (path: string) => boolean
 }
@@ -24,8 +27,9 @@ type Injected = Pick<Injection, 'vm' | 'grants' | 'removed' | 'cut'>
 export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
   const isCut = cutBy(removed)
   const isCutPlace = cutPlaces(cut)
-  const isOfOne = grantedAsOne(vm, grants)
-  const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
+  const { grantorsAt, isOverruled } = grants.injected
+  const isOfOne = grantedAsOne(vm, grantorsAt)
+  const isStated = (path: string) => grantorsAt(path).length > 0 && isOfOne(path)
   return {
     isGranted: (path) => {
       const before = valueAtPath(vm, path)
@@ -33,6 +37,7 @@ export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
       return !isCutPlace(path) && leavesBelow(before, path).every(isStated)
     },
     isStated,
+    isOverruled,
     isCut,
   }
 }
@@ -69,7 +74,7 @@ const cutPlaces =
  * Whether one cluster preset states everything in a path's device that reaches the host, with the source around it.
  * Halves of two devices would combine into a third.
  */
-function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: string) => boolean {
+function grantedAsOne(vm: VirtualMachine, grantorsAt: Stated['grantorsAt']): (path: string) => boolean {
   const places = lazy(() => Object.groupBy(hostPaths(vm.spec), (path) => devicePath.exec(path)?.[0] ?? ''))
   const known = new Map<string, boolean>()
   const isOne = (device: string): boolean => {
@@ -77,7 +82,7 @@ function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: st
     const [first, ...others] = [...whole]
       .flatMap((place) => leavesBelow(valueAtPath(vm, place), place))
       .filter((leaf) => !isOptionOfSource(leaf))
-      .map(grants.grantorsAt)
+      .map(grantorsAt)
       .filter((found) => found.length > 0)
     return first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
   }
@@ -95,12 +100,12 @@ function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: st
  * must be equal as a whole: where presets remove items, another device can stand at the same index.
  */
 export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, injected: Injected): Grants {
-  const { isGranted, isStated, isCut } = injectedGrants(injected)
+  const { isGranted, isStated, ...others } = injectedGrants(injected)
   const isSame = (path: string): boolean => isSameDevice(path, stored, drafted)
   return {
     isGranted: (path) => isSame(path) && isGranted(path),
     isStated: (path) => isSame(path) && isStated(path),
-    isCut,
+    ...others,
   }
 }
 
@@ -116,13 +121,14 @@ function isSameDevice(path: string, one: VirtualMachine, other: VirtualMachine):
  * stored without the webhooks can claim that it is complete.
  */
 export function statedGrants(stored: VirtualMachine, { grants, removed, cut }: Injected): Grants {
-  const isStatedIn = grants.isStatedIn(stored)
+  const { grantorsAt, isOverruled } = grants.statedOf(stored)
   const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
-  const isStated = (path: string): boolean => isStatedIn(path) && isSameDevice(path, stored, enforced())
+  const isStated = (path: string): boolean => grantorsAt(path).length > 0 && isSameDevice(path, stored, enforced())
   const isCutPlace = cutPlaces(cut)
   return {
     isGranted: (path) => !isCutPlace(path) && leavesBelow(valueAtPath(stored, path), path).every(isStated),
     isStated,
+    isOverruled,
     isCut: cutBy(removed),
   }
 }
@@ -135,7 +141,7 @@ export function statedGrants(stored: VirtualMachine, { grants, removed, cut }: I
 export function defaultsAlone(
   vm: VirtualMachine,
   reaching: readonly string[],
-  { isStated }: Grants,
+  { isStated, isOverruled }: Grants,
   fillings: (bare: VirtualMachine) => readonly VirtualMachine[],
 ): (field: string) => boolean {
   if (reaching.length === 0) return () => false
@@ -146,7 +152,7 @@ export function defaultsAlone(
   const filled = fillings(bare)
   return (field) => {
     const paths = unstated(field)
-    if (paths.some((path) => valueAtPath(bare, path) !== undefined)) return false
+    if (paths.some((path) => isOverruled(path) || valueAtPath(bare, path) !== undefined)) return false
     const isEqual = (one: VirtualMachine) => (path: string) =>
       isDeepStrictEqual(valueAtPath(one, path), valueAtPath(vm, path))
     return filled.some((one) => paths.every(isEqual(one)))

@@ -9,16 +9,22 @@ import { matchConditions, conditionInput } from './match.ts'
 import { parentPath } from '../api/path.ts'
 import { settle, settledWithoutCluster } from './settle.ts'
 import { rankOf } from './source.ts'
-import type { Granted } from './tree.ts'
+import type { ByLeaf, Granted } from './tree.ts'
 
-/** The leaves that cluster presets grant to one object. */
-export interface Grants {
-  /** Whether a granting preset states the leaf at a path of the object after injection. */
-  readonly isInjected: (path: string) => boolean
-  /** The granting presets that state the leaf. */
+/** What the granting presets state of an object. */
+export interface Stated {
+  /** Those that state the leaf at a path. */
   readonly grantorsAt: (path: string) => readonly Origin[]
-  /** Whether a granting preset states the leaf at a path of another object, for the same item. */
-  readonly isStatedIn: (object: Subject) => (path: string) => boolean
+  /** Whether one of them states another value for the leaf at a path. */
+  readonly isOverruled: (path: string) => boolean
+}
+
+/** What cluster presets grant. */
+export interface Grants {
+  /** To the object after injection. */
+  readonly injected: Stated
+  /** To another object, for the same items. */
+  readonly statedOf: (object: Subject) => Stated
   /** Another object with what the granting presets of strength Enforce state. */
   readonly enforceOn: (object: Subject) => Subject
 }
@@ -42,16 +48,20 @@ interface Injected {
 export function grantsOf({ granted, ...injected }: Injected): Grants {
   let found: readonly CompiledPreset[] | undefined
   const grantors = () => (found ??= grantorsOf(injected))
-  const injectedAt = statedIn(granted)
   const isByGrantor = (origin: Origin) => grantors().some((preset) => preset.origin === origin)
+  const statedBy = ({ stated, overruled }: Granted): Stated => {
+    const [statedAt, overruledAt] = [presetsIn(stated), presetsIn(overruled)]
+    return {
+      grantorsAt: (path) => statedAt(path).filter(isByGrantor),
+      isOverruled: (path) => overruledAt(path).some(isByGrantor),
+    }
+  }
   return {
-    isInjected: (path) => injectedAt(path).some(isByGrantor),
-    grantorsAt: (path) => injectedAt(path).filter(isByGrantor),
-    isStatedIn: (object) => {
+    injected: statedBy(granted),
+    statedOf: (object) => {
       // Applied below the object's own values, so that those are unchanged.
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
-      const statedAt = statedIn(settle(object, lowest, injected.kind, injected.steps).granted)
-      return (path) => statedAt(path).length > 0
+      return statedBy(settle(object, lowest, injected.kind, injected.steps).granted)
     },
     enforceOn: (object) => {
       const enforcing = grantors().filter(({ strength }) => strength === 'Enforce')
@@ -63,18 +73,18 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
 }
 
 /**
- * Who states the leaf at a path. Entries exist for leaves only, so an entry above a path is an element that presets set
- * as one value. A path can have hundreds of ancestors, each of hundreds of characters, so only those as long as an entry
- * are looked up.
+ * The presets of the leaf at a path. Entries exist for leaves only, so an entry above a path is an element that presets
+ * set as one value. A path can have hundreds of ancestors, each of hundreds of characters, so only those as long as an
+ * entry are looked up.
  */
-function statedIn(granted: Granted): (path: string) => readonly Origin[] {
+function presetsIn(known: ByLeaf): (path: string) => readonly Origin[] {
   let lengths: ReadonlySet<number> | undefined
   return (path) => {
-    if (granted.size === 0) return []
-    lengths ??= new Set(granted.keys().map(({ length }) => length))
+    if (known.size === 0) return []
+    lengths ??= new Set(known.keys().map(({ length }) => length))
     for (let at = path; at !== ''; at = parentPath(at)) {
-      const stated = lengths.has(at.length) ? granted.get(at) : undefined
-      if (stated !== undefined) return stated
+      const found = lengths.has(at.length) ? known.get(at) : undefined
+      if (found !== undefined) return found
     }
     return []
   }

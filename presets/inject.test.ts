@@ -651,7 +651,7 @@ describe('what is not changed', () => {
 describe('what cluster presets grant', () => {
   const granted = (user: object, ...presets: CompiledPreset[]) => {
     const { grants } = injectSmall(vmWith({ ...user }), presets)
-    return ['spec.domain.title', 'spec.domain.vcpu.value'].filter(grants.isInjected)
+    return ['spec.domain.title', 'spec.domain.vcpu.value'].filter((path) => grants.injected.grantorsAt(path).length > 0)
   }
   const cluster = (domain: object) => clusterPreset('c', { strength: 'Enforce', domain })
 
@@ -687,17 +687,30 @@ describe('what cluster presets grant', () => {
       clusterPreset('c', { domain: { title: 'a', devices: { disks: [{ type: 'file', target: { dev: 'vda' } }] } } }),
       one({ domain: { vcpu: { value: 2 } } }),
     ])
-    const isStated = grants.isStatedIn(
+    const { grantorsAt } = grants.statedOf(
       vmWith({ title: 'a', vcpu: { value: 2 }, devices: { disks: [{ type: 'file', target: { dev: 'vdb' } }] } }),
     )
     expect(
-      ['title', 'title.a', 'vcpu.value', 'devices.disks[0].type', 'devices.disks[1].type'].map((path) =>
-        isStated(`spec.domain.${path}`),
+      ['title', 'title.a', 'vcpu.value', 'devices.disks[0].type', 'devices.disks[1].type'].map(
+        (path) => grantorsAt(`spec.domain.${path}`).length,
       ),
-    ).toEqual([true, true, false, false, true])
-    expect(grants.isStatedIn(vmWith({ title: 'other' }))('spec.domain.title')).toBe(false)
-    expect(grants.grantorsAt('spec.domain.title')).toMatchObject([{ name: 'c' }])
-    expect(grants.grantorsAt('spec.domain.vcpu.value')).toEqual([])
+    ).toEqual([1, 1, 0, 0, 1])
+    expect(grants.statedOf(vmWith({ title: 'other' })).grantorsAt('spec.domain.title')).toEqual([])
+    expect(grants.injected.grantorsAt('spec.domain.title')).toMatchObject([{ name: 'c' }])
+    expect(grants.injected.grantorsAt('spec.domain.vcpu.value')).toEqual([])
+  })
+
+  test('is not the value that stands where they state another one', () => {
+    const presets = [clusterPreset('c', { domain: { title: 'a' } }), one({ domain: { type: 'kvm' } })]
+    const overruledIn = (user: object): readonly boolean[] => {
+      const vm = vmWith({ ...user })
+      const { grants } = injectSmall(vm, presets)
+      return [grants.injected, grants.statedOf(vm)].map(({ isOverruled }) => isOverruled('spec.domain.title'))
+    }
+    expect(overruledIn({ title: 'u' })).toEqual([true, true])
+    expect(overruledIn({ title: 'a' })).toEqual([false, false])
+    expect(overruledIn({})).toEqual([false, false])
+    expect(injectSmall(vmWith({ type: 'qemu' }), presets).grants.injected.isOverruled('spec.domain.type')).toBe(false)
   })
 })
 
@@ -1006,7 +1019,10 @@ describe('provenance', () => {
       one({ domain: { type: 'kvm', vcpu: { value: 2, cpuset: '0' } } }),
     ])
     const paths = ['title', 'type', 'vcpu.value', 'vcpu.cpuset'].map((path) => `spec.domain.${path}`)
-    expect(paths.filter(grants.isInjected)).toEqual(['spec.domain.title', 'spec.domain.vcpu.value'])
+    expect(paths.filter((path) => grants.injected.grantorsAt(path).length > 0)).toEqual([
+      'spec.domain.title',
+      'spec.domain.vcpu.value',
+    ])
     expect([...origins.keys()]).toEqual(['spec.domain.vcpu.value', 'spec.domain.vcpu.cpuset'])
   })
 })

@@ -291,11 +291,12 @@ describe('an object of which only a part was written by its user', () => {
 
 test('only leaves that cluster presets state are granted', () => {
   const { granted } = settle(
-    vmWith({}),
-    [preset('p', { domain: { title: 'p' } }), clusterPreset('c', { domain: { words: ['c'] } })],
+    vmWith({ type: 'qemu' }),
+    [preset('p', { domain: { title: 'p' } }), clusterPreset('c', { domain: { words: ['c'], type: 'kvm' } })],
     virtualMachineKind(smallStructure),
   )
-  expect([...granted.keys()]).toEqual(['spec.domain.words[0]'])
+  expect([...granted.stated.keys()]).toEqual(['spec.domain.words[0]'])
+  expect([...granted.overruled.keys()]).toEqual(['spec.domain.type'])
 })
 
 test('of a lost branch of a union, the choice of presets and all fields of the user are recorded', () => {

@@ -23,7 +23,6 @@ export interface Settled extends Provenance {
   readonly conflicts: readonly Conflict[]
   readonly longLists: readonly LongList[]
   readonly unsettled: readonly string[]
-  /** Leaves whose value cluster presets state. */
   readonly granted: Granted
   /**
    * Lists with an item of which presets of the namespace removed a part, and items with a source that lost one, or that
@@ -122,7 +121,7 @@ const untouched = (object: Subject): Settled => ({
   conflicts: [],
   longLists: [],
   unsettled: [],
-  granted: new Map(),
+  granted: { stated: new Map(), overruled: new Map() },
   warnings: [],
 })
 

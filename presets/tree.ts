@@ -92,15 +92,22 @@ export function open(node: Node, structure: Structure | undefined, path: Path): 
   return userLeaf(value)
 }
 
-/** The cluster presets that state a leaf's value, by the path of the leaf. */
-export type Granted = ReadonlyMap<string, readonly Origin[]>
+/** Cluster presets by the path of a leaf. */
+export type ByLeaf = ReadonlyMap<string, readonly Origin[]>
+
+/** What cluster presets state of an object. */
+export interface Granted {
+  /** Those that state a leaf's value, even if another preset is its origin. */
+  readonly stated: ByLeaf
+  /** Those that state another value for a leaf. */
+  readonly overruled: ByLeaf
+}
 
 /** The merged value, and an entry for each leaf that is not simply the user's. */
 export interface Emitted {
   readonly value: unknown
   /** Leaves that presets set. */
   readonly origins: ReadonlyMap<string, Origin>
-  /** Leaves whose value cluster presets state, even if another preset is their origin. */
   readonly granted: Granted
   /** Values that were overridden. */
   readonly lost: ReadonlyMap<string, readonly Source[]>
@@ -116,7 +123,7 @@ export interface ShortenedList {
 
 interface Emission {
   readonly origins: Map<string, Origin>
-  readonly granted: Map<string, readonly Origin[]>
+  readonly granted: { readonly [K in keyof Granted]: Map<string, readonly Origin[]> }
   readonly lost: Map<string, readonly Source[]>
   readonly shortened: Map<string, ShortenedList>
   readonly steps: Steps
@@ -128,7 +135,7 @@ const emptyEmission = (steps: Steps, isFinal: boolean): Emission => ({
   steps,
   isFinal,
   origins: new Map(),
-  granted: new Map(),
+  granted: { stated: new Map(), overruled: new Map() },
   lost: new Map(),
   shortened: new Map(),
 })
@@ -204,10 +211,16 @@ function emitNode(node: Node, path: string, emission: Emission): unknown {
 
 function emitLeaf(node: LeafNode, path: string, emission: Emission): unknown {
   if (node.origin.by !== 'user') emission.origins.set(path, node.origin)
-  const cluster = node.stated.map(({ origin }) => origin).filter(isOfCluster)
-  if (cluster.length > 0) emission.granted.set(path, cluster)
+  const { stated, overruled } = emission.granted
+  noteCluster(stated, path, node.stated)
+  noteCluster(overruled, path, node.lost)
   if (node.lost.length > 0) emission.lost.set(path, node.lost)
   return node.value
+}
+
+function noteCluster(noted: Map<string, readonly Origin[]>, path: string, sources: readonly Source[]): void {
+  const cluster = sources.map(({ origin }) => origin).filter(isOfCluster)
+  if (cluster.length > 0) noted.set(path, cluster)
 }
 
 const isOfCluster = (origin: Origin): boolean => origin.by === 'preset' && origin.namespace === undefined

@@ -583,20 +583,13 @@ describe('a list whose order matters is granted as one value', () => {
 })
 
 describe('half of a device', () => {
-  const gpu = cluster('gpu', {
-    domain: {
-      devices: {
-        hostdevs: [
-          {
-            mode: 'subsystem',
-            type: 'pci',
-            managed: true,
-            source: { address: { domain: 0, bus: 5, slot: 2, function: 1 } },
-          },
-        ],
-      },
-    },
-  })
+  const function1 = {
+    mode: 'subsystem',
+    type: 'pci',
+    managed: true,
+    source: { address: { domain: 0, bus: 5, slot: 2, function: 1 } },
+  } as const
+  const gpu = cluster('gpu', { domain: { devices: { hostdevs: [function1] } } })
   test.each([[['slot', 'function']], [['bus', 'slot', 'function']]])(
     'is not made another device by removing %j of its address',
     (parts) => {
@@ -612,6 +605,40 @@ describe('half of a device', () => {
     expect(refused(vmWith({}), [gpu, cluster('cut', { strength: 'Enforce', remove })])).toEqual([
       'devices.hostdevs[0].source.address.function',
     ])
+  })
+
+  test.each<[string, Domain['devices'], Domain['devices'], string]>([
+    [
+      'another function of its card',
+      { hostdevs: [{ ...function1, alias: { name: 'ua-gpu' } }] },
+      { hostdevs: [{ alias: { name: 'ua-gpu' }, type: 'pci', source: { address: { function: 0 } } }] },
+      'devices.hostdevs[0].source.address.function',
+    ],
+    [
+      'another slot',
+      { hostdevs: [{ ...function1, alias: { name: 'ua-gpu' } }] },
+      { hostdevs: [{ alias: { name: 'ua-gpu' }, type: 'pci', source: { address: { slot: '0x00' } } }] },
+      'devices.hostdevs[0].source.address.slot',
+    ],
+    [
+      'a socket to which QEMU connects, in place of one that it makes',
+      { serials: [{ type: 'unix', source: { mode: 'bind', path: '/run/s.sock' }, target: { port: 0 } }] },
+      { serials: [{ type: 'unix', source: { mode: 'connect' }, target: { port: 0 } }] },
+      'devices.serials[0].source.mode',
+    ],
+    [
+      'a device that is managed',
+      { hostdevs: [{ ...function1, alias: { name: 'ua-gpu' } }] },
+      { hostdevs: [{ alias: { name: 'ua-gpu' }, type: 'pci', managed: false }] },
+      'devices.hostdevs[0].managed',
+    ],
+  ])('is not made another device by a default in place of what its preset states: %s', (_, stated, sent, field) => {
+    const presets = [cluster('half', { domain: { devices: stated } as Domain })]
+    expect(refused(vmWith({ devices: sent } as Domain), presets)).toEqual([field])
+    // As it would be stored without the webhooks.
+    const { vm } = complete(vmWith({ devices: sent } as Domain), { ...options(presets), skipRules: true }) as Completed
+    expect(ungrantedReach(vm, options(presets)).map((cause) => cause.field)).toContain(`spec.domain.${field}`)
+    expect(ungrantedReach(completed(vmWith({}), presets).vm, options(presets))).toEqual([])
   })
 
   const lab = { dev: 'tap1', plugin: 'macvtap', network: 'lab' }
