@@ -404,7 +404,7 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
     originOf: oncePerPath((path) =>
       originWithin(valueAtPath(injection.vm, path) ?? valueAtPath(vm, path), path, leafOrigin),
     ),
-    ...(allowHostReach ? { isGranted: () => true } : { isGranted: grants.isGranted, isStated: grants.isStated }),
+    ...(allowHostReach ? { isGranted: () => true } : grants),
     isEnforced: (path: string) =>
       injection.participants.some(
         ({ preset }) => preset.strength === 'Enforce' && valueAtPath(preset.content, path) !== undefined,

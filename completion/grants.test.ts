@@ -24,6 +24,8 @@ const injected = (
   overruled: readonly string[] = [],
 ) => {
   const found = {
+    whole: vm,
+    unsettled: [],
     grantorsAt: (path: string) => stated[path] ?? [],
     isOverruled: (path: string) => overruled.includes(path),
   }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
+import { parentPath } from '../api/path.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { lazy } from '../presets/lazy.ts'
 import { hostPaths, isOptionOfSource, sourceAround } from '../presets/grant.ts'
@@ -18,6 +19,8 @@ export interface Grants {
   readonly isOverruled: (path: string) => boolean
   /** Whether presets removed a part of a device in the same list, which defaults would complete to another device. */
   readonly isCut: (path: string) => boolean
+  /** A leaf that is missing beside a path, without which presets do not grant it. */
+  readonly missingAt: (path: string) => string | undefined
 }
 
 /** The VM after presets and before defaults, from which grants are determined. */
@@ -28,7 +31,7 @@ export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
   const isCut = cutBy(removed)
   const isCutPlace = cutPlaces(cut)
   const { grantorsAt, isOverruled } = grants.injected
-  const isOfOne = grantedAsOne(vm, grantorsAt)
+  const { isOfOne, missingAt } = placesOf(vm, grants.injected)
   const isStated = (path: string) => grantorsAt(path).length > 0 && isOfOne(path)
   return {
     isGranted: (path) => {
@@ -39,6 +42,7 @@ export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
     isStated,
     isOverruled,
     isCut,
+    missingAt,
   }
 }
 
@@ -71,28 +75,48 @@ const cutPlaces =
     (/\.sources?\b/.test(path) && cut.has(devicePath.exec(path)?.[0] ?? ''))
 
 /**
- * Whether one cluster preset states everything in a path's device that reaches the host, with the source around it.
- * Halves of two devices would combine into a third.
+ * Whether one cluster preset states everything in a path's device that reaches the host, with the source around it, and
+ * nothing of that is missing. Halves of two devices would combine into a third, and a block device without its slices
+ * is all of it.
  */
-function grantedAsOne(vm: VirtualMachine, grantorsAt: Stated['grantorsAt']): (path: string) => boolean {
-  const places = lazy(() => Object.groupBy(hostPaths(vm.spec), (path) => devicePath.exec(path)?.[0] ?? ''))
-  const known = new Map<string, boolean>()
-  const isOne = (device: string): boolean => {
-    const whole = new Set((places()[device] ?? []).map((place) => sourceAround(place) ?? place))
-    const [first, ...others] = [...whole]
-      .flatMap((place) => leavesBelow(valueAtPath(vm, place), place))
+function placesOf(vm: VirtualMachine, { grantorsAt, whole, unsettled }: Stated) {
+  // The structure is that of VMs.
+  const complete = { ...vm, ...whole } as VirtualMachine
+  const places = lazy(() => Map.groupBy(hostPaths(complete.spec), (path) => unitOf(path) ?? path))
+  const unitAt = (path: string): string => unitOf(path) ?? ancestorIn(places(), path)
+  const disputed = lazy(() => Map.groupBy(unsettled, unitAt))
+  const judge = (unit: string) => {
+    const own = places().get(unit) ?? []
+    const leaves = [...new Set(own.map((place) => sourceAround(place) ?? place))]
+      .flatMap((place) => leavesBelow(valueAtPath(complete, place), place))
       .filter((leaf) => !isOptionOfSource(leaf))
-      .map(grantorsAt)
-      .filter((found) => found.length > 0)
-    return first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
+    const [first, ...others] = leaves.map(grantorsAt).filter((found) => found.length > 0)
+    const isOne = first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
+    const needed = [...leaves, ...(disputed().get(unit) ?? [])]
+    return { isOne, missing: needed.find((leaf) => valueAtPath(vm, leaf) === undefined) }
   }
-  return (path) => {
-    const device = devicePath.exec(path)?.[0]
-    if (device === undefined) return true
-    const found = known.get(device) ?? isOne(device)
-    known.set(device, found)
+  const known = new Map<string, ReturnType<typeof judge>>()
+  const judgedAt = (path: string) => {
+    const unit = unitAt(path)
+    const found = known.get(unit) ?? judge(unit)
+    known.set(unit, found)
     return found
   }
+  return {
+    isOfOne: (path: string): boolean => {
+      const { isOne, missing } = judgedAt(path)
+      return missing === undefined && (isOne || unitOf(path) === undefined)
+    },
+    missingAt: (path: string): string | undefined => judgedAt(path).missing,
+  }
+}
+
+/** What one preset must grant: a device, or a source outside of lists. */
+const unitOf = (path: string): string | undefined => devicePath.exec(path)?.[0] ?? sourceAround(path)
+
+function ancestorIn(known: ReadonlyMap<string, unknown>, path: string): string {
+  for (let at = path; at !== ''; at = parentPath(at)) if (known.has(at)) return at
+  return path
 }
 
 /**
@@ -117,19 +141,23 @@ function isSameDevice(path: string, one: VirtualMachine, other: VirtualMachine):
 
 /**
  * The grants of a stored VM that completion does not reproduce, because a preset has changed since or removes by index.
- * A device without an option that is enforced for it (`readonly`) is another one, and is not granted: a VM that was
- * stored without the webhooks can claim that it is complete.
+ * A device without an option that is enforced for it (`readonly`), or without a part of a place (the slices of a block
+ * device), is another one, and is not granted: a VM that was stored without the webhooks can claim that it is complete.
  */
 export function statedGrants(stored: VirtualMachine, { grants, removed, cut }: Injected): Grants {
-  const { grantorsAt, isOverruled } = grants.statedOf(stored)
+  const stated = grants.statedOf(stored)
+  const { grantorsAt, isOverruled } = stated
+  const { isOfOne, missingAt } = placesOf(stored, stated)
   const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
-  const isStated = (path: string): boolean => grantorsAt(path).length > 0 && isSameDevice(path, stored, enforced())
+  const isStated = (path: string): boolean =>
+    grantorsAt(path).length > 0 && isOfOne(path) && isSameDevice(path, stored, enforced())
   const isCutPlace = cutPlaces(cut)
   return {
     isGranted: (path) => !isCutPlace(path) && leavesBelow(valueAtPath(stored, path), path).every(isStated),
     isStated,
     isOverruled,
     isCut: cutBy(removed),
+    missingAt,
   }
 }
 
@@ -152,6 +180,8 @@ export function defaultsAlone(
   const filled = fillings(bare)
   return (field) => {
     const paths = unstated(field)
+    // All are stated, but not all that belongs to them.
+    if (paths.length === 0) return false
     if (paths.some((path) => isOverruled(path) || valueAtPath(bare, path) !== undefined)) return false
     const isEqual = (one: VirtualMachine) => (path: string) =>
       isDeepStrictEqual(valueAtPath(one, path), valueAtPath(vm, path))

@@ -74,7 +74,7 @@ test.each([
     namespace,
     request: {},
     kind: virtualMachineKind(),
-    granted: { stated: granted, overruled: new Map() },
+    settled: { object: vm, granted: { stated: granted, overruled: new Map() } },
     steps: unmetered,
   })
   expect(injected.grantorsAt(`spec.domain.devices.disks[0]${'.backingStore'.repeat(120)}.format.type`)).toEqual([])

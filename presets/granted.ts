@@ -7,9 +7,9 @@ import type { Kind, Subject } from './kind.ts'
 import { createBudget } from './condition-budget.ts'
 import { matchConditions, conditionInput } from './match.ts'
 import { parentPath } from '../api/path.ts'
-import { settle, settledWithoutCluster } from './settle.ts'
-import { rankOf } from './source.ts'
-import type { ByLeaf, Granted } from './tree.ts'
+import { settle, settledWithoutCluster, type Settled } from './settle.ts'
+import { priorityOf, rankOf } from './source.ts'
+import type { ByLeaf } from './tree.ts'
 
 /** What the granting presets state of an object. */
 export interface Stated {
@@ -17,6 +17,10 @@ export interface Stated {
   readonly grantorsAt: (path: string) => readonly Origin[]
   /** Whether one of them states another value for the leaf at a path. */
   readonly isOverruled: (path: string) => boolean
+  /** The object with what it lacks of that. */
+  readonly whole: Subject
+  /** Leaves that it lacks, of which they state different values. */
+  readonly unsettled: readonly string[]
 }
 
 /** What cluster presets grant. */
@@ -36,7 +40,8 @@ interface Injected {
   readonly namespace: Namespace
   readonly request: unknown
   readonly kind: Kind
-  readonly granted: Granted
+  /** After injection. */
+  readonly settled: Pick<Settled, 'object' | 'granted'>
   readonly steps: Steps
 }
 
@@ -45,23 +50,29 @@ interface Injected {
  * conditions also match the object with the namespace's presets applied. Otherwise these could add what the cluster
  * preset excludes.
  */
-export function grantsOf({ granted, ...injected }: Injected): Grants {
+export function grantsOf({ settled, ...injected }: Injected): Grants {
   let found: readonly CompiledPreset[] | undefined
   const grantors = () => (found ??= grantorsOf(injected))
   const isByGrantor = (origin: Origin) => grantors().some((preset) => preset.origin === origin)
-  const statedBy = ({ stated, overruled }: Granted): Stated => {
-    const [statedAt, overruledAt] = [presetsIn(stated), presetsIn(overruled)]
+  const statedIn = ({ object, granted }: Injected['settled'], unsettled: readonly string[] = []): Stated => {
+    const [statedAt, overruledAt] = [presetsIn(granted.stated), presetsIn(granted.overruled)]
     return {
       grantorsAt: (path) => statedAt(path).filter(isByGrantor),
       isOverruled: (path) => overruledAt(path).some(isByGrantor),
+      whole: object,
+      unsettled,
     }
   }
   return {
-    injected: statedBy(granted),
+    injected: statedIn(settled),
     statedOf: (object) => {
-      // Applied below the object's own values, so that those are unchanged.
-      const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
-      return statedBy(settle(object, lowest, injected.kind, injected.steps).granted)
+      // Applied below the object's own values, so that those are unchanged, but in their order.
+      const below = grantors().map((preset) => {
+        const layer = preset.strength === 'Enforce' ? 'namespace Default' : 'cluster Default'
+        return { ...preset, rank: rankOf(layer, priorityOf(preset.rank)), removes: [] }
+      })
+      const stated = settle(object, below, injected.kind, injected.steps)
+      return statedIn(stated, stated.unsettled)
     },
     enforceOn: (object) => {
       const enforcing = grantors().filter(({ strength }) => strength === 'Enforce')
@@ -90,7 +101,7 @@ function presetsIn(known: ByLeaf): (path: string) => readonly Origin[] {
   }
 }
 
-function grantorsOf({ object, applied, namespace, request, kind, steps }: Omit<Injected, 'granted'>) {
+function grantorsOf({ object, applied, namespace, request, kind, steps }: Omit<Injected, 'settled'>) {
   const cluster = applied.filter((preset) => preset.namespace === undefined)
   if (cluster.length === applied.length) return cluster
   const namespaced = applied.filter((preset) => preset.namespace !== undefined)

@@ -121,7 +121,7 @@ export function injectInto(received: Subject, of: Kind, options: InjectOptions):
     cut: settled.cut,
     skipped: settled.skipped,
     // A late preset does not match the object as the user sent it, so it grants nothing.
-    grants: grantsOf({ object, applied: matched, namespace, request, kind, granted: settled.granted, steps }),
+    grants: grantsOf({ object, applied: matched, namespace, request, kind, settled, steps }),
     causes: [
       ...taking.causes,
       ...exclusiveCauses(applied),

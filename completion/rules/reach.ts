@@ -5,13 +5,20 @@ import { leavesBelow, valueAtPath } from '../origins.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-const ungranted = (field: string, value?: unknown): Finding =>
-  forbidden(
-    field,
-    value,
-    'reaches the host; only a ClusterVirtualMachinePreset can set it',
-    'ask an operator for a ClusterVirtualMachinePreset that injects it',
-  )
+const ungranted = (field: string, value?: unknown, missing?: string): Finding =>
+  missing === undefined
+    ? forbidden(
+        field,
+        value,
+        'reaches the host; only a ClusterVirtualMachinePreset can set it',
+        'ask an operator for a ClusterVirtualMachinePreset that injects it',
+      )
+    : forbidden(
+        field,
+        value,
+        `reaches the host; a ClusterVirtualMachinePreset grants it only with ${missing}, which is missing`,
+        'create the VM again',
+      )
 
 /**
  * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every
@@ -20,10 +27,10 @@ const ungranted = (field: string, value?: unknown): Finding =>
 export const reach: Rule = {
   id: 'host-reach',
   description: 'Only a ClusterVirtualMachinePreset can set a field that reaches the host; users cannot.',
-  check({ spec, domain, isGranted }) {
+  check({ spec, domain, isGranted, missingAt = () => undefined }) {
     const findings: Finding[] = nodePaths(spec)
       .filter((path) => !isGranted(path))
-      .map((path) => ungranted(path))
+      .map((path) => ungranted(path, undefined, missingAt(path)))
     const sources = new Set<string>()
     walk(
       domain,
@@ -35,7 +42,7 @@ export const reach: Rule = {
           return true
         }
         const isBelow = typeof value === 'object' && value !== null && Object.keys(value).length > 0
-        findings.push(ungranted(path, isBelow ? undefined : value))
+        findings.push(ungranted(path, isBelow ? undefined : value, missingAt(path)))
         // Fields below a forbidden element are not reported again.
         return false
       },

@@ -533,6 +533,91 @@ describe('a VM that was stored without the webhooks', () => {
       expect(ungrantedReach(one, options(presets)).map(({ field }) => field)).toEqual(['spec.domain.devices.emulator'])
   })
 
+  const sliced = (size: number): Domain => ({
+    devices: {
+      disks: [
+        {
+          type: 'block',
+          source: { dev: '/dev/sdb', slices: { slice: { type: 'storage', offset: 0, size } } },
+          target: { dev: 'vdb', bus: 'virtio' },
+        },
+      ],
+    },
+  })
+  const all: Domain = {
+    devices: { disks: [{ type: 'block', source: { dev: '/dev/sdb' }, target: { dev: 'vdb', bus: 'virtio' } }] },
+  }
+  const interfaces = [{ alias: { name: 'ua-net' }, type: 'bridge', source: { bridge: 'br0' } } as const]
+  const tagged = [{ ...interfaces[0], vlan: { tags: [{ id: 42 }] } }]
+  const withTap = (network?: string): VirtualMachine => {
+    const vm = vmWith({ devices: { interfaces: [{}] } })
+    const taps = [{ dev: 'tap1', plugin: 'macvtap', ...(network === undefined ? {} : { network }) }]
+    return { ...vm, spec: { ...vm.spec, taps } }
+  }
+  test.each<[string, VirtualMachine, readonly Partial<PresetSpec>[], string, string]>([
+    [
+      'a block device without its slices',
+      vmWith(all),
+      [{ domain: sliced(4096) }],
+      'domain.devices.disks[0].source.dev',
+      'domain.devices.disks[0].source.slices.slice.type',
+    ],
+    [
+      'a part of a block device on whose size presets disagree',
+      vmWith(JSON.parse(JSON.stringify(sliced(4096)).replace(',"size":4096', ''))),
+      [{ domain: sliced(4096) }, { domain: sliced(8192) }],
+      'domain.devices.disks[0].source.dev',
+      'domain.devices.disks[0].source.slices.slice.size',
+    ],
+    [
+      'a bridge without its VLAN',
+      vmWith({ devices: { interfaces } }),
+      [{ domain: { devices: { interfaces: tagged } } }],
+      'domain.devices.interfaces[0].source.bridge',
+      'domain.devices.interfaces[0].vlan.tags[0].id',
+    ],
+    ['a tap without its network', withTap(), [{ taps: withTap('lab').spec.taps ?? [] }], 'taps[0]', 'taps[0].network'],
+    [
+      'sockets without their address',
+      vmWith({ devices: { vsock: { model: 'virtio' } } }),
+      [{ domain: { devices: { vsock: { model: 'virtio', cid: { address: 5 } } } } }],
+      'domain.devices.vsock',
+      'domain.devices.vsock.cid.address',
+    ],
+  ])('has nothing of what a preset grants only with more: %s', (_, vm, specs, field, missing) => {
+    const presets = specs.map((spec, index) => cluster(`p${index}`, spec))
+    expect(ungrantedReach(vm, options(presets)).find((cause) => cause.field === `spec.${field}`)?.message).toMatch(
+      `grants it only with spec.${missing}, which is missing`,
+    )
+    const [first = {}] = specs
+    const { vm: stored } = completed(vmWith({ devices: { interfaces: [{}] } }), [cluster('p', first)])
+    expect(ungrantedReach(stored, options([cluster('p', first)]))).toEqual([])
+  })
+
+  test('has nothing of a preset that was narrowed since', () => {
+    const { vm } = completed(vmWith({}), [cluster('p', { domain: all })])
+    expect(ungrantedReach(vm, options([cluster('p', { domain: all })]))).toEqual([])
+    const labelled = cluster('q', { metadata: { labels: { a: 'b' } }, domain: { title: 'q' } })
+    expect(ungrantedReach(vm, options([cluster('p', { domain: all }), labelled]))).toEqual([])
+    expect(ungrantedReach(vm, options([cluster('p', { domain: sliced(4096) })])).map(({ field }) => field)).toContain(
+      'spec.domain.devices.disks[0].source.dev',
+    )
+  })
+
+  test('has no device of halves that two presets grant', () => {
+    const [small, large] = [
+      cluster('small', { domain: sliced(4096) }),
+      cluster('large', { priority: 1, domain: sliced(8192) }),
+    ]
+    const other = cluster('other', JSON.parse(JSON.stringify(large.spec).replace('sdb', 'sdc')))
+    const vm = vmWith(sliced(8192))
+    // Either grants its device as a whole.
+    expect(ungrantedReach(vm, options([small, large]))).toEqual([])
+    expect(ungrantedReach(vm, options([small, other])).map(({ field }) => field)).toContain(
+      'spec.domain.devices.disks[0].source.dev',
+    )
+  })
+
   test('has no granted device under the name of another, though that stands at its index after a removal', () => {
     const named = (name: string) => ({ ...granted, alias: { name } })
     const presets = [
