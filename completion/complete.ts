@@ -5,7 +5,7 @@ import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } f
 import type { ObjectMeta } from '../api/object.ts'
 import { imageVolumesOf } from '../api/volume.ts'
 import { canonicalSpelling } from '../api/domain/canonical.ts'
-import { hostPaths, sourceAround } from '../presets/grant.ts'
+import { deviceAround, hostPaths, sourceAround } from '../presets/grant.ts'
 import { maxSteps, maxStepsAgain, sizeOf, unmetered, within, type Steps } from '../api/steps.ts'
 import { fillAttachedVolumes } from './attached-volume.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
@@ -419,8 +419,9 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
     [...everKnown(spec, options)].map((one) => ({ ...bare, spec: fill(bare, one, options).spec }))
   const isDefault = defaultsAlone(vm, reaching, grants, fillings)
   const reachingHost = lazy(() => new Set(hostPaths(spec)))
-  // Of a source that reaches the host, defaults may complete the rest.
-  const isBeside = (field: string) => sourceAround(field) !== undefined && !reachingHost().has(field)
+  // Of a source that reaches the host, and of its device, defaults may complete the rest.
+  const isBeside = (field: string) =>
+    (sourceAround(field) ?? deviceAround(field)) !== undefined && !reachingHost().has(field)
   const isFilled = (field: string) => (!grants.isCut(field) || isBeside(field)) && isDefault(field)
   const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isFilled(field))
   const named = nameNodes(causes, provided, spec, checked.causesOn)

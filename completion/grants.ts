@@ -3,7 +3,7 @@ import type { Origin } from '../api/cause.ts'
 import { parentPath } from '../api/path.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { lazy } from '../presets/lazy.ts'
-import { hostPaths, isOptionOfSource, sourceAround } from '../presets/grant.ts'
+import { deviceAround, deviceGiving, grantFields, hostPaths, isOptionOfSource, sourceAround } from '../presets/grant.ts'
 import type { Stated } from '../presets/granted.ts'
 import type { Injection } from '../presets/inject.ts'
 import { withoutLeaves } from './reproduce.ts'
@@ -72,7 +72,7 @@ const cutPlaces =
   (path: string): boolean =>
     cut.has(entryPath.exec(path)?.[1] ?? '') ||
     cut.has(sourceAround(path) ?? '') ||
-    (/\.sources?\b/.test(path) && cut.has(devicePath.exec(path)?.[0] ?? ''))
+    (/\.(?:sources?|log)\b/.test(path) && cut.has(devicePath.exec(path)?.[0] ?? ''))
 
 /**
  * Whether one cluster preset states everything in a path's device that reaches the host, with the source around it, and
@@ -85,6 +85,7 @@ function placesOf(vm: VirtualMachine, { grantorsAt, whole, unsettled }: Stated) 
   const places = lazy(() => Map.groupBy(hostPaths(complete.spec), (path) => unitOf(path) ?? path))
   const unitAt = (path: string): string => unitOf(path) ?? ancestorIn(places(), path)
   const disputed = lazy(() => Map.groupBy(unsettled, unitAt))
+  const fields = lazy(() => Map.groupBy(grantFields(complete.spec.domain), ({ path }) => deviceAround(path)))
   const judge = (unit: string) => {
     const own = places().get(unit) ?? []
     const leaves = [...new Set(own.map((place) => sourceAround(place) ?? place))]
@@ -92,7 +93,9 @@ function placesOf(vm: VirtualMachine, { grantorsAt, whole, unsettled }: Stated) 
       .filter((leaf) => !isOptionOfSource(leaf))
     const [first, ...others] = leaves.map(grantorsAt).filter((found) => found.length > 0)
     const isOne = first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
-    const needed = [...leaves, ...(disputed().get(unit) ?? [])]
+    const beside = own.some((place) => deviceGiving(place) === unit) ? (fields().get(unit) ?? []) : []
+    const ofGrant = beside.flatMap(({ path, value }) => leavesBelow(value, path))
+    const needed = [...leaves, ...ofGrant, ...(disputed().get(unit) ?? [])]
     return { isOne, missing: needed.find((leaf) => valueAtPath(vm, leaf) === undefined) }
   }
   const known = new Map<string, ReturnType<typeof judge>>()
@@ -112,7 +115,8 @@ function placesOf(vm: VirtualMachine, { grantorsAt, whole, unsettled }: Stated) 
 }
 
 /** What one preset must grant: a device, or a source outside of lists. */
-const unitOf = (path: string): string | undefined => devicePath.exec(path)?.[0] ?? sourceAround(path)
+const unitOf = (path: string): string | undefined =>
+  devicePath.exec(path)?.[0] ?? deviceAround(path) ?? sourceAround(path)
 
 function ancestorIn(known: ReadonlyMap<string, unknown>, path: string): string {
   for (let at = path; at !== ''; at = parentPath(at)) if (known.has(at)) return at
@@ -135,7 +139,7 @@ export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, i
 
 /** Whether two VMs have the same device at a path, or outside of devices the same value. */
 function isSameDevice(path: string, one: VirtualMachine, other: VirtualMachine): boolean {
-  const place = devicePath.exec(path)?.[0] ?? path
+  const place = devicePath.exec(path)?.[0] ?? deviceAround(path) ?? path
   return isDeepStrictEqual(valueAtPath(one, place), valueAtPath(other, place))
 }
 

@@ -179,7 +179,7 @@ function cutLists(node: Node, removals: readonly Removal[], steps: Steps): Reado
     let alone: Path | undefined
     for (let at = path; at.parent !== undefined; at = at.parent) {
       steps.spend(1)
-      if (at.key === 'source' || at.key === 'sources') {
+      if (at.key === 'source' || at.key === 'sources' || at.key === 'log') {
         isOfSource = true
         alone = at
       }

@@ -10,6 +10,12 @@ interface Described {
   readonly reach?: Reach
   /** The reach of each value whose reach differs from `reach`, e.g. of the interface types `user` and `bridge`. */
   readonly reachOf?: { readonly [value: string]: Reach }
+  /**
+   * Set if the field decides what is done to a file or device of the node beside it, such as whether the guest can write
+   * to it. Then it is a part of its grant. The values, as text, are those that do no more than the default, which anyone
+   * can set unless a granting preset states another one; `'*'` is any value.
+   */
+  readonly ofGrant?: readonly string[]
   /** Reported by libvirt while the VM runs. libvirt does not store a value that a user sets. */
   readonly live?: true
 }
@@ -136,7 +142,13 @@ export type Json<T> =
               ? string
               : never
 
-type Options = { xml?: string; reach?: Reach; reachOf?: { readonly [value: string]: Reach }; live?: true }
+type Options = {
+  xml?: string
+  reach?: Reach
+  reachOf?: { readonly [value: string]: Reach }
+  ofGrant?: readonly string[]
+  live?: true
+}
 
 export const element = <const F extends Fields>(
   description: string,

@@ -67,8 +67,8 @@ const walkElement = (
 const hostKeysOf = new WeakMap<Element, ReadonlyMap<string, KnownKey>>()
 
 /**
- * For `walk`: the keys of an element that reach the host with some value, or that contain a field that does. Computed
- * once for each element.
+ * For `walk`: the keys of an element that reach the host with some value, or are a part of such a grant, or that contain
+ * a field that does or is. Computed once for each element.
  */
 export const hostKeys: Keys = (element) => {
   const known = hostKeysOf.get(element)
@@ -83,6 +83,7 @@ export const hostKeys: Keys = (element) => {
 
 const mayReachHost = (field: Field): boolean =>
   field.reach === 'host' ||
+  field.ofGrant !== undefined ||
   Object.values(field.reachOf ?? {}).includes('host') ||
   ((field.at === 'child' || field.at === 'children') && hostKeys(elementOf(field)).size > 0)
 

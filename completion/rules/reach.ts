@@ -1,6 +1,13 @@
 import { relatedTo } from '../../api/path.ts'
 import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
-import { isOptionOfSource, nodePaths, sourceAround } from '../../presets/grant.ts'
+import {
+  deviceAround,
+  deviceGiving,
+  grantFields,
+  isOptionOfSource,
+  nodePaths,
+  sourceAround,
+} from '../../presets/grant.ts'
 import { leavesBelow, valueAtPath } from '../origins.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -20,6 +27,14 @@ const ungranted = (field: string, value?: unknown, missing?: string): Finding =>
         'create the VM again',
       )
 
+const beside = (field: string, value: unknown): Finding =>
+  forbidden(
+    field,
+    value,
+    'decides what is done to what its device reaches on the host; only a ClusterVirtualMachinePreset can set it',
+    'ask an operator to set it in the ClusterVirtualMachinePreset that injects the device',
+  )
+
 /**
  * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every
  * field that reaches the host must be granted, i.e. set by a cluster preset or filled in by completion itself.
@@ -27,11 +42,12 @@ const ungranted = (field: string, value?: unknown, missing?: string): Finding =>
 export const reach: Rule = {
   id: 'host-reach',
   description: 'Only a ClusterVirtualMachinePreset can set a field that reaches the host; users cannot.',
-  check({ spec, domain, isGranted, missingAt = () => undefined }) {
+  check({ spec, domain, isGranted, isStated = isGranted, isOverruled = () => false, missingAt = () => undefined }) {
     const findings: Finding[] = nodePaths(spec)
       .filter((path) => !isGranted(path))
       .map((path) => ungranted(path, undefined, missingAt(path)))
     const sources = new Set<string>()
+    const devices = new Set<string | undefined>()
     walk(
       domain,
       ({ path, field, value }) => {
@@ -39,6 +55,7 @@ export const reach: Rule = {
         if (isGranted(path)) {
           const source = sourceAround(path)
           if (source !== undefined) sources.add(source)
+          if (isStated(path)) devices.add(deviceGiving(path))
           return true
         }
         const isBelow = typeof value === 'object' && value !== null && Object.keys(value).length > 0
@@ -54,7 +71,16 @@ export const reach: Rule = {
     const ofSources = [...sources]
       .flatMap((source) => leavesBelow(valueAtPath(root, source), source))
       .filter((leaf) => !isOptionOfSource(leaf) && !isReported(leaf) && !isGranted(leaf))
-    return [...findings, ...ofSources.map((leaf) => ungranted(leaf, valueAtPath(root, leaf)))]
+    devices.delete(undefined)
+    const ofDevices = (devices.size === 0 ? [] : grantFields(domain)).filter(
+      ({ path, isHarmless }) =>
+        devices.has(deviceAround(path)) && !(isHarmless && !isOverruled(path)) && !isGranted(path),
+    )
+    return [
+      ...findings,
+      ...ofSources.map((leaf) => ungranted(leaf, valueAtPath(root, leaf))),
+      ...ofDevices.map(({ path, value }) => beside(path, value)),
+    ]
   },
   example: example(
     { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } },

@@ -12,6 +12,8 @@ export interface RuleContext {
   readonly isGranted: (path: string) => boolean
   /** Whether a cluster preset itself states the value; as `isGranted` if absent. */
   readonly isStated?: (path: string) => boolean
+  /** Whether a granting preset states another value; none does if absent. */
+  readonly isOverruled?: (path: string) => boolean
   /** A leaf without which cluster presets do not grant what is at a path, if that is why. */
   readonly missingAt?: (path: string) => string | undefined
   /** Whether a preset of strength Enforce states the value; if absent, none does. */

@@ -1204,6 +1204,174 @@ describe('a source of which a part reaches the host is one place:', () => {
   })
 })
 
+describe('what decides what is done to a granted file or device is a part of its grant:', () => {
+  const iso = { type: 'file', device: 'cdrom', source: { file: '/srv/a.iso' }, target: { dev: 'sda', bus: 'sata' } }
+  const block = { type: 'block', source: { dev: '/dev/sdb' }, target: { dev: 'vdb', bus: 'virtio' } }
+  const alias = { name: 'ua-x' }
+  const target = { size: { unit: 'MiB', value: 128 }, node: 0 }
+  const nvdimm = { alias, model: 'nvdimm', access: 'private', source: { path: '/srv/nv' }, target }
+  const shared = { type: 'mount', source: { dir: '/data' }, target: { dir: 'data' } }
+  const log = { type: 'pty', log: { file: '/srv/log', append: true }, target: { port: 0 } }
+  const pstore = { backend: 'acpi-erst', path: '/srv/pstore', size: { unit: 'KiB', value: 64 } }
+  const code = { type: 'pflash', readonly: true, value: '/srv/code.fd' }
+  const inDevices = (devices: object): Domain => ({ devices }) as Domain
+  const inOs = (loader: object): Domain => ({ os: { ...base.os, loader } }) as Domain
+
+  test.each<[string, Domain, Domain, readonly string[]]>([
+    [
+      'a CD-ROM becomes no disk',
+      inDevices({ disks: [iso] }),
+      inDevices({ disks: [{ device: 'disk', target: { dev: 'sda' } }] }),
+      ['devices.disks[0].device'],
+    ],
+    [
+      'nor a floppy drive',
+      inDevices({ disks: [iso] }),
+      inDevices({ disks: [{ device: 'floppy', target: { dev: 'sda' } }] }),
+      ['devices.disks[0].device'],
+    ],
+    [
+      'no other VM writes at the same time',
+      inDevices({ disks: [block] }),
+      inDevices({ disks: [{ target: { dev: 'vdb' }, shareable: {} }] }),
+      ['devices.disks[0].shareable'],
+    ],
+    [
+      'no file is made beside it',
+      inDevices({ disks: [block] }),
+      inDevices({ disks: [{ target: { dev: 'vdb' }, transient: {} }] }),
+      ['devices.disks[0].transient'],
+    ],
+    [
+      'memory becomes no larger',
+      inDevices({ memories: [nvdimm] }),
+      inDevices({ memories: [{ alias, target: { size: { unit: 'MiB', value: 256 } } }] }),
+      ['devices.memories[0].target.size'],
+    ],
+    [
+      'nor is written to',
+      inDevices({ memories: [nvdimm] }),
+      inDevices({ memories: [{ alias, access: 'shared' }] }),
+      ['devices.memories[0].access'],
+    ],
+    [
+      'files are accessed as its preset states',
+      inDevices({ filesystems: [shared] }),
+      inDevices({ filesystems: [{ target: { dir: 'data' }, accessmode: 'mapped', fmode: '0777' }] }),
+      ['devices.filesystems[0].accessmode', 'devices.filesystems[0].fmode'],
+    ],
+    [
+      'a log is not truncated',
+      inDevices({ serials: [log] }),
+      inDevices({ serials: [{ target: { port: 0 }, log: { append: false } }] }),
+      ['devices.serials[0].log.append'],
+    ],
+    [
+      'a record of crashes becomes no larger',
+      inDevices({ pstore }),
+      inDevices({ pstore: { size: { unit: 'KiB', value: 128 } } }),
+      ['devices.pstore.size'],
+    ],
+    ['firmware is not written to', inOs(code), inOs({ readonly: false }), ['os.loader.readonly']],
+  ])('%s', (_, stated, sent, fields) => {
+    const preset = cluster('granting', { domain: stated })
+    expect(refused(vmWith(sent), [preset])).toEqual(fields)
+    expect(refused(vmWith({}), [preset])).toEqual([])
+    expect(refused(vmWith(sent), [cluster('granting', { strength: 'Enforce', domain: stated })])).not.toContain(
+      // What it states is set back.
+      stated.devices?.disks?.[0]?.device === undefined ? '' : fields[0],
+    )
+    const { vm } = complete(vmWith(sent), { ...options([preset]), skipRules: true }) as Completed
+    expect(ungrantedReach(vm, options([preset])).map(({ field }) => field)).toEqual(
+      expect.arrayContaining(fields.map((field) => `spec.domain.${field}`)),
+    )
+  })
+
+  test.each<[string, Domain, Domain]>([
+    [
+      'what the guest sees of a disk, and that it does not write',
+      inDevices({ disks: [{ type: 'block', source: { dev: '/dev/sdb' }, target: { dev: 'sda' } }] }),
+      inDevices({
+        disks: [
+          {
+            device: 'cdrom',
+            readonly: {},
+            driver: { cache: 'none' },
+            serial: 'a',
+            boot: { order: 1 },
+            target: { dev: 'sda', bus: 'sata' },
+          },
+        ],
+      }),
+    ],
+    [
+      'a floppy drive',
+      inDevices({ disks: [{ type: 'file', source: { file: '/srv/a.img' }, target: { dev: 'fda' } }] }),
+      inDevices({ disks: [{ device: 'floppy', target: { dev: 'fda', bus: 'fdc' } }] }),
+    ],
+    [
+      'what completion would write',
+      inDevices({ disks: [{ type: 'block', source: { dev: '/dev/sdb' }, target: { dev: 'vda' } }] }),
+      inDevices({ disks: [{ device: 'disk', target: { dev: 'vda', bus: 'virtio' } }] }),
+    ],
+    [
+      'how the guest mounts a directory',
+      inDevices({ filesystems: [shared] }),
+      inDevices({ filesystems: [{ accessmode: 'passthrough', readonly: {}, target: { dir: 'data' } }] }),
+    ],
+  ])('users choose %s', (_, stated, sent) => {
+    const presets = [cluster('granting', { domain: stated })]
+    const { vm } = completed(vmWith(sent), presets)
+    expect(vm.spec.domain).toMatchObject(sent)
+    expect(ungrantedReach(vm, options(presets))).toEqual([])
+    const cut = namespaced('cut', {
+      strength: 'Enforce',
+      remove: ['domain.devices.disks[0].boot'],
+    })
+    expect(refused(vmWith(sent), [...presets, cut])).toEqual([])
+  })
+
+  test('a VM without the restriction that its preset states is not started', () => {
+    const presets = [cluster('granting', { domain: inDevices({ disks: [{ ...block, readonly: {} }] }) })]
+    expect(ungrantedReach(completed(vmWith({}), presets).vm, options(presets))).toEqual([])
+    expect(ungrantedReach(vmWith(inDevices({ disks: [block] })), options(presets))[0]?.message).toContain(
+      'only with spec.domain.devices.disks[0].readonly, which is missing',
+    )
+  })
+
+  test('every field of such a device is decided', () => {
+    const free = (element: Element, path: string): readonly string[] =>
+      Object.entries(element.fields).flatMap(([key, field]) => {
+        if (field.ofGrant !== undefined || field.reach === 'host' || field.live === true || key === 'source') return []
+        const below = field.at === 'child' ? elementOf(field) : undefined
+        const isMixed = below !== undefined && Object.values(below.fields).some(({ ofGrant }) => ofGrant !== undefined)
+        return isMixed ? free(below, `${path}${key}.`) : [`${path}${key}`]
+      })
+    const at = (element: Element, [key = '', ...rest]: readonly string[]): Element => {
+      const field = element.fields[key]
+      if (field?.at !== 'child' && field?.at !== 'children') throw new Error(`no element: ${key}`)
+      return rest.length === 0 ? elementOf(field) : at(elementOf(field), rest)
+    }
+    const freeOf = (...path: string[]) => free(at(domain, path), '').join(' ')
+    expect({
+      disks: freeOf('devices', 'disks'),
+      filesystems: freeOf('devices', 'filesystems'),
+      memories: freeOf('devices', 'memories'),
+      pstore: freeOf('devices', 'pstore'),
+      loader: freeOf('os', 'loader'),
+    }).toEqual({
+      disks:
+        'type model snapshot driver backingStore target geometry blockio iotune throttlefilters serial wwn vendor product boot alias acpi address',
+      filesystems:
+        'type multidevs model driver binary.cache binary.sandbox binary.lock binary.threadPool binary.openfiles idmap target boot alias acpi address',
+      memories:
+        'discard uuid target.dynamicMemslots target.node target.label target.block target.requested target.address alias acpi address',
+      pstore: 'backend alias acpi address',
+      loader: 'secure stateless format',
+    })
+  })
+})
+
 describe('a tap of a plugin of the node', () => {
   const lab = { dev: 'tap0', plugin: 'lab' }
   const devices = { interfaces: [{}] }

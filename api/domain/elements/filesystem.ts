@@ -18,7 +18,7 @@ const driver = element('How the directory is shared.', {
 
 const binary = element('The virtiofsd daemon.', {
   path: attribute(path, 'The program.', host),
-  xattr: attribute(onOff, 'Whether the guest may use extended attributes.'),
+  xattr: attribute(onOff, 'Whether the guest may use extended attributes.', { ofGrant: ['false'] }),
   cache: child(
     element('What the guest caches.', { mode: attribute(oneOf('none', 'always'), '`none` or everything.') }),
     'What the guest caches.',
@@ -67,7 +67,7 @@ const source = element('What is shared.', {
   }),
 })
 
-const mode = (description: string) => attribute(fileMode, description)
+const mode = (description: string) => attribute(fileMode, description, { ofGrant: [] })
 
 export const filesystem = element('A directory that the guest can mount.', {
   type: attribute(oneOf('mount', 'volume'), 'What is shared: a directory, or a volume of this VM.', {
@@ -77,6 +77,7 @@ export const filesystem = element('A directory that the guest can mount.', {
   accessmode: attribute(
     oneOf('passthrough', 'mapped', 'squash'),
     'The identity with which files are accessed; 9p only.',
+    { ofGrant: [] },
   ),
   multidevs: attribute(
     oneOf('default', 'remap', 'forbid', 'warn'),
@@ -93,7 +94,7 @@ export const filesystem = element('A directory that the guest can mount.', {
     element('What the guest sees.', { dir: attribute(line(255), 'The tag by which the guest mounts it.') }),
     'What the guest sees.',
   ),
-  readonly: present('The guest cannot write.'),
+  readonly: present('The guest cannot write.', { ofGrant: ['*'] }),
   boot: child(boot, 'The position in the boot order.'),
   ...deviceFields,
 })

@@ -15,7 +15,9 @@ const source = element('Where the memory comes from.', {
 
 const target = element('What the guest sees.', {
   dynamicMemslots: attribute(yesNo, 'Whether it is mapped in parts as it grows, with `virtio-mem`.'),
-  size: child(kibibytes('The amount of memory.'), 'The amount of memory; with `virtio-mem`, the maximum.'),
+  size: child(kibibytes('The amount of memory.'), 'The amount of memory; with `virtio-mem`, the maximum.', {
+    ofGrant: [],
+  }),
   node: leaf(uint32, 'NUMA node of the guest.'),
   label: child(
     element('The label area of an NVDIMM.', { size: child(kibibytes('Its size.'), 'Its size.') }),
@@ -32,7 +34,7 @@ const target = element('What the guest sees.', {
   current: child(kibibytes('The amount that the guest has.'), 'The amount that the guest has, reported by libvirt.', {
     live: true,
   }),
-  readonly: present('The guest cannot write to an NVDIMM.'),
+  readonly: present('The guest cannot write to an NVDIMM.', { ofGrant: ['*'] }),
   address: child(
     element('The address where it begins.', {
       base: attribute(bareHex(1, 0xffffffffffffffffn), 'Guest-physical address.'),
@@ -44,8 +46,11 @@ const target = element('What the guest sees.', {
 export const memoryDevice = element('Memory that can be plugged in.', {
   model: attribute(oneOf('dimm', 'nvdimm', 'virtio-pmem', 'virtio-mem', 'sgx-epc'), 'The kind of module.', {
     reachOf: { 'sgx-epc': 'host', nvdimm: 'pod', 'virtio-pmem': 'pod' },
+    ofGrant: [],
   }),
-  access: attribute(oneOf('shared', 'private'), "Whether other processes see the guest's writes."),
+  access: attribute(oneOf('shared', 'private'), "Whether other processes see the guest's writes.", {
+    ofGrant: ['private'],
+  }),
   discard: attribute(yesNo, 'Whether its content is discarded when it is removed.'),
   uuid: leaf(uuid, 'UUID of an NVDIMM.'),
   source: child(source, 'Where the memory comes from.'),

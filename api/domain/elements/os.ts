@@ -23,9 +23,9 @@ const firmwareSelection = element('Requirements for automatic firmware selection
 const format = oneOf('raw', 'qcow2')
 
 const loader = element('The firmware.', {
-  readonly: attribute(yesNo, 'Whether the guest cannot write to it.'),
+  readonly: attribute(yesNo, 'Whether the guest cannot write to it.', { ofGrant: ['true'] }),
   secure: attribute(yesNo, 'Whether it enforces Secure Boot.'),
-  type: attribute(oneOf('rom', 'pflash'), 'How it is mapped.'),
+  type: attribute(oneOf('rom', 'pflash'), 'How it is mapped.', { ofGrant: ['rom'] }),
   stateless: attribute(yesNo, 'Whether it needs no variable store.'),
   format: attribute(format, 'The format of the image.'),
   value: content(path, 'The image.', host),
