@@ -622,6 +622,7 @@ describe('a handler', () => {
   test.each<[string, object, object, number, string]>([
     ['counts its own event', {}, { count: 2 }, 200, ''],
     ['cannot change a message', {}, { message: 'other' }, 403, 'only the count and the time'],
+    ['cannot annotate an event', {}, { metadata: { annotations: { a: 'b' } } }, 403, 'only the count and the time'],
     ['cannot count an event of another component', { reportingComponent: 'kubelet' }, { count: 2 }, 403, 'must be'],
     [
       'takes over no event',
@@ -1245,13 +1246,17 @@ describe('the webhooks', () => {
     await ask('POST', apiServices, { apiVersion: 'apiregistration.k8s.io/v1', metadata: { name }, spec })
     const write = async (path: string, body: object) => (await ask('PATCH', path, body, webhooks)).code
     const caBundle = Buffer.from(api.certificateAuthority).toString('base64')
+    const automanaged = 'kube-aggregator.kubernetes.io/automanaged'
     expect([
       await write(`${apiServices}/${name}`, { spec: { caBundle } }),
       await write(`${apiServices}/${name}`, { spec: { service: { namespace: 'default' } } }),
       await write(`${apiServices}/${name}`, { spec: { caBundle: null, insecureSkipTLSVerify: true } }),
       await write(`${apiServices}/${name}`, { spec: { groupPriorityMinimum: 20_000 } }),
       await write(`${apiServices}/${name}`, { metadata: { ownerReferences: [gone] } }),
-    ]).toEqual([200, 403, 403, 403, 403])
+      // The API server deletes one with this label that it has not created itself.
+      await write(`${apiServices}/${name}`, { metadata: { labels: { [automanaged]: 'true' } } }),
+      await write(`${apiServices}/${name}`, { metadata: { labels: { 'example.org/added': 'by-a-webhook' } } }),
+    ]).toEqual([200, 403, 403, 403, 403, 403, 200])
   })
 
   test('add neither owner nor finalizer to their Secret', async () => {
