@@ -348,6 +348,8 @@ test.each([
 })
 
 test('refuses an address that is not an IP address', async () => {
-  const other = { address: 'example.org:443', certificateSha256: '' }
-  await expect(client({ node: 'n1', endpoint: other, podUID, target })).rejects.toThrow('invalid address')
+  const other = { address: 'example.org:443\u001B[2J\nforged', certificateSha256: '' }
+  await expect(client({ node: 'n1', endpoint: other, podUID, target })).rejects.toThrow(
+    /invalid address for sessions: example\.org:443\uFFFD\[2J; forged$/,
+  )
 })

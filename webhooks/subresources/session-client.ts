@@ -8,6 +8,7 @@ import { endpointPath } from '../../runtime/handler-sessions.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
 import { limitRecords } from '../../runtime/record-limit.ts'
 import { parseHead, sessionProtocol, type SessionHead, type SessionTarget } from '../../runtime/session-api.ts'
+import { shownLine } from '../../runtime/shown-text.ts'
 import { deliverPiecewise, textOf } from '../../runtime/untrusted-response.ts'
 import type { Status } from '../admission/request.ts'
 import { parseEndpointAddress } from './endpoint-address.ts'
@@ -70,7 +71,8 @@ export function isReachable({ address }: SessionEndpoint, clock: Pick<Clock, 'af
 export function createSessionClient(token: () => Promise<string>, clock: Clock): OpenSession {
   const connections = createNodeConnections(clock)
   return async ({ node, endpoint, podUID, target }) => {
-    const { address } = endpoint
+    // The node decides it, and users see it in messages.
+    const address = shownLine(endpoint.address)
     const refuseOffender = () => {
       const offense = connections.offenseOf(node)
       if (offense === undefined) return
@@ -100,7 +102,9 @@ function connectTo(
 ): Promise<TLSSocket> {
   const to = parseEndpointAddress(address)
   if (to === undefined) {
-    return Promise.reject(unavailable(`the profile of node ${node} has an invalid address for sessions: ${address}`))
+    return Promise.reject(
+      unavailable(`the profile of node ${node} has an invalid address for sessions: ${shownLine(address)}`),
+    )
   }
   const { promise, resolve, reject } = Promise.withResolvers<TLSSocket>()
   const unreachable = (why: string, cause?: Error) =>
