@@ -480,7 +480,7 @@ testRule('required-field', [
       'spec.domain.devices.sounds[0].codecs[0].type: Required value: must be set',
       'spec.domain.devices.sounds[0].audio.id: Required value: must be set',
       'spec.domain.devices.videos[0].model.resolution.y: Required value: must be set',
-      'spec.domain.devices.hostdevs[0].source.host.name: Required value: must be set',
+      'spec.domain.devices.hostdevs[0].source.hosts[0].name: Required value: must be set',
       'spec.domain.devices.hostdevs[1].source.adapter.parentaddr.address: Required value: must be set',
       'spec.domain.devices.redirdevs[0].type: Required value: must be set',
       'spec.domain.devices.hubs[0].type: Required value: must be set',

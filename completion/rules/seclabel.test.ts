@@ -97,14 +97,14 @@ testRule('seclabel-source', [
   {
     refused: { ...labelled({ model: 'selinux', type: 'none' }), ...disk({ model: 'selinux', relabel: false }) },
     causes: [
-      'spec.domain.devices.disks[0].source.seclabel: Forbidden: must not be set: spec.domain.seclabels disables labels of selinux',
+      'spec.domain.devices.disks[0].source.seclabels[0]: Forbidden: must not be set: spec.domain.seclabels disables labels of selinux',
     ],
     accepted: { ...labelled({ model: 'apparmor', type: 'none' }), ...disk({ model: 'selinux', relabel: false }) },
   },
   {
     refused: { ...labelled(selinux({ relabel: false })), ...disk({ model: 'selinux', relabel: false }) },
     causes: [
-      'spec.domain.devices.disks[0].source.seclabel: Forbidden: must not be set: spec.domain.seclabels disables labels of selinux',
+      'spec.domain.devices.disks[0].source.seclabels[0]: Forbidden: must not be set: spec.domain.seclabels disables labels of selinux',
     ],
     accepted: { ...labelled(selinux({ relabel: true })), ...disk({ model: 'selinux', relabel: false }) },
   },
@@ -117,28 +117,30 @@ testRule('seclabel-source', [
   },
   {
     refused: disk({ model: 'selinux', relabel: true }),
-    causes: ['spec.domain.devices.disks[0].source.seclabel.label: Required value: must be set when relabel is true'],
+    causes: [
+      'spec.domain.devices.disks[0].source.seclabels[0].label: Required value: must be set when relabel is true',
+    ],
     accepted: disk(label()),
   },
   {
     refused: disk(label({ relabel: false })),
     causes: [
-      'spec.domain.devices.disks[0].source.seclabel.relabel: Invalid value: false: must be true when a label is set',
+      'spec.domain.devices.disks[0].source.seclabels[0].relabel: Invalid value: false: must be true when a label is set',
     ],
     accepted: disk(label()),
   },
   {
     refused: udp({ model: 'selinux', relabel: true }),
     causes: [
-      'spec.domain.devices.serials[0].sources[0].seclabel.label: Required value: must be set when relabel is true',
-      'spec.domain.devices.consoles[0].sources[0].seclabel.label: Required value: must be set when relabel is true',
+      'spec.domain.devices.serials[0].sources[0].seclabels[0].label: Required value: must be set when relabel is true',
+      'spec.domain.devices.consoles[0].sources[0].seclabels[0].label: Required value: must be set when relabel is true',
     ],
     accepted: udp({ model: 'selinux', relabel: false }),
   },
   {
     refused: layered(true),
     causes: [
-      'spec.domain.devices.disks[0].backingStore.source.seclabel.label: Required value: must be set when relabel is true',
+      'spec.domain.devices.disks[0].backingStore.source.seclabels[0].label: Required value: must be set when relabel is true',
     ],
     accepted: layered(false),
   },
@@ -149,8 +151,8 @@ testRule('seclabel-source', [
       },
     },
     causes: [
-      'spec.domain.devices.serials[0].source.seclabel.label: Required value: must be set when relabel is true',
-      'spec.domain.devices.consoles[0].source.seclabel.label: Required value: must be set when relabel is true',
+      'spec.domain.devices.serials[0].source.seclabels[0].label: Required value: must be set when relabel is true',
+      'spec.domain.devices.consoles[0].source.seclabels[0].label: Required value: must be set when relabel is true',
     ],
     accepted: { devices: { serials: [{ type: 'file', source: { path: '/s', seclabels: [label()] } }] } },
   },
