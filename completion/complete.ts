@@ -100,11 +100,33 @@ export function complete(vm: VirtualMachine, options: CompleteOptions): Complete
   const isAgain = vm.metadata.annotations?.[completedByAnnotation] !== undefined
   const limit = isAgain ? maxStepsAgain : maxSteps
   const nothing = { audit: [], participants: [], warnings: [] }
-  return within(
+  const outcome = within<Completed | Refused>(
     limit,
     (steps) => completeClaimed(vm, { ...options, steps }),
     () => ({ outcome: 'refused', causes: [tooMuchWork(vm, options, limit)], ...nothing }),
   )
+  return startable(outcome, options)
+}
+
+/**
+ * The controller knows no exemptions, because a stored VM can only claim one. It would never start a VM that gets
+ * something of the host only with an exemption, so that is refused.
+ */
+function startable(outcome: Completed | Refused, options: CompleteOptions): Completed | Refused {
+  const { exempt = new Set(), onPhase: _onPhase, ...others } = options
+  if (outcome.outcome === 'refused' || exempt.size === 0 || others.allowHostReach || others.skipRules) return outcome
+  const causes = ungrantedReach(outcome.vm, others)
+  if (causes.length === 0) return outcome
+  const { audit, participants, warnings } = outcome
+  const message = 'reaches the host, and is not granted to a VM that is exempt from a preset which changes its device'
+  const suggestion = 'ask an operator to exclude the VM by the selector or a condition of that preset'
+  return {
+    outcome: 'refused',
+    causes: causes.map((cause) => ({ ...cause, message, suggestion })),
+    audit,
+    participants,
+    warnings,
+  }
 }
 
 function completeClaimed(vm: VirtualMachine, options: CompleteOptions): Completed | Refused {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { elementOf, type Element } from '../../api/domain/description.ts'
 import { domain, type Domain } from '../../api/domain/domain.ts'
 import type { Tap } from '../../api/tap.ts'
-import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
+import { completedByAnnotation, excludePresetsAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../../api/preset.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
 import { complete, ungrantedReach, type Completed } from '../../completion/complete.ts'
@@ -388,6 +388,43 @@ describe('an option that the granting preset enforces', () => {
     expect(refused(vm, [])).toEqual(expect.arrayContaining(['devices.filesystems[1].source.dir']))
     const byDefault = cluster('shared', { domain: { devices: files } })
     expect(refused(vmWith({ devices: given }), [byDefault])).toContain('devices.filesystems[1].source.dir')
+  })
+})
+
+describe('a VM that is exempt from a preset', () => {
+  const shared = { type: 'mount', source: { dir: '/data' }, target: { dir: 'data' } } as const
+  const grant = cluster('shared', { domain: { devices: { filesystems: [shared] } } })
+  const enforcing = (domain: Domain) => cluster('rules', { strength: 'Enforce', domain })
+  const readonly = enforcing({ devices: { filesystems: [{ target: { dir: '*' }, readonly: {} }] } })
+  const completeExempt = (domain: Domain, presets: readonly Preset[]) =>
+    complete(vmWith(domain, {}, { [excludePresetsAnnotation]: 'rules' }), {
+      ...options(presets),
+      exempt: new Set(['rules']),
+    })
+
+  test('is refused if the preset changes a granted device, because the controller would not start it', () => {
+    const outcome = completeExempt({}, [grant, readonly])
+    expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule, message }) => [rule, message])).toContainEqual([
+      'host-reach',
+      'reaches the host, and is not granted to a VM that is exempt from a preset which changes its device',
+    ])
+  })
+
+  test.each<[string, Domain, readonly Preset[]]>([
+    [
+      'changes another device',
+      {},
+      [grant, enforcing({ devices: { watchdogs: [{ model: 'i6300esb', action: 'reset' }] } })],
+    ],
+    [
+      'changes a device that needs no grant',
+      { devices: { watchdogs: [{ model: 'i6300esb', action: 'reset' }] } },
+      [enforcing({ devices: { watchdogs: [{ model: 'i6300esb', action: 'poweroff' }] } })],
+    ],
+  ])('is not if the preset %s, and starts', (_, domain, presets) => {
+    const outcome = completeExempt(domain, presets)
+    expect(outcome.outcome).toBe('completed')
+    expect(outcome.outcome === 'completed' && ungrantedReach(outcome.vm, options(presets))).toEqual([])
   })
 })
 
