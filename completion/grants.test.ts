@@ -114,13 +114,21 @@ describe('a value of a stored VM', () => {
   })
 })
 
-test('values that the defaults would set again are attributed to them, unless a preset states another one', () => {
+test('values that the defaults would set again are attributed to them', () => {
   const emulator = 'spec.domain.devices.emulator'
   const vm = vmWith({ emulator: '/usr/bin/qemu' })
   const filledWith = (path: string) => () => [vmWith({ emulator: path })]
   const grants = injectedGrants(injected(vm, {}))
   expect(defaultsAlone(vm, [emulator], grants, filledWith('/usr/bin/qemu'))(emulator)).toBe(true)
   expect(defaultsAlone(vm, [emulator], grants, filledWith('/usr/bin/other'))(emulator)).toBe(false)
-  const overruling = injectedGrants(injected(vm, {}, {}, [emulator]))
-  expect(defaultsAlone(vm, [emulator], overruling, filledWith('/usr/bin/qemu'))(emulator)).toBe(false)
+})
+
+test.each([
+  ['the default of a part of a device is none', bridge, false],
+  ['the default emulator is one', 'spec.domain.devices.emulator', true],
+])('where a preset states another value, %s', (_, path, expected) => {
+  const vm = vmWith({ emulator: '/usr/bin/qemu', interfaces: [lan] })
+  const isDefault = (overruled: readonly string[]) =>
+    defaultsAlone(vm, [path], injectedGrants(injected(vm, {}, {}, overruled)), () => [vm])(path)
+  expect([isDefault([]), isDefault([path])]).toEqual([true, expected])
 })

@@ -15,7 +15,10 @@ export interface Grants {
   readonly isGranted: (path: string) => boolean
   /** Whether they state a leaf. */
   readonly isStated: (path: string) => boolean
-  /** Whether one of them states another value for a leaf. Then the default is another device than the one it grants. */
+  /**
+   * Whether one of them states another value for a leaf of a device or source. Then the default is another device than
+   * the one it grants.
+   */
   readonly isOverruled: (path: string) => boolean
   /** Whether presets removed a part of a device in the same list, which defaults would complete to another device. */
   readonly isCut: (path: string) => boolean
@@ -30,8 +33,8 @@ type Injected = Pick<Injection, 'vm' | 'grants' | 'removed' | 'cut'>
 export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
   const isCut = cutBy(removed)
   const isCutPlace = cutPlaces(cut)
-  const { grantorsAt, isOverruled } = grants.injected
-  const { isOfOne, missingAt } = placesOf(vm, grants.injected)
+  const { grantorsAt } = grants.injected
+  const { isOfOne, isOverruled, missingAt } = placesOf(vm, grants.injected)
   const isStated = (path: string) => grantorsAt(path).length > 0 && isOfOne(path)
   return {
     isGranted: (path) => {
@@ -79,7 +82,7 @@ const cutPlaces =
  * nothing of that is missing. Halves of two devices would combine into a third, and a block device without its slices
  * is all of it.
  */
-function placesOf(vm: VirtualMachine, { grantorsAt, whole, unsettled }: Stated) {
+function placesOf(vm: VirtualMachine, { grantorsAt, isOverruled, whole, unsettled }: Stated) {
   // The structure is that of VMs.
   const complete = { ...vm, ...whole } as VirtualMachine
   const places = lazy(() => Map.groupBy(hostPaths(complete.spec), (path) => unitOf(path) ?? path))
@@ -110,6 +113,8 @@ function placesOf(vm: VirtualMachine, { grantorsAt, whole, unsettled }: Stated) 
       const { isOne, missing } = judgedAt(path)
       return missing === undefined && (isOne || unitOf(path) === undefined)
     },
+    // Elsewhere, such as for the emulator, the default is no part of something else.
+    isOverruled: (path: string): boolean => unitOf(path) !== undefined && isOverruled(path),
     missingAt: (path: string): string | undefined => judgedAt(path).missing,
   }
 }
@@ -150,8 +155,8 @@ function isSameDevice(path: string, one: VirtualMachine, other: VirtualMachine):
  */
 export function statedGrants(stored: VirtualMachine, { grants, removed, cut }: Injected): Grants {
   const stated = grants.statedOf(stored)
-  const { grantorsAt, isOverruled } = stated
-  const { isOfOne, missingAt } = placesOf(stored, stated)
+  const { grantorsAt } = stated
+  const { isOfOne, isOverruled, missingAt } = placesOf(stored, stated)
   const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
   const isStated = (path: string): boolean =>
     grantorsAt(path).length > 0 && isOfOne(path) && isSameDevice(path, stored, enforced())

@@ -763,6 +763,14 @@ describe('half of a device', () => {
     expect(ungrantedReach(completed(vmWith({}), presets).vm, options(presets))).toEqual([])
   })
 
+  test('is not the default emulator, which a user may repeat though a preset states another', () => {
+    const { emulator } = capabilities
+    const preset = cluster('emulator', { domain: { devices: { emulator: '/usr/local/bin/qemu' } } })
+    const { vm } = completed(vmWith({ devices: { emulator } }), [preset])
+    expect(ungrantedReach(vm, options([preset]))).toEqual([])
+    expect(refused(completed(vmWith({}), []).vm, [preset])).toEqual([])
+  })
+
   const lab = { dev: 'tap1', plugin: 'macvtap', network: 'lab' }
   const taps = cluster('taps', { taps: [lab, { ...lab, dev: 'tap2' }] })
   const removing = (...paths: string[]) => namespaced('cut', { strength: 'Enforce', remove: paths })
@@ -1366,6 +1374,12 @@ describe('what decides what is done to a granted file or device is a part of its
       remove: ['domain.devices.disks[0].boot'],
     })
     expect(refused(vmWith(sent), [...presets, cut])).toEqual([])
+  })
+
+  test('a preset of the namespace has no log truncated', () => {
+    const cut = namespaced('cut', { strength: 'Enforce', remove: ['domain.devices.serials[0].log.append'] })
+    const preset = cluster('log', { domain: inDevices({ serials: [log] }) })
+    expect(refused(vmWith({}), [preset, cut])).toContain('devices.serials[0].log.file')
   })
 
   test('a VM without the restriction that its preset states is not started', () => {
