@@ -169,7 +169,7 @@ describe('kill -9 of virtset itself', () => {
   })
 })
 
-describe('a VM that cannot run', () => {
+describe('a VM that cannot run', { concurrent: true }, () => {
   test('fails with QEMU’s message if its iSCSI target is unavailable', async () => {
     // A Service without endpoints refuses at once.
     await cluster.apply({
