@@ -86,7 +86,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   // Most tests with servers or guests wait for half of their time.
   const waiting = `--maxWorkers=${Math.ceil(1.5 * Math.max(2, availableParallelism()))}`
   // Before the cluster starts, because even an idle one takes a third of two CPUs.
-  const parts = [await part(['apiserver', 'libvirt', 'dist'], [], waiting)]
+  const parts = [await part(['apiserver', 'libvirt'], [], waiting)]
   parts.push(await part(['overload']))
   await bringUpWithVirtset(progress, settings, true)
   // Tests on the cluster mostly wait, so the checks and the tests that need no server run in the meantime. Others would
@@ -101,7 +101,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       const status = await runBeside([...inBackground(), bin(command[0]), ...command.slice(1)], directory, environment)
       if (status !== 0) failedChecks.push(title)
     }
-    parts.push(await part(['unit'], inBackground()))
+    parts.push(await part(['unit', 'dist'], inBackground()))
   }
   await Promise.all([runCluster(), runUnit()])
   const whole = await vitest(
