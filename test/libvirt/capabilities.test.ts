@@ -4,23 +4,11 @@ import { afterEach, beforeAll, expect, test } from 'vitest'
 import { readCapabilities } from '../../launcher/capabilities-cache.ts'
 import type { CapabilitiesCache } from '../../runtime/launcher-api.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
+import { smallVm } from './vm.ts'
 
 /** A launcher that is given the capabilities which another one of the same node has cached. */
 let launcher: RunningLauncher
 let cache: CapabilitiesCache
-
-const vm = {
-  apiVersion: 'virtset.io/v1alpha1',
-  kind: 'VirtualMachine',
-  metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000002' },
-  spec: {
-    domain: {
-      type: 'qemu',
-      memory: { unit: 'MiB', value: 32 },
-      os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-    },
-  },
-}
 
 const home = () => join(launcher.volumes, '../private/cache')
 /** Identifies one version of the file: libvirtd writes a file again that it does not accept. */
@@ -29,7 +17,7 @@ const versionOf = async ({ name }: CapabilitiesCache) =>
 
 beforeAll(async () => {
   launcher = await startLauncher()
-  await launcher.put(vm)
+  await launcher.put(smallVm())
   cache = await readCapabilities(home())
   await launcher.stop()
 })
@@ -40,7 +28,7 @@ async function isAccepted(sent: CapabilitiesCache): Promise<boolean> {
   launcher = await startLauncher()
   expect(await launcher.ask('PUT', '/capabilities', sent)).toEqual({ status: 202, body: {} })
   const before = await versionOf(sent)
-  expect(await launcher.put(vm)).toMatchObject({ phase: 'Running' })
+  expect(await launcher.put(smallVm())).toMatchObject({ phase: 'Running' })
   return (await versionOf(sent)) === before
 }
 

@@ -11,6 +11,7 @@ import { addBlockVolume, attachLoop, detachLoop, guestEchoes, inside, qemuImg } 
 import { guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { libvirtRootfs, makeOwned, makeRunDirectory, uid } from './rootfs.ts'
+import { vmOnVolume, volumeDisk } from './vm.ts'
 
 /** What has no space is a real file system, or a device on one, and what fills it is removed meanwhile. */
 const mebibyte = 1024 * 1024
@@ -24,32 +25,7 @@ afterEach(() => launcher.stop())
 
 /** Begins to start a VM with this volume. */
 function begin(volume: object, driver = 'raw'): Promise<DomainReport> {
-  const start = launcher.put({
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachine',
-    metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000021' },
-    spec: {
-      domain: {
-        type: 'qemu',
-        memory: { unit: 'MiB', value: 32 },
-        os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-        features: { acpi: {} },
-        devices: {
-          serials: [{ type: 'pty' }],
-          disks: [
-            {
-              type: 'volume',
-              device: 'disk',
-              driver: { name: 'qemu', type: driver },
-              source: { volume: 'root' },
-              target: { dev: 'vda', bus: 'virtio' },
-            },
-          ],
-        },
-      },
-      volumes: [{ name: 'root', ...volume }],
-    },
-  })
+  const start = launcher.put(vmOnVolume(volume, volumeDisk('root', 'vda', driver)))
   // It is awaited later, unless the test fails before.
   start.catch(() => {})
   return start

@@ -7,6 +7,7 @@ import { eventually } from '../until.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { linuxDisk } from './linux-disk.ts'
 import { uid as launcherUid } from './rootfs.ts'
+import { volumeDisk } from './vm.ts'
 
 /** A Linux with its agent, and a mounted file system on a claim. */
 let launcher: RunningLauncher
@@ -30,13 +31,6 @@ const script = `n=$(cat /n 2>/dev/null || echo 0); echo $((n + 1)) >/n
 case $n in 0) echo "not yet: $1" >&2; exit 3;; 1) kill -9 $$;; 2) head -c 5000000 /dev/zero;; *) echo up;; esac`
 
 const runcmd = ['mkfs.ext4 -q /dev/vdb', 'mkdir -p /data', 'mount /dev/vdb /data']
-const disk = (volume: string, dev: string, type: string) => ({
-  type: 'volume',
-  device: 'disk',
-  driver: { name: 'qemu', type },
-  source: { volume },
-  target: { dev, bus: 'virtio' },
-})
 const vm = {
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
@@ -54,8 +48,8 @@ const vm = {
         serials: [{ type: 'pty' }],
         channels: [{ type: 'unix', target: { type: 'virtio', name: 'org.qemu.guest_agent.0' } }],
         disks: [
-          disk('root', 'vda', 'qcow2'),
-          disk('data', 'vdb', 'raw'),
+          volumeDisk('root', 'vda', 'qcow2'),
+          volumeDisk('data', 'vdb'),
           {
             type: 'volume',
             device: 'cdrom',

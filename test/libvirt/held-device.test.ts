@@ -11,6 +11,7 @@ import { addBlockVolume, attachLoop, detachLoop, guestEchoes } from './claim.ts'
 import { guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
+import { vmOnVolume, volumeDisk } from './vm.ts'
 
 /** Launchers of one node reach a device by nodes of their own, as the container runtime makes them. */
 const bootSector = guestDisk('echo').subarray(0, 512)
@@ -51,33 +52,9 @@ async function launcherWith({ path }: Device): Promise<RunningLauncher> {
 
 /** Starts a VM with this disk. */
 const put = (launcher: RunningLauncher, disk: object = {}, claim: object = {}): Promise<DomainReport> =>
-  launcher.put({
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachine',
-    metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000040' },
-    spec: {
-      domain: {
-        type: 'qemu',
-        memory: { unit: 'MiB', value: 32 },
-        os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-        features: { acpi: {} },
-        devices: {
-          serials: [{ type: 'pty' }],
-          disks: [
-            {
-              type: 'volume',
-              device: 'disk',
-              driver: { name: 'qemu', type: 'raw' },
-              source: { volume: 'root' },
-              target: { dev: 'vda', bus: 'virtio' },
-              ...disk,
-            },
-          ],
-        },
-      },
-      volumes: [{ name: 'root', persistentVolumeClaim: { claimName: 'data', ...claim } }],
-    },
-  })
+  launcher.put(
+    vmOnVolume({ persistentVolumeClaim: { claimName: 'data', ...claim } }, { ...volumeDisk('root', 'vda'), ...disk }),
+  )
 
 const running = { phase: 'Running' }
 const refused = {

@@ -1,28 +1,15 @@
 import { expect, test, type TestContext } from 'vitest'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
+import { smallVm } from './vm.ts'
 
 /** QEMUs that hang, each for as long as libvirt and the launcher wait: the tests wait at the same time. */
-
-const vm = {
-  apiVersion: 'virtset.io/v1alpha1',
-  kind: 'VirtualMachine',
-  metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000001' },
-  spec: {
-    domain: {
-      type: 'qemu',
-      memory: { unit: 'MiB', value: 32 },
-      os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-      features: { acpi: {} },
-    },
-  },
-}
 
 /** A launcher with a guest that ignores the power button, and its QEMU stopped. */
 async function startHung(onFinished: TestContext['onTestFinished']): Promise<RunningLauncher> {
   const launcher = await startLauncher()
   onFinished(() => launcher.stop())
-  expect(await launcher.put(vm)).toMatchObject({ phase: 'Running' })
+  expect(await launcher.put(smallVm())).toMatchObject({ phase: 'Running' })
   await launcher.signal('qemu-system-x86', 'SIGSTOP')
   return launcher
 }

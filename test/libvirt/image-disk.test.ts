@@ -26,8 +26,8 @@ import { addBlockVolume, attachLoop, detachLoop, guestEchoes, inside, qemuImg } 
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { uid as launcherUid } from './rootfs.ts'
+import { vmOnVolume, volumeDisk } from './vm.ts'
 
-const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000018'
 const mebibyte = 1024 * 1024
 
 let launcher: RunningLauncher
@@ -72,33 +72,12 @@ async function bootable(
   return inImage(name)
 }
 
-const put = (image: Partial<ImageVolume> = {}, volumes?: readonly object[]) =>
-  launcher.put({
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachine',
-    metadata: { name: 'testvm', namespace: 'default', uid },
-    spec: {
-      domain: {
-        type: 'qemu',
-        memory: { unit: 'MiB', value: 32 },
-        os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-        features: { acpi: {} },
-        devices: {
-          serials: [{ type: 'pty' }],
-          disks: [
-            {
-              type: 'volume',
-              device: 'disk',
-              driver: { name: 'qemu', type: volumes === undefined ? 'qcow2' : 'raw' },
-              source: { volume: 'root' },
-              target: { dev: 'vda', bus: 'virtio' },
-            },
-          ],
-        },
-      },
-      volumes: volumes ?? [{ name: 'root', image: { reference: 'disks/test:1', ...image } }],
-    },
-  })
+const put = (image: Partial<ImageVolume> = {}, claim?: object) =>
+  launcher.put(
+    claim === undefined
+      ? vmOnVolume({ image: { reference: 'disks/test:1', ...image } }, volumeDisk('root', 'vda', 'qcow2'))
+      : vmOnVolume({ persistentVolumeClaim: { claimName: 'data', ...claim } }),
+  )
 
 /** The files of the VM's volumes that QEMU has open. */
 async function openFiles(): Promise<readonly string[]> {
@@ -234,7 +213,7 @@ test('a guest whose changes find no space is paused, and continues when there is
 describe('a claim that has no disk', () => {
   beforeEach(() => startPod())
 
-  const claimed = (claim: object) => put({}, [{ name: 'root', persistentVolumeClaim: { claimName: 'data', ...claim } }])
+  const claimed = (claim: object) => put({}, claim)
   const fromImage = { source: { image: { reference: 'disks/test:1' } } }
   const disk = () => join(launcher.volumes, 'root/disk.img')
 

@@ -10,42 +10,27 @@ import { isPng } from '../../runtime/session-api.ts'
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { uid as launcherUid } from './rootfs.ts'
+import { smallVm, vmUid, volumeDisk } from './vm.ts'
 import { eventually } from '../until.ts'
 
 let launcher: RunningLauncher
 
 afterEach(() => launcher.stop())
 
-const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000001'
-
 const serials = [{ type: 'pty' }]
 
 function vmWith(guest: { disks?: unknown[]; volumes?: unknown[]; devices?: object; domain?: object; grace?: number }) {
-  return {
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachine',
-    metadata: { name: 'testvm', namespace: 'default', uid },
-    spec: {
-      domain: {
-        type: 'qemu',
-        memory: { unit: 'MiB', value: 32 },
-        os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-        features: { acpi: {} },
-        devices: { disks: guest.disks ?? [], serials, ...guest.devices },
-        ...guest.domain,
-      },
-      ...(guest.volumes === undefined ? {} : { volumes: guest.volumes }),
-      ...(guest.grace === undefined ? {} : { terminationGracePeriodSeconds: guest.grace }),
+  const { disks = [], volumes, devices, domain, grace } = guest
+  return smallVm(
+    { devices: { disks, serials, ...devices }, ...domain },
+    {
+      ...(volumes === undefined ? {} : { volumes }),
+      ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
     },
-  }
+  )
 }
 
 const claim = (claimName: string) => ({ name: 'root', persistentVolumeClaim: { claimName } })
-
-function disk(volume: string, dev: string) {
-  const driver = { name: 'qemu', type: 'raw' }
-  return { type: 'volume', device: 'disk', driver, source: { volume }, target: { dev, bus: 'virtio' } }
-}
 
 /** The CPUs that the threads with these names can use. */
 async function cpusOfThreads(pid: number | undefined, name: RegExp): Promise<string[]> {
@@ -58,10 +43,10 @@ async function cpusOfThreads(pid: number | undefined, name: RegExp): Promise<str
 }
 
 /** A launcher whose volume `root` is a claim with a disk that boots the program. */
-async function launcherWith(program: GuestProgram): Promise<ReturnType<typeof vmWith>> {
+async function launcherWith(program: GuestProgram, devices: object = {}): Promise<ReturnType<typeof vmWith>> {
   launcher = await startLauncher()
   await writeOwned('root/disk.img', guestDisk(program))
-  return vmWith({ disks: [disk('root', 'vda')], volumes: [claim('disk-of-testvm')] })
+  return vmWith({ disks: [volumeDisk('root', 'vda')], volumes: [claim('disk-of-testvm')], devices })
 }
 
 /** Such a launcher, once its guest was started. */
@@ -82,8 +67,8 @@ describe('a VM', () => {
   test('runs, accepts the same VM again, and refuses another one', async () => {
     const vm = await launcherWith('idle')
     const report = await launcher.put(vm)
-    expect(report).toMatchObject({ vmUID: uid, phase: 'Running', reason: 'unpaused' })
-    expect(report.domain).toMatchObject({ name: 'testvm', uuid: uid })
+    expect(report).toMatchObject({ vmUID: vmUid, phase: 'Running', reason: 'unpaused' })
+    expect(report.domain).toMatchObject({ name: 'testvm', uuid: vmUid })
     expect(await launcher.put(vm)).toMatchObject({ phase: 'Running' })
     const pids = await launcher.pids('qemu-system-x86')
     expect(pids).toHaveLength(1)
@@ -140,7 +125,7 @@ describe('a VM', () => {
     await eventually('another libvirtd', async () =>
       (await launcher.pids('libvirtd')).some((pid) => !killed.includes(pid)),
     )
-    expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: uid })
+    expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: vmUid })
     expect(await launcher.pids('qemu-system-x86')).toEqual([qemu])
     // Events are delivered again as well.
     await launcher.signal('qemu-system-x86', 'SIGKILL')
@@ -158,7 +143,7 @@ describe('a VM', () => {
       const [now] = await launcher.pids('libvirtd')
       return now !== undefined && now !== libvirtd
     })
-    expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: uid })
+    expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: vmUid })
     expect(await launcher.pids('qemu-system-x86')).toEqual([qemu])
   })
 
@@ -261,7 +246,7 @@ describe('a VM that cannot run', () => {
   ])('a VM %s', async (_, claimName, message) => {
     launcher = await startLauncher()
     if (claimName === 'empty') await mkdir(join(launcher.volumes, 'root'))
-    const vm = vmWith({ disks: [disk('root', 'vda')], volumes: [claim(claimName)] })
+    const vm = vmWith({ disks: [volumeDisk('root', 'vda')], volumes: [claim(claimName)] })
     expect(await launcher.put(vm)).toMatchObject({
       phase: 'Gone',
       reason: 'volumeUnavailable',
@@ -311,7 +296,7 @@ describe('volumes', () => {
       { name: 'scratch', emptyDisk: { capacity: '1Gi' } },
       { name: 'seed', cloudInit: { userData: '#cloud-config\n' } },
     ]
-    const disks = [disk('root', 'vda'), disk('scratch', 'vdb'), disk('seed', 'vdc')]
+    const disks = [volumeDisk('root', 'vda'), volumeDisk('scratch', 'vdb'), volumeDisk('seed', 'vdc')]
     await launcher.put({ ...vm, spec: vmWith({ disks, volumes }).spec })
     const scratch = await stat(join(launcher.volumes, 'scratch/disk.img'))
     expect([scratch.size, scratch.blocks]).toEqual([1024 ** 3, 0])
@@ -320,7 +305,7 @@ describe('volumes', () => {
       stdout: '',
     }))
     expect(stdout.trim()).toBe('cidata')
-    expect((await readFile(iso)).includes('instance-id: ' + uid)).toBe(true)
+    expect((await readFile(iso)).includes('instance-id: ' + vmUid)).toBe(true)
     const { domain } = await launcher.report()
     expect(JSON.stringify(domain)).toMatch(/cloud-init\.iso.*"readonly":\{\}|"readonly":\{\}.*cloud-init\.iso/)
   })
@@ -346,11 +331,11 @@ describe('volumes', () => {
       { name: 'seed', cloudInit: { userDataSecretRef: { name: 'vm.web' } } },
       { name: 'files', secret: { secretName: 'vm.sysprep', label: 'SYSPREP' } },
     ]
-    const disks = [disk('root', 'vda'), disk('seed', 'vdb'), disk('files', 'vdc')]
+    const disks = [volumeDisk('root', 'vda'), volumeDisk('seed', 'vdb'), volumeDisk('files', 'vdc')]
     expect(await launcher.put({ ...vm, spec: vmWith({ disks, volumes }).spec })).toMatchObject({ phase: 'Running' })
     const isos = ['seed/cloud-init.iso', 'files/files.iso'].map((path) => join(launcher.volumes, path))
     const contents = await Promise.all(isos.map((path) => readFile(path, 'latin1')))
-    for (const text of ['cidata', 'user-secret', 'meta-data', `instance-id: ${uid}`])
+    for (const text of ['cidata', 'user-secret', 'meta-data', `instance-id: ${vmUid}`])
       expect(contents[0]).toContain(text)
     for (const text of ['SYSPREP', '-a.xml', 'xml-secret', 'b-secret']) expect(contents[1]).toContain(text)
     expect(contents.join('')).not.toContain('..data')
@@ -364,7 +349,7 @@ test('a disk that is locked is reported with its claim', async () => {
   await mkdir(join(launcher.volumes, 'copy'))
   await link(join(launcher.volumes, 'root/disk.img'), join(launcher.volumes, 'copy/disk.img'))
   const volumes = ['root', 'copy'].map((name) => ({ name, persistentVolumeClaim: { claimName: `${name}-claim` } }))
-  const { spec } = vmWith({ disks: [disk('root', 'vda'), disk('copy', 'vdb')], volumes })
+  const { spec } = vmWith({ disks: [volumeDisk('root', 'vda'), volumeDisk('copy', 'vdb')], volumes })
   expect(await launcher.put({ ...vm, spec })).toMatchObject({
     phase: 'Shutoff',
     reason: 'startFailed',
@@ -376,12 +361,9 @@ test('a disk that is locked is reported with its claim', async () => {
 
 describe('a session', () => {
   test('reaches the guest’s first serial port, its screen, a picture of that, and its metrics', async () => {
-    const vm = await launcherWith('echo')
     const graphics = [{ type: 'vnc', sharePolicy: 'ignore', listens: [{ type: 'socket' }] }]
     const videos = [{ model: { type: 'vga' } }]
-    const { domain } = vm.spec
-    const screen = { ...domain, devices: { ...domain.devices, graphics, videos } }
-    await launcher.put({ ...vm, spec: { ...vm.spec, domain: screen } })
+    await launcher.put(await launcherWith('echo', { graphics, videos }))
     const console = await launcher.console()
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))

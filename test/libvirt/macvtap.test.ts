@@ -2,34 +2,20 @@ import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
 import { startLauncher } from './launcher.ts'
+import { smallVm } from './vm.ts'
 
 /** A network namespace like that of a pod. Requires root. */
 const network = `virtset-${process.pid}-macvtap`
 const ip = (line: string) => execFileSync('ip', ['-n', network, ...line.split(' ')], { encoding: 'utf8' })
 const mac = '52:54:00:00:00:01'
 
-const vm = {
-  apiVersion: 'virtset.io/v1alpha1',
-  kind: 'VirtualMachine',
-  metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000001' },
-  spec: {
-    domain: {
-      type: 'qemu',
-      memory: { unit: 'MiB', value: 32 },
-      os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-      devices: {
-        interfaces: [
-          {
-            type: 'ethernet',
-            target: { dev: 'tap1', managed: false },
-            mac: { address: mac },
-            model: { type: 'virtio' },
-          },
-        ],
-      },
-    },
-  },
+const tap = {
+  type: 'ethernet',
+  target: { dev: 'tap1', managed: false },
+  mac: { address: mac },
+  model: { type: 'virtio' },
 }
+const vm = smallVm({ devices: { interfaces: [tap] } })
 
 /** Why there is no plugin `macvtap`: see docs/decisions/network-plugins.md. */
 test('QEMU opens a tap without privileges, and no macvtap, whose device the pod does not have', async () => {

@@ -10,34 +10,18 @@ import { freePort } from '../apiserver/free-port.ts'
 import { eventually, until } from '../until.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { confine, libvirtRootfs, makeRunDirectory } from './rootfs.ts'
+import { smallVm } from './vm.ts'
 
 /** passt replaces itself with `passt.avx2` if the CPU has AVX2. */
 const commands = ['passt', 'passt.avx2']
 const passtsOf = async (launcher: RunningLauncher) =>
   (await Promise.all(commands.map((command) => launcher.pids(command)))).flat()
 
-const vmWith = (port: number) => ({
-  apiVersion: 'virtset.io/v1alpha1',
-  kind: 'VirtualMachine',
-  metadata: { name: 'testvm', namespace: 'default', uid: '5b0c0f4e-6d2a-4c2b-9a53-000000000001' },
-  spec: {
-    domain: {
-      type: 'qemu',
-      memory: { unit: 'MiB', value: 32 },
-      os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-      devices: {
-        interfaces: [
-          {
-            type: 'user',
-            backend: { type: 'passt' },
-            model: { type: 'virtio' },
-            portForwards: [{ proto: 'tcp', ranges: [{ start: port }] }],
-          },
-        ],
-      },
-    },
-  },
-})
+const vmWith = (port: number) => {
+  const portForwards = [{ proto: 'tcp', ranges: [{ start: port }] }]
+  const backend = { type: 'passt' }
+  return smallVm({ devices: { interfaces: [{ type: 'user', backend, model: { type: 'virtio' }, portForwards }] } })
+}
 
 async function isListening(port: number): Promise<boolean> {
   const socket = connect(port, '127.0.0.1')

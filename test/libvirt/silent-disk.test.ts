@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
+import { smallVm, volumeDisk } from './vm.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -17,31 +18,10 @@ async function startSilentServer() {
   return { server, port: (server.address() as AddressInfo).port }
 }
 
-const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000001'
-
-const vmWithDiskAt = (port: number) => ({
-  apiVersion: 'virtset.io/v1alpha1',
-  kind: 'VirtualMachine',
-  metadata: { name: 'testvm', namespace: 'default', uid },
-  spec: {
-    domain: {
-      type: 'qemu',
-      memory: { unit: 'MiB', value: 32 },
-      os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
-      devices: {
-        disks: [
-          {
-            type: 'network',
-            device: 'disk',
-            driver: { name: 'qemu', type: 'raw' },
-            source: { protocol: 'nbd', name: 'disk', host: { name: '127.0.0.1', port } },
-            target: { dev: 'vda', bus: 'virtio' },
-          },
-        ],
-      },
-    },
-  },
-})
+const vmWithDiskAt = (port: number) => {
+  const source = { protocol: 'nbd', name: 'disk', host: { name: '127.0.0.1', port } }
+  return smallVm({ devices: { disks: [{ ...volumeDisk('root', 'vda'), type: 'network', source }] } })
+}
 
 /** A launcher whose QEMU waits for the server. */
 async function startConnecting(): Promise<RunningLauncher> {
