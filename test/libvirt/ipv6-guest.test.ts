@@ -3,16 +3,14 @@ import { once } from 'node:events'
 import { chown, copyFile, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest'
-import { apiVersion } from '../../api/object.ts'
 import type { VirtualMachine, VirtualMachineSpec } from '../../api/virtual-machine.ts'
-import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
-import { complete } from '../../completion/complete.ts'
-import { createCandidates } from '../../presets/candidates.ts'
 import { eventually } from '../until.ts'
 import { startLauncher } from './launcher.ts'
 import { linuxDisk } from './linux-disk.ts'
+import { linuxVm } from './linux-vm.ts'
 import { runPlugin } from './network-plugin.ts'
 import { uid as launcherUid } from './rootfs.ts'
+import { vmUid as uid } from './vm.ts'
 
 /** A network namespace like that of a pod, with an address of each family, and that of its node. Requires root. */
 const [pod, node] = [`virtset-${process.pid}`, `virtset-${process.pid}-node`]
@@ -22,7 +20,6 @@ const inNetwork = (network: string, ...command: readonly string[]) => ['netns', 
 
 const [podIP, nodeIP] = ['fd00::5', 'fd00::1']
 const mac = '52:54:00:00:00:01'
-const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000006'
 /** A boot of 20 s, and many times that on a busy machine. */
 const bootMs = 600_000
 
@@ -67,42 +64,12 @@ echo "address: $(ip -6 -o address show dev eth0 scope global | grep -o '${podIP}
 echo "seen: $seen"
 `
 
-function vm(spec: Partial<VirtualMachineSpec>): VirtualMachine {
-  const given: VirtualMachine = {
-    apiVersion,
-    kind: 'VirtualMachine',
-    metadata: { name: 'testvm', namespace: 'default', uid },
-    spec: {
-      ...spec,
-      domain: {
-        type: 'qemu',
-        memory: { unit: 'MiB', value: 192 },
-        os: { type: { os: 'hvm' } },
-        devices: {
-          disks: [
-            { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
-            { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
-          ],
-          serials: [{ type: 'pty' }],
-          interfaces: [{ mac: { address: mac } }],
-        },
-      },
-      volumes: [
-        { name: 'root', image: { reference: 'linux-guest' } },
-        { name: 'seed', cloudInit: { userData: script } },
-      ],
-      ports: [{ name: 'http', port: 80 }],
-    },
-  }
-  const result = complete(given, {
-    presets: createCandidates([]),
-    namespace: { name: 'default', labels: {} },
-    capabilities,
-    entropy: { uid },
-  })
-  if (result.outcome === 'refused') throw new Error(JSON.stringify(result.causes))
-  return result.vm
-}
+const vm = (spec: Partial<VirtualMachineSpec>): VirtualMachine =>
+  linuxVm(
+    script,
+    { devices: { interfaces: [{ mac: { address: mac } }] } },
+    { ...spec, ports: [{ name: 'http', port: 80 }] },
+  )
 
 /** Tells each HTTP client on the node its address. */
 async function serve(): Promise<void> {

@@ -4,17 +4,14 @@ import { expect, onTestFinished, test } from 'vitest'
 import { launcherResources } from '../../api/launcher-resources.ts'
 import { apiVersion } from '../../api/object.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
-import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
-import { complete } from '../../completion/complete.ts'
-import { createCandidates } from '../../presets/candidates.ts'
 import { compilePreset } from '../../presets/compile.ts'
 import { startLauncher } from './launcher.ts'
 import { linuxDisk } from './linux-disk.ts'
+import { linuxVm } from './linux-vm.ts'
 import { makeMemoryCgroup } from './memory-cgroup.ts'
 import { redirected, startRedirectedDevice } from './redirected-device.ts'
 import { uid as launcherUid } from './rootfs.ts'
 
-const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000005'
 /** Two boots of 20 s each, and many times that on a busy machine. */
 const bootMs = 1_500_000
 
@@ -59,45 +56,21 @@ function grantOf(port: number) {
   return compiled.preset
 }
 
-function vm(port: number): VirtualMachine {
-  const given: VirtualMachine = {
-    apiVersion,
-    kind: 'VirtualMachine',
-    metadata: { name: 'testvm', namespace: 'default', uid },
-    spec: {
-      domain: {
-        type: 'qemu',
-        memory: { unit: 'MiB', value: 256 },
-        os: { type: { os: 'hvm', machine: 'q35' } },
-        features: { acpi: {} },
-        devices: {
-          disks: [
-            { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
-            { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
-          ],
-          serials: [{ type: 'pty' }],
-          rngs: [{ model: 'virtio', backend: { model: 'builtin' } }],
-          videos: [{ model: { type: 'virtio' } }],
-          tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }],
-          watchdogs: [{ model: 'i6300esb', action: 'inject-nmi' }],
-          panics: [{ model: 'pvpanic' }],
-        },
+const vm = (port: number): VirtualMachine =>
+  linuxVm(
+    script,
+    {
+      devices: {
+        rngs: [{ model: 'virtio', backend: { model: 'builtin' } }],
+        videos: [{ model: { type: 'virtio' } }],
+        tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }],
+        watchdogs: [{ model: 'i6300esb', action: 'inject-nmi' }],
+        panics: [{ model: 'pvpanic' }],
       },
-      volumes: [
-        { name: 'root', image: { reference: 'linux-guest' } },
-        { name: 'seed', cloudInit: { userData: script } },
-      ],
     },
-  }
-  const result = complete(given, {
-    presets: createCandidates([grantOf(port)]),
-    namespace: { name: 'default', labels: {} },
-    capabilities,
-    entropy: { uid },
-  })
-  if (result.outcome === 'refused') throw new Error(JSON.stringify(result.causes))
-  return result.vm
-}
+    {},
+    [grantOf(port)],
+  )
 
 test(
   'Linux sees its devices, fills its memory and reboots within the limit of the pod; its watchdog makes it panic',

@@ -4,15 +4,14 @@ import { expect, onTestFinished, test } from 'vitest'
 import { launcherResources } from '../../api/launcher-resources.ts'
 import { apiVersion } from '../../api/object.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
-import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
-import { complete } from '../../completion/complete.ts'
-import { createCandidates } from '../../presets/candidates.ts'
 import { until } from '../until.ts'
 import { startLauncher } from './launcher.ts'
+import { linuxDisk } from './linux-disk.ts'
+import { linuxVm } from './linux-vm.ts'
 import { makeMemoryCgroup } from './memory-cgroup.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory, uid as launcherUid } from './rootfs.ts'
+import { vmUid } from './vm.ts'
 
-const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000019'
 /** A boot takes 20 s, and many times that on a busy machine. */
 const bootMs = 900_000
 
@@ -92,14 +91,6 @@ test('virtiofsd reaches only what it shares, and gets no maps of users', async (
   expect(free).toHaveLength(confined?.length ?? 0)
 })
 
-/** Set by `make test`: the disk of the Linux guest. */
-function linuxDisk(): string {
-  const path = process.env['LINUX_GUEST']
-  if (path === undefined)
-    throw new Error('LINUX_GUEST is not set: run `make linux-guest` and set it to the path it prints')
-  return path
-}
-
 /** More files than virtiofsd can have open. */
 const files = 1200
 const mostOpen = 1000
@@ -124,46 +115,24 @@ echo "afterwards: $(cat /data/hello)"
 echo the end
 `
 
-function vm(): VirtualMachine {
-  const given: VirtualMachine = {
-    apiVersion,
-    kind: 'VirtualMachine',
-    metadata: { name: 'testvm', namespace: 'default', uid },
-    spec: {
-      domain: {
-        type: 'qemu',
-        memory: { unit: 'MiB', value: 256 },
-        os: { type: { os: 'hvm', machine: 'q35' } },
-        features: { acpi: {} },
-        devices: {
-          disks: [
-            { type: 'volume', source: { volume: 'root' }, target: { dev: 'vda', bus: 'virtio' } },
-            { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target: { dev: 'sda', bus: 'sata' } },
-          ],
-          filesystems: [
-            { source: { volume: 'data' }, target: { dir: 'data' }, binary: { openfiles: { max: mostOpen } } },
-            { source: { volume: 'fixed' }, target: { dir: 'fixed' }, readonly: {} },
-          ],
-          serials: [{ type: 'pty' }],
-        },
+const vm = (): VirtualMachine =>
+  linuxVm(
+    script,
+    {
+      devices: {
+        filesystems: [
+          { source: { volume: 'data' }, target: { dir: 'data' }, binary: { openfiles: { max: mostOpen } } },
+          { source: { volume: 'fixed' }, target: { dir: 'fixed' }, readonly: {} },
+        ],
       },
+    },
+    {
       volumes: [
-        { name: 'root', image: { reference: 'linux-guest' } },
-        { name: 'seed', cloudInit: { userData: script } },
         { name: 'data', persistentVolumeClaim: { claimName: 'data' } },
         { name: 'fixed', persistentVolumeClaim: { claimName: 'fixed' } },
       ],
     },
-  }
-  const result = complete(given, {
-    presets: createCandidates([]),
-    namespace: { name: 'default', labels: {} },
-    capabilities,
-    entropy: { uid },
-  })
-  if (result.outcome === 'refused') throw new Error(JSON.stringify(result.causes))
-  return result.vm
-}
+  )
 
 test(
   'Linux reads and writes a volume that is shared with it; the VM reports when nothing serves it any more',
@@ -232,7 +201,7 @@ test('a volume without a directory, as of a block volume, is refused', async () 
     },
     volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
   }
-  const machine = { apiVersion, kind: 'VirtualMachine', metadata: { name: 'testvm', uid }, spec }
+  const machine = { apiVersion, kind: 'VirtualMachine', metadata: { name: 'testvm', uid: vmUid }, spec }
   expect(await launcher.put(machine)).toMatchObject({
     exit: 'Failed',
     reason: 'volumeUnavailable',
