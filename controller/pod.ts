@@ -89,7 +89,6 @@ export interface ContainerState {
     readonly signal?: number
     readonly reason?: string
     readonly message?: string
-    readonly finishedAt?: string
   }
 }
 
