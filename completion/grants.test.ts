@@ -81,6 +81,17 @@ describe('a default value', () => {
     expect(isGrantedWithout({ 'spec.domain.devices.disks[1].driver': tenant })).toBe(true)
   })
 
+  test.each([
+    ['spec.domain.title', true],
+    ['spec.terminationGracePeriodSeconds', true],
+    ['spec.domain.os.bootmenu', true],
+    ['spec.domain.os.loader.readonly', false],
+  ])('outside of devices is judged by its own element: removing %s leaves it granted: %j', (removed, expected) => {
+    expect(injectedGrants(injected(vm, {}, { [removed]: tenant })).isGranted('spec.domain.os.loader.value')).toBe(
+      expected,
+    )
+  })
+
   test('is not granted if any preset removed a part of what identifies a device in the list', () => {
     const isGrantedWithout = (path: string) => injectedGrants(injected(vm, {}, { [path]: cluster })).isGranted(bridge)
     expect(isGrantedWithout('spec.domain.devices.interfaces[1].source.dev')).toBe(false)

@@ -52,7 +52,8 @@ export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
 const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices|resourceClaims|taps)\[\d+\]/
 const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.sources?\b/
 const entryPath = /^(spec\.(?:hostDevices|resourceClaims|taps))\[\d+\]$/
-const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
+/** The list of devices that a path is in, or the element of the domain, of `os`, or of the spec. */
+const deviceList = (path: string): string | undefined => /^spec\.(?:domain\.(?:(?:devices|os)\.)?)?\w+/.exec(path)?.[0]
 
 /**
  * Compares lists rather than items, because a removal shifts the items that follow. A preset of the cluster can remove

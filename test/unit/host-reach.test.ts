@@ -545,6 +545,12 @@ describe('a device of a namespaced preset excludes a grant although another one 
   })
 })
 
+test('a preset of the namespace can remove what has nothing to do with the firmware of the node', () => {
+  const efi = { title: 'a', features: { acpi: {} }, os: { ...base.os, firmware: 'efi' } } as const
+  const title = namespaced('title', { strength: 'Enforce', remove: ['domain.title'] })
+  expect(refused(vmWith(efi), [title])).toEqual([])
+})
+
 test('the controller accepts a VM from which a preset removed an item by its index', () => {
   const lan = cluster('lan', {
     domain: { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] } },
@@ -584,8 +590,9 @@ describe('a VM that was stored without the webhooks', () => {
   const all: Domain = {
     devices: { disks: [{ type: 'block', source: { dev: '/dev/sdb' }, target: { dev: 'vdb', bus: 'virtio' } }] },
   }
-  const interfaces = [{ alias: { name: 'ua-net' }, type: 'bridge', source: { bridge: 'br0' } } as const]
-  const tagged = [{ ...interfaces[0], vlan: { tags: [{ id: 42 }] } }]
+  const lan = { alias: { name: 'ua-net' }, type: 'bridge', source: { bridge: 'br0' } } as const
+  const interfaces = [lan]
+  const tagged = [{ ...lan, vlan: { tags: [{ id: 42 }] } }]
   const withTap = (network?: string): VirtualMachine => {
     const vm = vmWith({ devices: { interfaces: [{}] } })
     const taps = [{ dev: 'tap1', plugin: 'macvtap', ...(network === undefined ? {} : { network }) }]
