@@ -185,7 +185,8 @@ export function defaultsAlone(
   if (reaching.length === 0) return () => false
   const unstated = (field: string): readonly string[] =>
     leavesBelow(valueAtPath(vm, field), field).filter((path) => !isStated(path))
-  const left = new Set(reaching.flatMap(unstated))
+  // Also what defaults have set: they copy the socket of a screen to its listener, and would copy it back.
+  const left = new Set([...hostPaths(vm.spec), ...reaching].flatMap(unstated))
   const bare = withoutLeaves(vm, (path) => left.has(path))
   const filled = fillings(bare)
   return (field) => {

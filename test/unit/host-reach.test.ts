@@ -1059,6 +1059,15 @@ describe('what reaches the host is refused in a list of one, too:', () => {
   })
 })
 
+test('a copy that defaults make of a value does not justify the value', () => {
+  const vm = vmWith({ devices: { graphics: [{ type: 'vnc', socket: '/run/launcher.sock' }] } })
+  expect(refused(vm, [])).toEqual(['devices.graphics[0].socket'])
+  const { vm: stored } = complete(vm, { ...options([]), skipRules: true }) as Completed
+  expect(ungrantedReach(stored, options([])).map(({ field }) => field)).toContain(
+    'spec.domain.devices.graphics[0].socket',
+  )
+})
+
 describe('a source of which a part reaches the host is one place:', () => {
   const disk = (type: string, source: object) => ({ type, device: 'disk', source, target: { dev: 'vdb' } })
   const diskOf = (type: string, source: object) => ({ devices: { disks: [disk(type, source)] } }) as Domain
