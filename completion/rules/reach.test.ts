@@ -3,6 +3,7 @@ import type { Origin } from '../../api/cause.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import capabilities from '../profiles/qemu-10-x86_64.json' with { type: 'json' }
 import { readCapabilities } from '../../api/capabilities.ts'
+import { reach } from './reach.ts'
 import { checkRules } from './rules.ts'
 
 const user: Origin = { by: 'user' }
@@ -42,6 +43,12 @@ test.each<[string, Domain, string[], string[]]>([
   ],
 ])('%s', (_, domain, granted, fields) => {
   expect(check(domain, granted).map(({ field }) => field)).toEqual(fields)
+})
+
+test('a path that the VM does not have is not granted', () => {
+  const context = { spec: { domain: {} }, domain: emulator, originOf: () => user, isGranted: () => true }
+  const [first] = reach.check({ ...context, capabilities: readCapabilities(capabilities) })
+  expect(first?.field).toBe('spec.domain.devices.emulator')
 })
 
 test('a cause names the field, its value, its origin, and how to get it granted', () => {

@@ -43,6 +43,8 @@ export const reach: Rule = {
   id: 'host-reach',
   description: 'Only a ClusterVirtualMachinePreset can set a field that reaches the host; users cannot.',
   check({ spec, domain, isGranted, isStated = isGranted, isOverruled = () => false, missingAt = () => undefined }) {
+    // What the VM does not have at this path would count as a default.
+    const isGrantedAt = (path: string) => valueAtPath({ spec }, path) !== undefined && isGranted(path)
     const findings: Finding[] = nodePaths(spec)
       .filter((path) => !isGranted(path))
       .map((path) => ungranted(path, undefined, missingAt(path)))
@@ -52,7 +54,7 @@ export const reach: Rule = {
       domain,
       ({ path, field, value }) => {
         if (reachOf(field, value) !== 'host') return true
-        if (isGranted(path)) {
+        if (isGrantedAt(path)) {
           const source = sourceAround(path)
           if (source !== undefined) sources.add(source)
           if (isStated(path)) devices.add(deviceGiving(path))
