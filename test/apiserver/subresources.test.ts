@@ -47,6 +47,8 @@ const apply = (object: object) => kubectl(['apply', '-f', '-'], JSON.stringify(o
 const field = async (path: string, ...what: string[]) =>
   kubectl(['get', ...what, '--ignore-not-found', '-o', `jsonpath=${path}`])
 
+/** Sees each change at once, with one process. */
+const waitFor = (object: string, condition: string) => kubectl(['wait', object, `--for=${condition}`, '--timeout=120s'])
 const eventually = (what: string, isTrue: () => Promise<boolean>) =>
   until(isTrue, undefined, { deadlineMs: 120_000, describe: () => what })
 
@@ -116,22 +118,16 @@ const runs = async (name: string) => {
     ['create', '--raw', `/api/v1/namespaces/default/pods/${pod}/binding`, '-f', '-'],
     JSON.stringify(binding),
   )
-  await eventually(`${name} is scheduled`, async () => (await field('{.status.phase}', 'vm', name)) === 'Scheduled')
+  await waitFor(`vm/${name}`, 'jsonpath={.status.phase}=Scheduled')
   await reports(name, 'Running')
 }
 const podEnds = async (name: string) => {
-  await eventually(
-    `the pod of ${name} is asked to end`,
-    async () =>
-      (await field('{.items[*].metadata.deletionTimestamp}', 'pods', '-l', `virtset.io/vm-name=${name}`)) !== '',
-  )
-  await kubectl(['delete', 'pod', '-l', `virtset.io/vm-name=${name}`, '--grace-period=0', '--force'])
-  return undefined
+  const selector = `--selector=virtset.io/vm-name=${name}`
+  await kubectl(['wait', 'pod', selector, '--for=jsonpath={.metadata.deletionTimestamp}', '--timeout=120s'])
+  await kubectl(['delete', 'pod', selector, '--grace-period=0', '--force'])
 }
-const isGone = (name: string) =>
-  eventually(`${name} is gone`, async () => (await field('{.metadata.uid}', 'vm', name)) === '')
-const hasPhase = (name: string, phase: string) =>
-  eventually(`${name} is ${phase}`, async () => (await field('{.status.phase}', 'vmc', name)) === phase)
+const isGone = (name: string) => waitFor(`vm/${name}`, 'delete')
+const hasPhase = (name: string, phase: string) => waitFor(`vmc/${name}`, `jsonpath={.status.phase}=${phase}`)
 
 describe('the flow', () => {
   test('POST c1, start, i1, stop, PATCH, start, i2, stop', async () => {
@@ -155,7 +151,7 @@ describe('the flow', () => {
     const uuid = await field('{.spec.domain.uuid}', 'vm', 'c1')
     await hasPhase('c1', 'Starting')
     await runs('c1')
-    await kubectl(['wait', 'vmc/c1', '--for=jsonpath={.status.phase}=Running', '--timeout=120s'])
+    await hasPhase('c1', 'Running')
     expect(await kubectl(['get', 'vmc', 'c1', '--no-headers'])).toMatch(/^c1 +Running +n1 +false /)
 
     await kubectl([
@@ -166,7 +162,7 @@ describe('the flow', () => {
       '-p',
       '{"spec":{"template":{"spec":{"domain":{"title":"second"}}}}}',
     ])
-    await eventually('c1 is outdated', async () => (await field('{.status.outdated}', 'vmc', 'c1')) === 'true')
+    await waitFor('vmc/c1', 'jsonpath={.status.outdated}=true')
     expect(await field('{.spec.domain.title}', 'vm', 'c1')).toBe('first')
     expect(await ask('POST', subresource('start', 'c1'))).toMatchObject({
       code: 409,
@@ -349,7 +345,7 @@ describe('the flow', () => {
       expect(await field('{.spec.domain.vcpu.value}', 'vmp', 'viewed')).toBe('2')
 
       await page.getByRole('button', { name: 'Apply', exact: true }).click()
-      await eventually('it is applied', async () => (await field('{.spec.domain.vcpu.value}', 'vmp', 'viewed')) === '3')
+      await waitFor('vmp/viewed', 'jsonpath={.spec.domain.vcpu.value}=3')
       expect(await field('{.metadata.annotations}', 'vmp', 'viewed')).toContain('last-applied-configuration')
       expect([errors, foreign]).toEqual([[], []])
     } finally {
@@ -396,7 +392,7 @@ describe('the flow', () => {
       await shown('team: other').waitFor()
       await typeValue('value: 2', 'value: 3')
       await apply.click()
-      await eventually('it is applied', async () => (await field('{.spec.domain.vcpu.value}', 'cvmp', 'small')) === '3')
+      await waitFor('cvmp/small', 'jsonpath={.spec.domain.vcpu.value}=3')
       expect(await field('{.metadata.labels.team}', 'cvmp', 'small')).toBe('other')
       expect([errors, foreign]).toEqual([[], []])
     } finally {
@@ -466,8 +462,7 @@ describe('the flow', () => {
       await page.getByRole('link', { name: 'edited', exact: true }).click()
       await page.getByRole('link', { name: 'Edit config' }).click()
       await write('title: first', 'title: second')
-      const title = '{.spec.template.spec.domain.title}'
-      await eventually('the config is applied', async () => (await field(title, 'vmc', 'edited')) === 'second')
+      await waitFor('vmc/edited', 'jsonpath={.spec.template.spec.domain.title}=second')
 
       await page.getByRole('link', { name: 'Groups' }).click()
       await page.getByText('There are none.').waitFor()
@@ -475,7 +470,7 @@ describe('the flow', () => {
       await page.getByRole('button', { name: 'Create', exact: true }).click()
       await page.getByRole('heading', { name: 'web', exact: true }).waitFor()
       await write('replicas: 2', 'replicas: 1')
-      await eventually('the group is applied', async () => (await field('{.spec.replicas}', 'vmg', 'web')) === '1')
+      await waitFor('vmg/web', 'jsonpath={.spec.replicas}=1')
       expect([errors, foreign]).toEqual([[], []])
     } finally {
       await close()
