@@ -7,8 +7,8 @@ import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { probesOf, starvedLimitsOf, type Probe } from '../confinement.ts'
 import { eventually, until } from '../until.ts'
-import { startApiServer, type TestApiServer } from '../apiserver/apiserver.ts'
-import { installProcesses, manifestOf, type Component, type Processes, type Replica } from '../apiserver/processes.ts'
+import { startApiServer, type TestApiServer } from './apiserver.ts'
+import { installProcesses, manifestOf, type Component, type Processes, type Replica } from './processes.ts'
 
 /**
  * The processes with the CPU share of their requests on a node with 50 busy VMs, and with the kubelet's probes.
@@ -101,10 +101,15 @@ const vm = (name: string) => ({
 })
 
 test('on a node with 50 busy VMs the processes start, stay ready and live, keep the lease and complete VMs', async () => {
+  const [webhooks, controller, handler] = await Promise.all([
+    processes.startWebhooks('webhooks-1'),
+    processes.startController('controller-1'),
+    processes.startHandler('handler-1', 'node1'),
+  ])
   const replicas: [Component, Replica][] = [
-    ['webhooks', await processes.startWebhooks('webhooks-1')],
-    ['controller', await processes.startController('controller-1')],
-    ['handler', await processes.startHandler('handler-1', 'node1')],
+    ['webhooks', webhooks],
+    ['controller', controller],
+    ['handler', handler],
   ]
   const probes = (component: Component) => probesOf(manifestOf[component], component)
   const starts = replicas.map(async ([component, replica]) => {
