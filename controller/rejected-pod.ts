@@ -14,19 +14,21 @@ const longestDelayMs = 300_000
  */
 const refusal = 'Pod was rejected: '
 
-/** A kubelet that was started again also rejects pods whose containers run, and ends them a moment later. */
-export const wasRejected = ({ status }: Pod): boolean =>
-  status?.phase === 'Failed' && status.message?.startsWith(refusal) === true
-
 /**
  * Whether the kubelet rejected the pod, so that no container of it ever ran. A kubelet also rejects pods that have run,
  * after the node was restarted; their VMs have been reported by a handler, or their containers have an end.
  */
-export function isRejected({ status: vm = {} }: VirtualMachine, pod: Pod): boolean {
+export function isRejected({ status: vm = {} }: VirtualMachine, { status: pod = {} }: Pod): boolean {
   const isUnseen = (findCondition(vm.conditions, 'Synchronized')?.reason ?? 'AwaitingHandler') === 'AwaitingHandler'
   const hasNotRun = vm.phase === undefined || ['Pending', 'Scheduling', 'Scheduled'].includes(vm.phase)
-  const containers = pod.status?.containerStatuses ?? []
-  return wasRejected(pod) && containers.every(({ state }) => state?.terminated === undefined) && hasNotRun && isUnseen
+  const containers = pod.containerStatuses ?? []
+  return (
+    pod.phase === 'Failed' &&
+    pod.message?.startsWith(refusal) === true &&
+    containers.every(({ state }) => state?.terminated === undefined) &&
+    hasNotRun &&
+    isUnseen
+  )
 }
 
 /**

@@ -876,21 +876,6 @@ describe('controller', () => {
     expect(writes(server).filter((one) => one.endsWith('/status'))).toHaveLength(1)
   })
 
-  it('waits for the handler if a kubelet that was started again rejected the pod: its containers can still run', async () => {
-    const { server, start } = await setUp()
-    server.put('/api/v1/nodes', { metadata: { name: 'n1' } })
-    start()
-    create(server)
-    await scheduled(server)
-    markDeleted(server)
-    await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
-    change(server, pod(server)!, {}, { phase: 'Failed', reason: 'NodeAffinity', message: 'Pod was rejected: no label' })
-    server.remove(pods, 'default', podName)
-    const podEnded = () => vm(server)?.status?.conditions?.find(({ type }) => type === 'PodEnded')
-    await until(() => podEnded() !== undefined || vm(server) === undefined)
-    expect(podEnded()?.reason).toBe('AwaitingHandler')
-  })
-
   it('a deleted VM stays while its owner must still observe it', async () => {
     const { server, clock, start } = await setUp()
     let isAwaited = true

@@ -43,7 +43,6 @@ import { isWhole, readPods, slimPod, slimStartingPod } from './slim-pod.ts'
 import { awaitsStart, cachedVms, vmSlimmer } from './slim-vm.ts'
 import type { CachedVm } from './slim-vm.ts'
 import { createRefusedPods } from './refused-pods.ts'
-import { wasRejected } from './rejected-pod.ts'
 import { createStartingVms } from './starting-vms.ts'
 import { createStopwatch } from './stopwatch.ts'
 import type { Action } from './vm-action.ts'
@@ -161,8 +160,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       for (const vm of vms.store.byIndex('uid', uid)) {
         // Only what is final counts: a pod that has no node in this cache may have got one before its deletion, which a
         // new list shows without it.
-        const hasEnded = isTerminal(object) && !wasRejected(object)
-        if (kind === 'deleted' && vm.status?.podUID === object.metadata.uid && hasEnded) {
+        if (kind === 'deleted' && vm.status?.podUID === object.metadata.uid && isTerminal(object)) {
           endedPods.add(object.metadata.uid)
         }
         note(change, keyOf(vm.metadata))
