@@ -116,4 +116,7 @@ export class Media {
   }
 }
 
-const emptied = ({ source: _, ...drive }: Disk): Disk => drive
+function emptied(drive: Disk): Disk {
+  const { source: _, ...empty } = drive
+  return empty
+}
