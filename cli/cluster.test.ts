@@ -111,7 +111,7 @@ describe('with a cluster', () => {
     const { code, err } = await run(['complete', at('vm.yaml')])
     expect(code).toBe(2)
     expect(err).toMatch(
-      /^error: the cluster at http:\/\/127\.0\.0\.1:\d+ cannot be reached: .*; without a cluster: --presets FILE\|DIR\n$/,
+      /^error: the cluster at http:\/\/127\.0\.0\.1:\d+ cannot be reached: .*; without a cluster: --presets FILE\|DIR or --no-presets\n$/,
     )
   })
 })

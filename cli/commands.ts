@@ -69,7 +69,7 @@ const complete: Entry = {
     const once = () => completeFiles(files, flags, world)
     if (flags.watch !== true) return once()
     // Starts to watch before the first completion, so that no change is missed.
-    const changes = await world.changes([...files, ...(flags.presets ?? [])])
+    const changes = await world.changes([...files, ...(flags.presets || [])])
     let code = await unlessUnreadable(once, world)
     for await (const changed of changes) {
       world.err(`\n${changed} has changed\n`)

@@ -152,11 +152,19 @@ describe('complete', () => {
     ['a directory without manifests', ['complete', import.meta.dirname, '--no-validate'], /has no manifest/],
     ['malformed labels', ['complete', 'x', '--presets', 'y', '--namespace-labels', 'a'], /"a" is not KEY=VALUE/],
     ['labels with a cluster', ['complete', 'x', '--namespace-labels', 'a=b'], /--namespace-labels requires --presets/],
-    ['no cluster', ['complete', 'x'], /no cluster; without a cluster: --presets FILE\|DIR/],
+    ['no cluster', ['complete', 'x'], /no cluster; without a cluster: --presets FILE\|DIR or --no-presets/],
   ])('%s is an error with exit code 2', async (_, words, message) => {
     const { code, out, err } = await runVm(words)
     expect([code, out]).toEqual([2, ''])
     expect(err).toMatch(message)
+  })
+
+  test('--no-presets needs no cluster, and applies the rules', async () => {
+    const at = files({ 'good.yaml': vm('x'), 'bad.yaml': vm('y', '    devices: {emulator: /bin/sh}\n') })
+    const good = await runVm(['complete', at('good.yaml'), '--no-presets'])
+    expect([good.code, good.out]).toEqual([0, expect.stringContaining('kind: VirtualMachine')])
+    const bad = await runVm(['complete', at('bad.yaml'), '--no-presets'])
+    expect([bad.code, bad.err]).toEqual([1, expect.stringContaining('reaches the host')])
   })
 
   test('a config is completed by its template, and its causes point there', async () => {

@@ -40,7 +40,7 @@ export function fileFailure(file: string, verb: 'read' | 'written', error: unkno
 export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
 /** A suffix for the message about an unreachable cluster, for commands that work without one. */
-export const withoutCluster = '; without a cluster: --presets FILE|DIR'
+export const withoutCluster = '; without a cluster: --presets FILE|DIR or --no-presets'
 
 export const withoutSchema = '; without a cluster: --schema FILE|DIR'
 

@@ -2,7 +2,8 @@ import { InvalidArgumentError, Option } from 'commander'
 
 /** The values of flags that several commands share. The entries in `commands.ts` list those of each command. */
 export interface Flags {
-  readonly presets?: readonly string[]
+  /** False with `--no-presets`. */
+  readonly presets?: readonly string[] | false
   readonly namespace?: string
   readonly namespaceLabels?: { readonly [key: string]: string }
   readonly capabilities?: string
@@ -21,6 +22,7 @@ export interface Flags {
 const flags = {
   presets: () =>
     repeatable('--presets <path>', 'read presets from this file or directory instead of the cluster (repeatable)'),
+  noPresets: () => new Option('--no-presets', 'use no presets; needs no cluster'),
   schema: () =>
     repeatable(
       '--schema <path>',
@@ -57,6 +59,7 @@ export const clusterFlags = ['kubeconfig', 'context'] as const
 /** The flags of all commands that complete VMs. */
 export const completionFlags = [
   'presets',
+  'noPresets',
   'namespaceLabels',
   'allowHostReach',
   'validate',

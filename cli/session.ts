@@ -15,8 +15,8 @@ import type { Cluster, World } from './world.ts'
  */
 
 /**
- * Runs a command that completes VMs: offline with `--presets` or without rules, otherwise with the presets of the
- * cluster.
+ * Runs a command that completes VMs: offline with `--presets`, `--no-presets` or without rules, otherwise with the
+ * presets of the cluster.
  */
 export async function withCompletion(
   flags: Flags,
@@ -39,7 +39,7 @@ export async function withCompletion(
         import('../completion/nodes.ts'),
       ])
     const namespace = flags.namespace ?? 'default'
-    const manifests = await readManifests(flags.presets ?? [], world.stdin)
+    const manifests = await readManifests(flags.presets || [], world.stdin)
     const presets = presetsOf(manifests, namespace)
     let isWarned = false
     const warn = (preset: QuarantinedPreset): void => {
