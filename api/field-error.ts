@@ -38,3 +38,12 @@ function typeName(value: unknown): string {
   if (Array.isArray(value)) return 'a list'
   return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
+
+/** The fix for a number or boolean in place of a string. */
+export function quoted(value: number | boolean): string {
+  if (typeof value === 'boolean')
+    return `put it in quotes: without them, YAML reads ${value ? 'y, yes and on as true' : 'n, no and off as false'}`
+  // A long integer is rounded by now: copied from here, it would be another serial number.
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) return 'put it in quotes'
+  return `put it in quotes: ${JSON.stringify(String(value))}`
+}

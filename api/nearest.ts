@@ -1,6 +1,7 @@
 /**
  * The candidate that `word` is most likely a typo of, if any. Ignores case. At most a third of the letters (but at
- * least one) may be inserted, omitted, changed or swapped with a neighbor. Of equally near candidates, the first.
+ * least one) may be inserted, omitted, changed or swapped with a neighbor. Of equally near candidates, the first. If
+ * only one candidate begins with `word`, it is that one: `cd` means `cdrom`, not `fd`.
  * @param candidates pass the same array for the same candidates (`fieldNames`), so that they are prepared only once
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
@@ -8,6 +9,8 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   const letters = lettersOf(lower)
   let best: string | undefined
   let bestDistance = Math.max(1, Math.floor(lower.length / 3)) + 1
+  const [longer, another] = lower.length > 1 ? beginningWith(lower, preparedFrom(candidates)) : []
+  if (longer !== undefined && another === undefined) return longer
   for (const candidate of preparedFrom(candidates)) {
     if (Math.abs(candidate.lower.length - lower.length) >= bestDistance) continue
     if (lettersApart(letters, candidate.letters) >= bestDistance) continue
@@ -17,6 +20,17 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
     bestDistance = distance
   }
   return best
+}
+
+/** The first two candidates that begin with `lower`. */
+function beginningWith(lower: string, candidates: readonly Prepared[]): string[] {
+  const found: string[] = []
+  for (const candidate of candidates) {
+    if (!candidate.lower.startsWith(lower)) continue
+    found.push(candidate.text)
+    if (found.length === 2) break
+  }
+  return found
 }
 
 /** No key or word of libvirt or Kubernetes is longer. Bounds the work that a hostile key can cause. */

@@ -70,6 +70,33 @@ describe('a value that does not fit', () => {
     ['a string for a boolean', boolean(''), 'yes', ['spec FieldValueTypeInvalid: must be true or false, not a string']],
     ['a fraction', integer(''), 1.5, ['spec FieldValueTypeInvalid: must be an integer, not a number']],
     [
+      'a number in quotes',
+      integer(''),
+      '80',
+      ['spec FieldValueTypeInvalid: must be an integer, not a string (remove the quotes)'],
+    ],
+    ['a text for an integer', integer(''), '30s', ['spec FieldValueTypeInvalid: must be an integer, not a string']],
+    [
+      "YAML's y",
+      string(''),
+      true,
+      [
+        'spec FieldValueTypeInvalid: must be a string, not a boolean (put it in quotes: without them, YAML reads y, yes and on as true)',
+      ],
+    ],
+    [
+      'a name for an object with a name',
+      closed('', { name: string('') }, ['name']),
+      'a',
+      ['spec FieldValueTypeInvalid: must be an object, not a string (did you mean {name: "a"}?)'],
+    ],
+    [
+      'a key that belongs two levels below',
+      closed('', { template: closed('', { spec: closed('', { domain: opaque('') }) }) }),
+      { domain: {} },
+      ['spec.domain FieldValueInvalid: there is no such field ("domain" belongs under template.spec)'],
+    ],
+    [
       'a fraction or string',
       { 'x-kubernetes-int-or-string': true },
       0.5,
@@ -91,18 +118,18 @@ describe('a value that does not fit', () => {
     ],
     [
       'a key from the prototype',
-      open('', {}),
+      open('', { image: string(''), secret: string('') }),
       JSON.parse('{"__proto__": {}, "constructor": 1}'),
       [
-        'spec.__proto__ FieldValueInvalid: there is no such field',
-        'spec.constructor FieldValueInvalid: there is no such field',
+        'spec.__proto__ FieldValueInvalid: there is no such field (the fields here are image, secret)',
+        'spec.constructor FieldValueInvalid: there is no such field (the fields here are image, secret)',
       ],
     ],
     [
       'a value of a map',
       map('', string('')),
       { 'a.b/c': 1 },
-      ['spec[a.b/c] FieldValueTypeInvalid: must be a string, not a number'],
+      ['spec[a.b/c] FieldValueTypeInvalid: must be a string, not a number (put it in quotes: "1")'],
     ],
     [
       'many at once',

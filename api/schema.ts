@@ -1,6 +1,6 @@
 import type { Cause } from './cause.ts'
 import { listCauses, noCauses, report, type Causes } from './causes.ts'
-import { invalidValue, wrongType } from './field-error.ts'
+import { invalidValue, quoted, requiredField, wrongType } from './field-error.ts'
 import { formatFault } from './format.ts'
 import { fieldNames, nearest } from './nearest.ts'
 import { quantityForm } from './quantity.ts'
@@ -169,16 +169,16 @@ function check(schema: Schema, value: unknown, field: string, causes: Causes): v
   switch (schema.type) {
     case 'object':
       if (isRecord(value)) return checkObject(schema, value, field, causes)
-      return report(causes, () => wrongType(field, value, 'an object'))
+      return report(causes, () => withHint(wrongType(field, value, 'an object'), objectHint(schema, value)))
     case 'array':
       if (Array.isArray(value)) return checkList(schema, value, field, causes)
       return report(causes, () => wrongType(field, value, 'a list'))
     case 'string':
       if (typeof value === 'string') return checkString(schema, value, field, causes)
-      return report(causes, () => wrongType(field, value, 'a string'))
+      return report(causes, () => withHint(wrongType(field, value, 'a string'), stringHint(value)))
     case 'integer':
       if (Number.isInteger(value)) return checkNumber(schema, value, field, causes)
-      return report(causes, () => wrongType(field, value, 'an integer'))
+      return report(causes, () => withHint(wrongType(field, value, 'an integer'), integerHint(value)))
     case 'number':
       if (typeof value === 'number') return checkNumber(schema, value, field, causes)
       return report(causes, () => wrongType(field, value, 'a number'))
@@ -194,12 +194,7 @@ function checkObject(schema: Schema, value: { readonly [key: string]: unknown },
   const { properties, additionalProperties, required = [], maxProperties = Infinity } = schema
   for (const key of required) {
     if (Object.hasOwn(value, key)) continue
-    report(causes, () => ({
-      rule: 'required',
-      field: joinPath(field, key),
-      reason: 'FieldValueRequired',
-      message: 'must be given',
-    }))
+    report(causes, () => requiredField(joinPath(field, key)))
   }
   if (properties === undefined && additionalProperties === undefined) return
   const entries = Object.entries(value)
@@ -214,22 +209,64 @@ function checkObject(schema: Schema, value: { readonly [key: string]: unknown },
     } else if (additionalProperties !== undefined) {
       check(additionalProperties, item, `${field}[${key}]`, causes)
     } else if (properties !== undefined) {
-      report(causes, () => unknownField(joinPath(field, key), key, item, fieldNames(properties)))
+      report(causes, () =>
+        unknownField(joinPath(field, key), key, item, fieldNames(properties), placeOf(key, properties)),
+      )
     }
   }
 }
 
-export function unknownField(field: string, key: string, value: unknown, known: readonly string[]): Cause {
+/** @param otherwise the suggestion if no known field has a similar name */
+export function unknownField(
+  field: string,
+  key: string,
+  value: unknown,
+  known: readonly string[],
+  otherwise?: string,
+): Cause {
   const near = nearest(key, known)
-  return {
+  const cause: Cause = {
     rule: 'unknown-field',
     field,
     value,
     reason: 'FieldValueInvalid',
     message: 'there is no such field',
-    ...(near === undefined ? {} : { suggestion: `did you mean ${JSON.stringify(near)}?` }),
   }
+  return withHint(cause, near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`)
 }
+
+const withHint = (cause: Cause, suggestion: string | undefined): Cause =>
+  suggestion === undefined ? cause : { ...cause, suggestion }
+
+/** A list of more names is not read. */
+const mostListed = 12
+
+/** The place of an unknown key one or two levels below, if there is one (`domain` in `template.spec`); or what there is. */
+function placeOf(key: string, properties: Properties): string | undefined {
+  const places = Object.entries(properties).flatMap(([name, { properties: below = {} }]) => [
+    ...(Object.hasOwn(below, key) ? [name] : []),
+    ...Object.keys(below).flatMap((inner) =>
+      Object.hasOwn(below[inner]?.properties ?? {}, key) ? [`${name}.${inner}`] : [],
+    ),
+  ])
+  if (places.length === 1) return `${JSON.stringify(key)} belongs under ${places[0]}`
+  const known = fieldNames(properties)
+  if (known.length === 0 || known.length > mostListed) return undefined
+  return known.length === 1 ? `the only field here is ${known[0]}` : `the fields here are ${known.join(', ')}`
+}
+
+/** `imagePullSecrets: [NAME]` for `[{name: NAME}]`. */
+function objectHint({ properties, required = [] }: Schema, value: unknown): string | undefined {
+  const [key, another] = required
+  if (typeof value !== 'string' || value.length > 64 || key === undefined || another !== undefined) return undefined
+  return properties?.[key]?.type === 'string' ? `did you mean {${key}: ${JSON.stringify(value)}}?` : undefined
+}
+
+const stringHint = (value: unknown): string | undefined =>
+  typeof value === 'number' || typeof value === 'boolean' ? quoted(value) : undefined
+
+const integerHint = (value: unknown): string | undefined =>
+  typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? 'remove the quotes' : undefined
 
 function checkList(schema: Schema, value: readonly unknown[], field: string, causes: Causes): void {
   const { items = {}, minItems = 0, maxItems = Infinity } = schema

@@ -39,7 +39,11 @@ describe('a preset for objects is refused for', () => {
       inSpec({ parts: [{ name: 'a', weigt: 1 }] }),
       ['spec.object.spec.parts[0].weigt: there is no such field did you mean "weight"?'],
     ],
-    ['a value of another type', inSpec({ size: '1' }), ['spec.object.spec.size: must be an integer, not a string']],
+    [
+      'a value of another type',
+      inSpec({ size: '1' }),
+      ['spec.object.spec.size: must be an integer, not a string remove the quotes'],
+    ],
     ['a value out of range', inSpec({ size: 10 }), ['spec.object.spec.size: must be at most 9']],
     [
       'a value that is not listed',
@@ -166,7 +170,7 @@ describe('a preset for objects is refused for', () => {
     [
       'a label that is not a text, once',
       { object: { metadata: { labels: { 'virtset.io/x': 1 } } } },
-      ['spec.object.metadata.labels[virtset.io/x]: must be a string, not a number'],
+      ['spec.object.metadata.labels[virtset.io/x]: must be a string, not a number put it in quotes: "1"'],
     ],
     [
       'an item that is not an object, once',

@@ -1,4 +1,5 @@
 import type { CauseReason } from '../cause.ts'
+import { quoted } from '../field-error.ts'
 import { nearest } from '../nearest.ts'
 import { canonicalCpuset, isCpuset } from './cpuset.ts'
 import { maxTextLength } from './limits.ts'
@@ -13,6 +14,8 @@ export interface ValueFault {
 }
 
 type Kind<K extends Scalar['kind']> = Extract<Scalar, { kind: K }>
+
+const units = ['b', ...['K', 'M', 'G', 'T', 'P', 'E'].flatMap((prefix) => [`${prefix}B`, `${prefix}iB`])]
 
 /** XML 1.0 cannot represent other characters, not even as references. */
 const xmlText = /^[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]*$/u
@@ -32,7 +35,7 @@ const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly 
   },
   unit: {
     pattern: /^(?:b|bytes?|[kmgtpe](?:i?b)?)$/i,
-    message: 'must be a unit of size: b, KB, KiB, MB, MiB, GB, GiB, TB, TiB, PB, PiB, EB or EiB',
+    message: `must be a unit of size: ${units.slice(0, -1).join(', ')} or ${units.at(-1)}`,
   },
   timestamp: {
     pattern: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?$/,
@@ -157,7 +160,12 @@ const textFault = (
   if (!known) return undefined
   if (value.length > maxTextLength) return tooLong(maxTextLength, 'characters')
   if (known.pattern.test(value)) return undefined
-  return { reason: 'FieldValueInvalid', message: known.message }
+  const near = scalar.kind === 'unit' ? nearest(value, units) : undefined
+  return {
+    reason: 'FieldValueInvalid',
+    message: known.message,
+    ...(near === undefined ? {} : { suggestion: `did you mean ${JSON.stringify(near)}?` }),
+  }
 }
 
 const tooLong = (max: number, unit: 'bytes' | 'characters'): ValueFault => ({
@@ -239,12 +247,6 @@ const notText = (value: unknown): ValueFault => ({
   message: `must be a string, not ${shown(value)}`,
   ...(typeof value === 'number' || typeof value === 'boolean' ? { suggestion: quoted(value) } : {}),
 })
-
-/** A long integer is rounded by now: copied from here, it would be another serial number. */
-const quoted = (value: number | boolean): string =>
-  Number.isInteger(value) && !Number.isSafeInteger(value)
-    ? 'put it in quotes'
-    : `put it in quotes: ${JSON.stringify(String(value))}`
 
 const shown = (value: unknown): string => {
   if (value === null) return 'null'

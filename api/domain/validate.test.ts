@@ -68,7 +68,32 @@ describe('reports all causes, each with the value, what is allowed and the likel
     [
       'a number for a size',
       '{"memory":64}',
-      ['spec.domain.memory: TypeInvalid: must be an object, not a number (did you mean {value: 64}?)'],
+      ['spec.domain.memory: TypeInvalid: must be an object, not a number (did you mean {unit: MiB, value: 64}?)'],
+    ],
+    [
+      'the kibibytes of libvirt',
+      '{"currentMemory":524288}',
+      [
+        'spec.domain.currentMemory: TypeInvalid: must be an object, not a number (did you mean {unit: KiB, value: 524288}?)',
+      ],
+    ],
+    [
+      'a quantity of Kubernetes',
+      '{"memory":"512Mi","currentMemory":{"unit":"Mi","value":1}}',
+      [
+        'spec.domain.memory: TypeInvalid: must be an object, not a string (did you mean {unit: MiB, value: 512}?)',
+        'spec.domain.currentMemory.unit: Invalid: must be a unit of size: b, KB, KiB, MB, MiB, GB, GiB, TB, TiB, PB, PiB, EB or EiB (did you mean "MiB"?)',
+      ],
+    ],
+    [
+      'a word for an object with one field for it',
+      '{"devices":{"memballoon":"none"}}',
+      ['spec.domain.devices.memballoon: TypeInvalid: must be an object, not a string (did you mean {model: "none"}?)'],
+    ],
+    [
+      'true for a feature',
+      '{"features":{"pae":true}}',
+      ['spec.domain.features.pae: TypeInvalid: must be an object, not a boolean (did you mean {}?)'],
     ],
     [
       'an object for a list',

@@ -184,12 +184,48 @@ const checkForeign = (value: unknown, found: Found): void => {
 }
 
 const noObject = (element: Element, value: unknown, field: string): Cause => {
-  const { content } = shapeOf(element)
-  const isText = content !== undefined && value !== null && typeof value !== 'object'
+  const meant = objectFor(element, value)
   return {
     ...wrongType(field, value, 'an object'),
-    ...(isText ? { suggestion: `did you mean {${content.key}: ${JSON.stringify(value)}}?` } : {}),
+    ...(meant === undefined ? {} : { suggestion: `did you mean {${meant}}?` }),
   }
+}
+
+/** The fields of the object that is likely meant by a scalar: the only way to write it in this element. */
+function objectFor(element: Element, value: unknown): string | undefined {
+  const { content } = shapeOf(element)
+  // `acpi: true`, or `pae:` without a value.
+  if (value === null || value === true)
+    return Object.values(element.fields).every(({ at }) => at === 'attribute') ? '' : undefined
+  if (typeof value === 'object' || String(value).length > longestMeant) return undefined
+  if (content === undefined && typeof value !== 'string') return undefined
+  const unit = element.fields['unit']
+  if (content !== undefined && unit?.at === 'attribute' && unit.scalar.kind === 'unit')
+    return sizeFor(content.key, String(value))
+  const fields = content === undefined ? Object.entries(element.fields) : [[content.key, content.field] as const]
+  const [key, another] = fields
+    .filter(([, one]) => (one.at === 'attribute' || one.at === 'content') && !valueFault(one.scalar, value))
+    .map(([name]) => name)
+  return key === undefined || another !== undefined ? undefined : `${key}: ${JSON.stringify(value)}`
+}
+
+/** A longer value would not be readable in a suggestion. */
+const longestMeant = 64
+
+/** Above this, a number without a unit is likelier libvirt's KiB than MiB. */
+const mostMebibytes = 16_384
+
+/** `512Mi` as Kubernetes writes it, `512M` or `512` in the form of libvirt. */
+function sizeFor(key: string, text: string): string | undefined {
+  const [, number, prefix = '', suffix] = /^(\d{1,15})(?:([kmgtpe])(i?b?))?$/i.exec(text) ?? []
+  if (number === undefined) return undefined
+  const unit =
+    prefix === ''
+      ? Number(number) > mostMebibytes
+        ? 'KiB'
+        : 'MiB'
+      : `${prefix.toUpperCase()}${suffix?.toLowerCase() === 'b' ? 'B' : 'iB'}`
+  return `unit: ${unit}, ${key}: ${number}`
 }
 
 const unknownKey = (
