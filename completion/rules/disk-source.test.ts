@@ -75,10 +75,17 @@ testRule('disk-source-field', [
     causes: [
       'spec.domain.devices.disks[0].source.file: Forbidden: can only be set for type file, not for block',
       'spec.domain.devices.disks[0].source.dir: Forbidden: can only be set for type dir, not for block',
-      'spec.domain.devices.disks[0].source.volume: Forbidden: can only be set for type volume, not for block',
+      'spec.domain.devices.disks[0].source.volume: Forbidden: can only be set for type volume, not for block; set type: volume',
       'spec.domain.devices.disks[0].source.protocol: Forbidden: can only be set for type network, not for block',
     ],
     accepted: cdrom('sata', { source: { file: '/d' } }),
+  },
+  {
+    refused: disk({ source: { volume: 'root' } }),
+    causes: [
+      'spec.domain.devices.disks[0].source.volume: Forbidden: can only be set for type volume, not for file; set type: volume',
+    ],
+    accepted: disk({ type: 'network', source: { protocol: 'nbd', name: 'root', host: { name: 'h' } } }),
   },
 ])
 

@@ -49,6 +49,8 @@ const diskSource = eachDevice('disks')(
     // A group of file descriptors replaces the file.
     if (key === undefined || source?.[key] !== undefined || source?.fdgroup !== undefined) return []
     if (isEmptyable(one)) return []
+    // `disk-source-field` names the type to set.
+    if (type === 'file' && source?.volume !== undefined) return []
     const message =
       device === 'cdrom' || device === 'floppy'
         ? 'must be set: a drive on bus usb cannot be empty'
@@ -71,7 +73,8 @@ const diskSourceField = eachDevice('disks')(
       if (source[key] === undefined || own.includes(key)) continue
       const types = Object.keys(branches).filter((other) => branches[other]?.includes(key))
       const message = `can only be set for type ${types.join(', ')}, not for ${type}`
-      yield forbidden(`${at}.source.${key}`, source[key], message)
+      const suggestion = key === 'volume' ? 'set type: volume' : undefined
+      yield forbidden(`${at}.source.${key}`, source[key], message, suggestion)
     }
   },
   example(

@@ -65,6 +65,19 @@ test('a cause names the field, its value, its origin, and how to get it granted'
   ])
 })
 
+test.each<[Domain, string | undefined]>([
+  [
+    bridge,
+    'use the network of the pod (type: user), or ask an operator for a ClusterVirtualMachinePreset that injects it',
+  ],
+  [
+    { devices: { disks: [{ type: 'file', source: { file: '/d' }, target: { dev: 'vda' } }] } },
+    'use a volume of the VM (type: volume), or ask an operator for a ClusterVirtualMachinePreset that injects it',
+  ],
+])('a cause names what a user can have in place of a file or network of the host', (domain, suggestion) =>
+  expect(check(domain)[0]?.suggestion).toBe(suggestion),
+)
+
 test('thousands of servers in a granted source are checked in a time that is linear in their number', () => {
   const count = 8000
   const hosts = Array.from({ length: count }, (_, index) => ({ transport: 'unix' as const, socket: `/run/${index}` }))

@@ -18,7 +18,7 @@ const ungranted = (field: string, value?: unknown, missing?: string): Finding =>
         field,
         value,
         'reaches the host; only a ClusterVirtualMachinePreset can set it',
-        'ask an operator for a ClusterVirtualMachinePreset that injects it',
+        `${insteadOf(field)}ask an operator for a ClusterVirtualMachinePreset that injects it`,
       )
     : forbidden(
         field,
@@ -34,6 +34,15 @@ const beside = (field: string, value: unknown): Finding =>
     'decides what is done to what its device reaches on the host; only a ClusterVirtualMachinePreset can set it',
     'ask an operator to set it in the ClusterVirtualMachinePreset that injects the device',
   )
+
+/** What users of libvirt usually need in place of a file or network of the host. */
+function insteadOf(field: string): string {
+  if (/^spec\.domain\.devices\.disks\[\d+\]\.source\.(?:file|dev)$/.test(field))
+    return 'use a volume of the VM (type: volume), or '
+  if (/^spec\.domain\.devices\.interfaces\[\d+\]\.type$/.test(field))
+    return 'use the network of the pod (type: user), or '
+  return ''
+}
 
 /**
  * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every
