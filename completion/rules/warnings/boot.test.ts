@@ -1,4 +1,7 @@
+import { expect, test } from 'vitest'
 import type { Domain } from '../../../api/domain/domain.ts'
+import { bundledCapabilities } from '../../capabilities.ts'
+import { checkRules } from '../rules.ts'
 import { testWarning } from '../../../test/rule-table.ts'
 
 const nothing = 'nothing to boot from: the VM has no disk, network interface or kernel'
@@ -69,6 +72,15 @@ testWarning('boot-kind-missing', [
   },
   { warned: boots('fd'), lines: missing('fd'), silent: {} },
 ])
+
+test('a kind that is refused, and so left out, causes no warning', () => {
+  const domain: Domain = { os: { type: { os: 'hvm' }, boots: [{}] } }
+  const { warnings } = checkRules(
+    { domain },
+    { capabilities: bundledCapabilities, originOf: () => ({ by: 'user' }), isGranted: () => false },
+  )
+  expect(warnings).not.toContainEqual(expect.stringContaining('os.boots'))
+})
 
 const machine = (machine: string): Domain => ({ os: { type: { os: 'hvm', machine } } })
 

@@ -23,7 +23,7 @@ export const bootKind: Warning = {
   *check({ domain, originOf }) {
     const disks = list(domain, 'disks')
     for (const [index, { dev }] of (domain.os?.boots ?? []).entries()) {
-      if (originOf(`spec.domain.os.boots[${index}].dev`).by === 'default') continue
+      if (dev === undefined || originOf(`spec.domain.os.boots[${index}].dev`).by === 'default') continue
       const exists =
         dev === 'network'
           ? list(domain, 'interfaces').length > 0
