@@ -155,10 +155,16 @@ export function parsePreset(value: unknown): { readonly preset: Preset } | { rea
     ...checkMetadata(value['metadata'], 'metadata'),
     ...(Object.hasOwn(value, 'spec') ? checkSchema(schema, value['spec'], 'spec') : [requiredField('spec')]),
   ]
-  if (shape.length > 0) return { causes: shape }
+  if (shape.length > 0) return { causes: shape.map(explainNamespaced) }
   const preset = value as unknown as Preset
   const causes = [...nestingCauses(preset.spec.domain, 'spec.domain'), ...checkNames(preset.spec)]
   return causes.length > 0 ? { causes } : { preset }
+}
+
+/** Adds to the cause of a field that only presets of the cluster have which kind to use. */
+function explainNamespaced(cause: Cause): Cause {
+  if (cause.rule !== 'unknown-field' || cause.field !== 'spec.namespaceSelector') return cause
+  return { ...cause, suggestion: 'use a ClusterVirtualMachinePreset' }
 }
 
 function checkNames(spec: PresetSpec): Cause[] {

@@ -217,12 +217,27 @@ describe('the size of a preset', () => {
   })
 })
 
+test('a namespace selector in a namespaced preset is refused with the kind that has one', () => {
+  const parsed = parsePreset({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachinePreset',
+    metadata: { name: 'p', namespace: 'team' },
+    spec: { selector: {}, namespaceSelector: {} },
+  })
+  expect('causes' in parsed ? parsed.causes.map(({ field, suggestion }) => [field, suggestion]) : []).toEqual([
+    ['spec.namespaceSelector', 'use a ClusterVirtualMachinePreset'],
+  ])
+})
+
 test('a path to remove that resembles no field is refused without a suggestion', () => {
   expect(checkPreset(written(enforce('domain.qqqqqqqqqqqq'))).causes.map(({ suggestion }) => suggestion)).toEqual([
     undefined,
   ])
   expect(checkPreset(written(enforce('domain.titel'))).causes.map(({ suggestion }) => suggestion)).toEqual([
     'did you mean "title"?',
+  ])
+  expect(checkPreset(written(enforce('spec.domain.title'))).causes.map(({ suggestion }) => suggestion)).toEqual([
+    'leave out "spec.": paths begin below it',
   ])
 })
 

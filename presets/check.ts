@@ -291,8 +291,10 @@ const stepText = (step: RemovePath['steps'][number]): string =>
   step.kind === 'key' ? step.key : step.kind === 'index' ? `[${step.index}]` : `[${step.at}=${step.value}]`
 
 function unknownKey(key: string, keys: readonly string[]): { message: string; suggestion?: string } {
-  const near = nearest(key, keys)
   const message = `does not exist: no field "${key}"`
+  if (key === 'spec' && keys.includes('domain'))
+    return { message, suggestion: 'leave out "spec.": paths begin below it' }
+  const near = nearest(key, keys)
   return near === undefined ? { message } : { message, suggestion: `did you mean ${JSON.stringify(near)}?` }
 }
 

@@ -371,7 +371,7 @@ describe('a preset', () => {
         .filter((line) => line.startsWith('*'))
         .toSorted(),
     ).toEqual([
-      '* spec.namespaceSelector: Invalid value: {}: there is no such field',
+      '* spec.namespaceSelector: Invalid value: {}: there is no such field; use a ClusterVirtualMachinePreset',
       '* spec.selector: Required value: must be given',
       '* spec.strength: Unsupported value: "Always": supported values: "Default", "Enforce"',
     ])
