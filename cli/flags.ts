@@ -33,7 +33,7 @@ const flags = {
   allowHostReach: () =>
     new Option('--allow-host-reach', 'allow the VM to reach the host; the other rules apply; needs no cluster'),
   validate: () =>
-    new Option('--no-validate', 'skip the reach check and all rules, to see the result; needs no cluster'),
+    new Option('--no-validate', 'skip the check for host access and all rules, to see the result; needs no cluster'),
   capabilities: () =>
     new Option(
       '--capabilities <file>',
