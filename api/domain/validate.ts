@@ -197,11 +197,12 @@ function objectFor(element: Element, value: unknown): string | undefined {
   // `acpi: true`, or `pae:` without a value.
   if (value === null || value === true)
     return Object.values(element.fields).every(({ at }) => at === 'attribute') ? '' : undefined
-  if (typeof value === 'object' || String(value).length > longestMeant) return undefined
-  if (content === undefined && typeof value !== 'string') return undefined
+  if (typeof value !== 'string' && (content === undefined || typeof value !== 'number')) return undefined
+  const text = String(value)
+  if (text.length > longestMeant) return undefined
   const unit = element.fields['unit']
   if (content !== undefined && unit?.at === 'attribute' && unit.scalar.kind === 'unit')
-    return sizeFor(content.key, String(value))
+    return sizeFor(content.key, text)
   const fields = content === undefined ? Object.entries(element.fields) : [[content.key, content.field] as const]
   const [key, another] = fields
     .filter(([, one]) => (one.at === 'attribute' || one.at === 'content') && !valueFault(one.scalar, value))
