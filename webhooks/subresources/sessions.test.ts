@@ -505,7 +505,7 @@ test.each<[string, readonly number[], boolean]>([
     () => response.complete || response.destroyed,
     () => clock.advance(500),
   )
-  expect([response.complete, [...Buffer.concat(received)]]).toEqual([isComplete, [0x61, 0xff, 0x62]])
+  expect([response.complete, Buffer.concat(received)]).toEqual([isComplete, Buffer.from([0x61, 0xff, 0x62])])
 })
 
 test.each(['log', 'screenshot'])('a %s whose connection to the node breaks is not complete', async (kind) => {
