@@ -305,10 +305,10 @@ const rows: [string, Given, Observation, string[]][] = [
     [succeeded, 'recordEvent Normal Stopped', 'releaseLauncher'],
   ],
   [
-    'nor a guest that is still shutting down',
+    'shows that a kubelet has the guest shut down, without an end',
     { phase: 'Running' },
     reported(report('ShuttingDown', { reason: 'booted', isTerminated: true })),
-    [],
+    ['updateStatus Running Ready=False:ShuttingDown Synchronized=True:DomainDefined'],
   ],
   [
     'counts a crash during the shutdown as a failure',

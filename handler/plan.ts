@@ -279,8 +279,9 @@ function onReport(
     status.phase === 'Running' && !hasRun
       ? [{ do: 'recordEvent', type: 'Normal', reason: 'Started', message: 'Started the guest' }]
       : []
-  // An event records the shutdown; the status follows with the end, which saves an update per VM.
-  const isEnding = report.phase === 'ShuttingDown' && before === 'Running'
+  // An event records the shutdown of a deleted VM; the status follows with the end, which saves an update per VM. Nothing
+  // else shows that a kubelet ends a pod.
+  const isEnding = isDeleting && report.phase === 'ShuttingDown' && before === 'Running'
   const updated = isEnding ? [] : updateStatus(vm, status)
   return [
     ...updated,
