@@ -27,7 +27,7 @@ const injected = (
     whole: vm,
     unsettled: [],
     grantorsAt: (path: string) => stated[path] ?? [],
-    isOverruled: (path: string) => overruled.includes(path),
+    overruledAt: (path: string) => (overruled.includes(path) ? [cluster] : []),
   }
   return {
     vm,

@@ -33,9 +33,7 @@ type Injected = Pick<Injection, 'vm' | 'grants' | 'removed' | 'cut'>
 export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
   const isCut = cutBy(removed)
   const isCutPlace = cutPlaces(cut)
-  const { grantorsAt } = grants.injected
-  const { isOfOne, isOverruled, missingAt } = placesOf(vm, grants.injected)
-  const isStated = (path: string) => grantorsAt(path).length > 0 && isOfOne(path)
+  const { isStated, isOverruled, missingAt } = placesOf(vm, grants.injected)
   return {
     isGranted: (path) => {
       const before = valueAtPath(vm, path)
@@ -83,7 +81,7 @@ const cutPlaces =
  * nothing of that is missing. Halves of two devices would combine into a third, and a block device without its slices
  * is all of it.
  */
-function placesOf(vm: VirtualMachine, { grantorsAt, isOverruled, whole, unsettled }: Stated) {
+function placesOf(vm: VirtualMachine, { grantorsAt, overruledAt, whole, unsettled }: Stated) {
   // The structure is that of VMs.
   const complete = { ...vm, ...whole } as VirtualMachine
   const places = lazy(() => Map.groupBy(hostPaths(complete.spec), (path) => unitOf(path) ?? path))
@@ -100,7 +98,9 @@ function placesOf(vm: VirtualMachine, { grantorsAt, isOverruled, whole, unsettle
     const beside = own.some((place) => deviceGiving(place) === unit) ? (fields().get(unit) ?? []) : []
     const ofGrant = beside.flatMap(({ path, value }) => leavesBelow(value, path))
     const needed = [...leaves, ...ofGrant, ...(disputed().get(unit) ?? [])]
-    return { isOne, missing: needed.find((leaf) => valueAtPath(vm, leaf) === undefined) }
+    const missing = needed.find((leaf) => valueAtPath(vm, leaf) === undefined)
+    const losing = new Set([...leaves, `${unit}.type`].flatMap(overruledAt))
+    return { isOne, missing, losing, ofPlaces: new Set(leaves) }
   }
   const known = new Map<string, ReturnType<typeof judge>>()
   const judgedAt = (path: string) => {
@@ -110,12 +110,17 @@ function placesOf(vm: VirtualMachine, { grantorsAt, isOverruled, whole, unsettle
     return found
   }
   return {
-    isOfOne: (path: string): boolean => {
-      const { isOne, missing } = judgedAt(path)
-      return missing === undefined && (isOne || unitOf(path) === undefined)
+    isStated: (path: string): boolean => {
+      const grantors = grantorsAt(path)
+      if (grantors.length === 0) return false
+      const { isOne, missing, ofPlaces, losing } = judgedAt(path)
+      if (missing !== undefined) return false
+      if (unitOf(path) === undefined) return true
+      // A preset that states another device here does not state the options, or the format, of this one.
+      return isOne && (ofPlaces.has(path) || grantors.some((origin) => !losing.has(origin)))
     },
     // Elsewhere, such as for the emulator, the default is no part of something else.
-    isOverruled: (path: string): boolean => unitOf(path) !== undefined && isOverruled(path),
+    isOverruled: (path: string): boolean => unitOf(path) !== undefined && overruledAt(path).length > 0,
     missingAt: (path: string): string | undefined => judgedAt(path).missing,
   }
 }
@@ -155,12 +160,9 @@ function isSameDevice(path: string, one: VirtualMachine, other: VirtualMachine):
  * device), is another one, and is not granted: a VM that was stored without the webhooks can claim that it is complete.
  */
 export function statedGrants(stored: VirtualMachine, { grants, removed, cut }: Injected): Grants {
-  const stated = grants.statedOf(stored)
-  const { grantorsAt } = stated
-  const { isOfOne, isOverruled, missingAt } = placesOf(stored, stated)
+  const { isOverruled, missingAt, ...places } = placesOf(stored, grants.statedOf(stored))
   const enforced = lazy(() => ({ ...stored, ...grants.enforceOn(stored) }) as VirtualMachine)
-  const isStated = (path: string): boolean =>
-    grantorsAt(path).length > 0 && isOfOne(path) && isSameDevice(path, stored, enforced())
+  const isStated = (path: string): boolean => places.isStated(path) && isSameDevice(path, stored, enforced())
   const isCutPlace = cutPlaces(cut)
   return {
     isGranted: (path) => !isCutPlace(path) && leavesBelow(valueAtPath(stored, path), path).every(isStated),

@@ -15,8 +15,8 @@ import type { ByLeaf } from './tree.ts'
 export interface Stated {
   /** Those that state the leaf at a path. */
   readonly grantorsAt: (path: string) => readonly Origin[]
-  /** Whether one of them states another value for the leaf at a path. */
-  readonly isOverruled: (path: string) => boolean
+  /** Those that state another value for the leaf at a path. */
+  readonly overruledAt: (path: string) => readonly Origin[]
   /** The object with what it lacks of that. */
   readonly whole: Subject
   /** Leaves that it lacks, of which they state different values. */
@@ -58,7 +58,7 @@ export function grantsOf({ settled, ...injected }: Injected): Grants {
     const [statedAt, overruledAt] = [presetsIn(granted.stated), presetsIn(granted.overruled)]
     return {
       grantorsAt: (path) => statedAt(path).filter(isByGrantor),
-      isOverruled: (path) => overruledAt(path).some(isByGrantor),
+      overruledAt: (path) => overruledAt(path).filter(isByGrantor),
       whole: object,
       unsettled,
     }

@@ -705,12 +705,14 @@ describe('what cluster presets grant', () => {
     const overruledIn = (user: object): readonly boolean[] => {
       const vm = vmWith({ ...user })
       const { grants } = injectSmall(vm, presets)
-      return [grants.injected, grants.statedOf(vm)].map(({ isOverruled }) => isOverruled('spec.domain.title'))
+      return [grants.injected, grants.statedOf(vm)].map(
+        ({ overruledAt }) => overruledAt('spec.domain.title').length > 0,
+      )
     }
     expect(overruledIn({ title: 'u' })).toEqual([true, true])
     expect(overruledIn({ title: 'a' })).toEqual([false, false])
     expect(overruledIn({})).toEqual([false, false])
-    expect(injectSmall(vmWith({ type: 'qemu' }), presets).grants.injected.isOverruled('spec.domain.type')).toBe(false)
+    expect(injectSmall(vmWith({ type: 'qemu' }), presets).grants.injected.overruledAt('spec.domain.type')).toEqual([])
   })
 })
 

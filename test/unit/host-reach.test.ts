@@ -1398,6 +1398,38 @@ describe('what decides what is done to a granted file or device is a part of its
     expect(refused(vmWith({}), [preset, cut])).toContain('devices.serials[0].log.file')
   })
 
+  describe('a preset that states another device in its place states nothing of it:', () => {
+    const raw = { type: 'file', source: { file: '/srv/raw' }, target: { dev: 'vda', bus: 'virtio' } }
+    const image = { alias, type: 'file', source: { file: '/srv/image' } }
+    const granting = cluster('granting', { strength: 'Enforce', domain: inDevices({ disks: [raw] }) })
+    const both = { ...raw, alias }
+    const volumes = [{ name: 'data', emptyDisk: { capacity: '1Gi' } }]
+    const chosen = vmWith(inDevices({ disks: [{ alias, type: 'file', target: { dev: 'vda' } }] }))
+
+    test.each<[string, object, object, readonly string[]]>([
+      ['its format', image, { driver: { type: 'qcow2' } }, ['devices.disks[0].driver.type']],
+      ['what is done to it', image, { transient: {} }, ['devices.disks[0].transient']],
+      [
+        'the format of a volume',
+        { alias, type: 'volume', source: { volume: 'data' } },
+        { driver: { type: 'qcow2' } },
+        ['devices.disks[0].driver.type'],
+      ],
+    ])('%s', (_, other, more, fields) => {
+      const presets = [granting, cluster('other', { volumes, domain: inDevices({ disks: [{ ...other, ...more }] }) })]
+      expect(refused(chosen, presets)).toEqual(fields)
+      expect(ungrantedReach(vmWith(inDevices({ disks: [{ ...both, ...more }] })), options(presets))).not.toEqual([])
+    })
+
+    test('one that states no device does', () => {
+      const more = { driver: { type: 'qcow2' }, transient: {} }
+      const policy = cluster('policy', { domain: inDevices({ disks: [{ target: { dev: '*' }, ...more }] }) })
+      const { vm } = completed(chosen, [granting, policy])
+      expect(vm.spec.domain.devices?.disks?.[0]).toMatchObject({ ...both, ...more })
+      expect(ungrantedReach(vm, options([granting, policy]))).toEqual([])
+    })
+  })
+
   test('a VM without the restriction that its preset states is not started', () => {
     const presets = [cluster('granting', { domain: inDevices({ disks: [{ ...block, readonly: {} }] }) })]
     expect(ungrantedReach(completed(vmWith({}), presets).vm, options(presets))).toEqual([])
