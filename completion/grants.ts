@@ -49,6 +49,7 @@ export function injectedGrants({ vm, grants, removed, cut }: Injected): Grants {
 
 const devicePath = /^spec\.(domain\.devices\.\w+|hostDevices|resourceClaims|taps)\[\d+\]/
 const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.sources?\b/
+const storePath = /^spec\.domain\.os\.nvram(?=\.)/
 const entryPath = /^(spec\.(?:hostDevices|resourceClaims|taps))\[\d+\]$/
 /** The list of devices that a path is in, or the element of the domain, of `os`, or of the spec. */
 const deviceList = (path: string): string | undefined => /^spec\.(?:domain\.(?:(?:devices|os)\.)?)?\w+/.exec(path)?.[0]
@@ -125,9 +126,9 @@ function placesOf(vm: VirtualMachine, { grantorsAt, overruledAt, whole, unsettle
   }
 }
 
-/** What one preset must grant: a device, or a source outside of lists. */
+/** What one preset must grant: a device, the variable store, or another source outside of lists. */
 const unitOf = (path: string): string | undefined =>
-  devicePath.exec(path)?.[0] ?? deviceAround(path) ?? sourceAround(path)
+  devicePath.exec(path)?.[0] ?? deviceAround(path) ?? storePath.exec(path)?.[0] ?? sourceAround(path)
 
 function ancestorIn(known: ReadonlyMap<string, unknown>, path: string): string {
   for (let at = path; at !== ''; at = parentPath(at)) if (known.has(at)) return at

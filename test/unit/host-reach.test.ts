@@ -1421,6 +1421,21 @@ describe('what decides what is done to a granted file or device is a part of its
       expect(ungrantedReach(vmWith(inDevices({ disks: [{ ...both, ...more }] })), options(presets))).not.toEqual([])
     })
 
+    test('the format of a variable store', () => {
+      const os = { ...base.os, loader: code, nvram: { template: '/srv/vars.fd', value: '/srv/store.fd' } }
+      const store = cluster('store', { strength: 'Enforce', domain: { features: { acpi: {} }, os } as Domain })
+      const nvram = { value: '/srv/store.qcow2', format: 'qcow2' }
+      const other = cluster('other', { domain: { os: { ...base.os, nvram } } as Domain })
+      const presets = [store, other]
+      expect(refused(vmWith({}), [store])).toEqual([])
+      expect(refused(vmWith({}), presets)).toEqual(['os.nvram.format'])
+      const stored = vmWith({
+        features: { acpi: {} },
+        os: { ...os, nvram: { ...os.nvram, format: 'qcow2' } },
+      } as Domain)
+      expect(ungrantedReach(stored, options(presets))).not.toEqual([])
+    })
+
     test('one that states no device does', () => {
       const more = { driver: { type: 'qcow2' }, transient: {} }
       const policy = cluster('policy', { domain: inDevices({ disks: [{ target: { dev: '*' }, ...more }] }) })
