@@ -203,6 +203,16 @@ test('a volume of which libvirt does not know is attached again once the guest h
   expect([await later(60_000), clock.pending()]).toEqual([[[], ['a p1 Attached']], 0])
 })
 
+test('a volume that the guest has released, and that libvirt refuses to attach again, is not reported as attached', async () => {
+  answers = [new ConnectionLost('libvirtd ended')]
+  await request(a)
+  unknown.add('ua-attached-a')
+  expect(await later(1000)).toEqual([['connect a to p1'], ['a p1 Attached']])
+  unknown.clear()
+  answers = [new LibvirtError('no', 1, 10)]
+  expect(await later(2000)).toEqual([['connect a to p1', 'attach ua-attached-a'], ['a p1 Attaching AttachRefused']])
+})
+
 test('a volume that was not attached is, even if it was not requested meanwhile', async () => {
   mounts = ['/data']
   answers = [new ConnectionLost('libvirtd ended')]

@@ -183,7 +183,11 @@ export class AttachedVolumes {
     try {
       const isKnown = await hasDevice(dom, alias)
       if (isKnown || !isUncertain || !(await isInQemu(dom, alias))) {
-        if (!isKnown) await attach(dom, diskXml(request, sockets.pathOf(name)))
+        if (!isKnown) {
+          // Of one that was uncertain, the guest has released the disk.
+          current.phase = 'Attaching'
+          await attach(dom, diskXml(request, sockets.pathOf(name)))
+        }
         current.isUncertain = false
       }
     } catch (error) {
