@@ -78,6 +78,16 @@ describe('reports all causes, each with the value, what is allowed and the likel
       ],
     ],
     [
+      'the bytes of Kubernetes',
+      '{"memory":536870912}',
+      ['spec.domain.memory: TypeInvalid: must be an object, not a number (did you mean {unit: b, value: 536870912}?)'],
+    ],
+    [
+      'true for an object that needs fields',
+      '{"devices":{"disks":[{"target":true}]}}',
+      ['spec.domain.devices.disks[0].target: TypeInvalid: must be an object, not a boolean'],
+    ],
+    [
       'a quantity of Kubernetes',
       '{"memory":"512Mi","currentMemory":{"unit":"Mi","value":1}}',
       [

@@ -195,8 +195,7 @@ const noObject = (element: Element, value: unknown, field: string): Cause => {
 function objectFor(element: Element, value: unknown): string | undefined {
   const { content } = shapeOf(element)
   // `acpi: true`, or `pae:` without a value.
-  if (value === null || value === true)
-    return Object.values(element.fields).every(({ at }) => at === 'attribute') ? '' : undefined
+  if (value === null || value === true) return Object.keys(element.fields).length === 0 ? '' : undefined
   if (typeof value !== 'string' && (content === undefined || typeof value !== 'number')) return undefined
   const text = String(value)
   if (text.length > longestMeant) return undefined
@@ -213,21 +212,20 @@ function objectFor(element: Element, value: unknown): string | undefined {
 /** A longer value would not be readable in a suggestion. */
 const longestMeant = 64
 
-/** Above this, a number without a unit is likelier libvirt's KiB than MiB. */
+/** Above these, a number without a unit is likelier libvirt's KiB than MiB, and the bytes of Kubernetes than KiB. */
 const mostMebibytes = 16_384
+const mostKibibytes = 128 * 1024 * 1024
 
 /** `512Mi` as Kubernetes writes it, `512M` or `512` in the form of libvirt. */
 function sizeFor(key: string, text: string): string | undefined {
   const [, number, prefix = '', suffix] = /^(\d{1,15})(?:([kmgtpe])(i?b?))?$/i.exec(text) ?? []
   if (number === undefined) return undefined
   const unit =
-    prefix === ''
-      ? Number(number) > mostMebibytes
-        ? 'KiB'
-        : 'MiB'
-      : `${prefix.toUpperCase()}${suffix?.toLowerCase() === 'b' ? 'B' : 'iB'}`
+    prefix === '' ? unitOf(Number(number)) : `${prefix.toUpperCase()}${suffix?.toLowerCase() === 'b' ? 'B' : 'iB'}`
   return `unit: ${unit}, ${key}: ${number}`
 }
+
+const unitOf = (size: number): string => (size > mostKibibytes ? 'b' : size > mostMebibytes ? 'KiB' : 'MiB')
 
 const unknownKey = (
   key: string,
