@@ -363,7 +363,8 @@ describe('a session', () => {
   test('reaches the guest’s first serial port, its screen, a picture of that, and its metrics', async () => {
     const graphics = [{ type: 'vnc', sharePolicy: 'ignore', listens: [{ type: 'socket' }] }]
     const videos = [{ model: { type: 'vga' } }]
-    await launcher.put(await launcherWith('echo', { graphics, videos }))
+    const vm = await launcherWith('echo', { graphics, videos })
+    await launcher.put(vm)
     const console = await launcher.console()
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))
