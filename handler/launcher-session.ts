@@ -22,7 +22,7 @@ export interface LauncherSession extends SessionHead {
 
 /** For the whole opening. A launcher responds at once, except while a console is being opened. */
 const openDeadlineMs = 5000
-/** A 101 has three headers. */
+/** A 101 has four headers at most. */
 const maxHeadBytes = 4096
 const maxRefusalBytes = 16 * 1024
 /** Before the session, with what frames the chunks of a refusal. */
