@@ -56,7 +56,7 @@ describe('the stand-alone kubectl-vm', () => {
     const { code, err } = run('complete', join(examples, 'testvm.yaml'))
     expect(code).toBe(2)
     expect(err).toBe(
-      'error: there is no kubeconfig: set KUBECONFIG, or create ~/.kube/config; without a cluster: --presets FILE|DIR\n',
+      'error: there is no kubeconfig: set KUBECONFIG, or create ~/.kube/config; without a cluster: --presets FILE|DIR or --no-presets\n',
     )
   })
 })
